@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lyra_opt.preemption.instance import Instance
+Instance: TypeAlias = Any  # its module imports this one
 
 Integers = np.ndarray
 """An array of int64."""
@@ -153,7 +152,7 @@ def _flags(values: list[bool]) -> Flags:
     return np.array(values, dtype=bool)
 
 
-def _amounts(tables: list, column: dict[str, int]) -> Integers:
+def _amounts(tables: list[Any], column: dict[str, int]) -> Integers:
     """Return one row of amounts per table, with one column per resource."""
     found = np.zeros((len(tables), len(column)), dtype=np.int64)
     for row, table in enumerate(tables):

@@ -607,14 +607,17 @@ class Solution:
         """Return the solution with every list in file order of gangs, shapes and nodes."""
         gangs, nodes = instance.gang_position, instance.node_position
         shapes = [shape.id for shape in instance.demand.shapes] if instance.demand else []
+        lost = sorted(self.lost_pods, key=lambda each: (gangs[each.gang], each.group))
+        moved = sorted(
+            self.moved_pods, key=lambda each: (gangs[each.gang], each.group, nodes[each.to])
+        )
+        placed = sorted(
+            self.placements, key=lambda each: (shapes.index(each.shape), nodes[each.node])
+        )
         return Solution(
             lost_gangs=sorted(self.lost_gangs, key=gangs.__getitem__),
-            lost_pods=sorted(self.lost_pods, key=lambda each: (gangs[each.gang], each.group)),
-            moved_pods=sorted(
-                self.moved_pods, key=lambda each: (gangs[each.gang], each.group, nodes[each.to])
-            ),
-            placements=sorted(
-                self.placements, key=lambda each: (shapes.index(each.shape), nodes[each.node])
-            ),
+            lost_pods=lost,
+            moved_pods=moved,
+            placements=placed,
             emptied_nodes=sorted(self.emptied_nodes, key=nodes.__getitem__),
         )

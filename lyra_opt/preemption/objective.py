@@ -10,12 +10,15 @@ with one term that matters, such as the lost GPUs, is therefore the value of thi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lyra_opt.preemption.instance import Budget, Gang, Instance
+# The module of these classes imports this one.
+Budget: TypeAlias = Any
+Gang: TypeAlias = Any
+Instance: TypeAlias = Any
 
 LOST = "lost:"
 """The prefix of objective terms and budgets that count the lost amount of a resource."""
@@ -75,7 +78,7 @@ class Term:
         if self.name == "lost_gangs":
             return 1
         if self.name == "weighted_gangs":
-            return gang.weight
+            return int(gang.weight)
         return sum(group.count * self.cost_of_lost_pod(gang, group.request) for group in gang.pods)
 
     def cost_of_lost_pod(self, gang: Gang, request: Mapping[str, int]) -> int:
@@ -177,13 +180,13 @@ def _largest(
         domains = {
             node.domains[demand.level] for node in instance.nodes if demand.level in node.domains
         }
-        return min(len(domains), sum(shape.count for shape in demand.shapes)) - 1
+        return min(len(domains), sum(int(shape.count) for shape in demand.shapes)) - 1
     if term.name == "budget_excess":
         return sum(_largest_excess(instance, budget) for budget in instance.budgets)
     if term.name in ("moved_pods", "disrupted_pods"):
         moving = (gang for gang in touched if instance.may_move_pods(gang))
         gangs = moving if term.name == "moved_pods" else touched
-        return sum(gang.size for gang in gangs if term.counts(gang))
+        return sum(int(gang.size) for gang in gangs if term.counts(gang))
     return sum(term.cost_of_loss(gang) for gang in losing)
 
 
@@ -193,10 +196,10 @@ def _largest_excess(instance: Instance, budget: Budget) -> int:
         return 0
     gangs = (instance.gangs[instance.gang_position[name]] for name in budget.gangs)
     term = Term(budget.counts, None, 1)
-    most = budget.used + sum(
+    most: int = budget.used + sum(
         term.cost_of_loss(gang)
         for gang in gangs
         if instance.may_lose_pods(gang)
         or (budget.counts == "disrupted_pods" and instance.may_move_pods(gang))
     )
-    return max(0, most - budget.most)
+    return max(0, most - int(budget.most))
