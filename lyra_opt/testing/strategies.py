@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -648,6 +648,7 @@ def preemption_instances(
     with_labels: bool = True,
     with_levels: bool = True,
     with_minima: bool = True,
+    with_optional: bool = True,
     with_emptying: bool = True,
     with_budgets: bool = True,
     with_victims: bool = True,
@@ -684,7 +685,9 @@ def preemption_instances(
     with_levels
         Whether the pending gang may require or prefer one rack.
     with_minima
-        Whether gangs may survive the loss of some pods, and pending pods may be left out.
+        Whether gangs may survive the loss of some pods.
+    with_optional
+        Whether some pending pods need not be placed.
     with_emptying
         Whether nodes may have to be emptied, besides a pending gang or instead of one.
     with_budgets
@@ -729,6 +732,7 @@ def preemption_instances(
             )
         )
     has_level = with_levels and draw(flags)
+    has_emptying = with_emptying and draw(flags)
     nodes = [
         Node(
             id=node_id,
@@ -739,7 +743,7 @@ def preemption_instances(
             else {},
             labels=draw(labels),
             is_usable=draw(st.sampled_from((True, True, True, False))),
-            must_be_empty=with_emptying and draw(st.sampled_from((False, False, False, True))),
+            must_be_empty=has_emptying and draw(st.sampled_from((False, False, True))),
         )
         for number, node_id in enumerate(node_ids)
     ]
@@ -749,7 +753,7 @@ def preemption_instances(
         for node in nodes
         if not node.must_be_empty and empty_selector.items() <= node.labels.items()
     ]
-    empty_nodes = draw(st.integers(0, len(candidates))) if with_emptying and draw(flags) else 0
+    empty_nodes = draw(st.integers(0, len(candidates))) if has_emptying else 0
     is_emptying = empty_nodes > 0 or any(node.must_be_empty for node in nodes)
     demand = None
     if not is_emptying or draw(flags):
@@ -761,7 +765,7 @@ def preemption_instances(
                     id=f"s{number}",
                     count=count,
                     request=draw(requests),
-                    min_count=draw(st.integers(0, count)) if with_minima else count,
+                    min_count=draw(st.integers(0, count)) if with_optional else count,
                     max_per_node=draw(st.none() | st.integers(1, count)),
                     selector=draw(labels),
                 )
@@ -771,11 +775,16 @@ def preemption_instances(
             queue=draw(st.sampled_from(("default", "other"))),
             shapes=shapes,
             level=RACK if has_level else None,
-            is_level_required=draw(flags),
+            is_level_required=not has_level or draw(flags),
         )
     victims = (None, "any", "none") if demand is None else (None, *VICTIMS)
     known = [f"{LOST}{each}" for each in dict.fromkeys(r for node in nodes for r in node.capacity)]
     terms = st.lists(st.sampled_from((*TERMS, *known)), min_size=1, max_size=4, unique=True)
+    # Without these two, the instance computes them.
+    rules: dict[str, Any] = {
+        "victims": draw(st.sampled_from(victims)) if with_victims else None,
+        "objective": objective or draw(st.none() | terms),
+    }
     return PreemptionInstance(
         name=name,
         moves=Moves(moves or draw(st.sampled_from(Moves))),
@@ -784,9 +793,8 @@ def preemption_instances(
         demand=demand,
         empty_nodes=empty_nodes,
         empty_selector=empty_selector,
-        victims=draw(st.sampled_from(victims)) if with_victims else None,
         budgets=draw(_budgets(gangs, known)) if with_budgets and gangs else [],
-        objective=objective or draw(st.none() | terms),
+        **rules,
     )
 
 
@@ -841,10 +849,12 @@ def preemption_solutions_of(draw: DrawFn, instance: PreemptionInstance) -> Preem
     must_leave = index.must_be_empty.copy()
     must_leave[emptied] = True
     free = index.free.copy()
-    lost, moved = [0] * len(index.group_gang), {}
+    lost = [0] * len(index.group_gang)
+    moved: dict[tuple[int, int], int] = {}
 
-    def hosts(request: np.ndarray, fit: Sequence[bool]) -> list[int]:
-        return np.flatnonzero(is_open & fit & (free >= request).all(axis=1)).tolist()
+    def hosts(request: np.ndarray, fit: np.ndarray) -> list[int]:
+        found: list[int] = np.flatnonzero(is_open & fit & (free >= request).all(axis=1)).tolist()
+        return found
 
     groups = [group for gang in instance.gangs for group in gang.pods]
     for k, (group, gang) in enumerate(zip(groups, index.group_gang, strict=True)):
