@@ -10,7 +10,7 @@ from lyra_opt.formulations.preemption.model_data import FORMULATION
 from lyra_opt.formulations.preemption.staged import StagedSolver
 
 if TYPE_CHECKING:
-    from lyra_opt.formulations.preemption.model_data import PreemptionModel
+    from lyra_opt.formulations.preemption.model_data import PreemptionModel, Rows
     from lyra_opt.formulations.preemption.model_rows import Variables
 
 
@@ -30,55 +30,54 @@ def add_variables(model: Any, data: PreemptionModel) -> Variables:
 # Constraints
 
 
+def add_at_most(model: Any, rows: Rows) -> None:
+    """Add rows ``sum of terms <= most``."""
+    for name, terms, most in rows:
+        model.add_linear_constraint(weighted(terms) <= most, name=name)
+
+
+def add_equal(model: Any, rows: Rows) -> None:
+    """Add rows ``sum of terms == most``."""
+    for name, terms, most in rows:
+        model.add_linear_constraint(weighted(terms) == most, name=name)
+
+
 def leaving(model: Any, data: PreemptionModel, variables: Variables) -> None:
     """At most the pods of group k are lost or leave: ``c_k z_g + e_k + o_k <= c_k``.
 
     g is the gang of group k.
     """
-    for name, terms, most in data.rows("leaving", variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
+    add_at_most(model, data.rows("leaving", variables))
 
 
 def minimum(model: Any, data: PreemptionModel, variables: Variables) -> None:
     """Gang g is lost, or keeps its minimum: ``sum_k e_k + (p_g - l_g) z_g <= p_g - l_g``."""
-    for name, terms, most in data.rows("minimum", variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
+    add_at_most(model, data.rows("minimum", variables))
 
 
 def moves(model: Any, data: PreemptionModel, variables: Variables) -> None:
     """Pods of kind m that leave enter other nodes: ``sum_k o_k - sum_n i_mn = 0``."""
-    for name, terms, most in data.rows("moves", variables):
-        model.add_linear_constraint(weighted(terms) == most, name=name)
+    add_equal(model, data.rows("moves", variables))
 
 
 def demand(model: Any, data: PreemptionModel, variables: Variables) -> None:
     """Place the pods of shape s, or count them: ``sum_n x_sn + u_s = d_s``."""
-    for name, terms, most in data.rows("demand", variables):
-        model.add_linear_constraint(weighted(terms) == most, name=name)
+    add_equal(model, data.rows("demand", variables))
 
 
 def domain(model: Any, data: PreemptionModel, variables: Variables) -> None:
     """Place pods only in used domains: ``x_sn - U_sn w_d <= 0``, where n is in domain d."""
-    for name, terms, most in data.rows("domain", variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
+    add_at_most(model, data.rows("domain", variables))
 
 
-def one_domain(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Use one domain if the level is required: ``sum_d w_d <= 1``."""
-    for name, terms, most in data.rows("one_domain", variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
-
-
-def extra_domains(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Count the domains beyond the first, otherwise: ``sum_d w_d - t <= 1``."""
-    for name, terms, most in data.rows("extra_domains", variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
+def used_domains(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Use one domain, and t more unless one is required: ``sum_d w_d - t <= 1``."""
+    add_at_most(model, data.rows("used_domains", variables))
 
 
 def emptied_nodes(model: Any, data: PreemptionModel, variables: Variables) -> None:
     """Choose N nodes to be emptied: ``sum_n v_n = N``."""
-    for name, terms, most in data.rows("emptied_nodes", variables):
-        model.add_linear_constraint(weighted(terms) == most, name=name)
+    add_equal(model, data.rows("emptied_nodes", variables))
 
 
 def vacated(model: Any, data: PreemptionModel, variables: Variables) -> None:
@@ -87,20 +86,12 @@ def vacated(model: Any, data: PreemptionModel, variables: Variables) -> None:
     If node n must be empty: ``-(c_k z_g + e_k + o_k) <= -h_k``. h_k counts the pods of all alike
     groups.
     """
-    for name, terms, most in data.rows("vacated", variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
+    add_at_most(model, data.rows("vacated", variables))
 
 
 def closed(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Place no pods on node n if it is emptied: ``x_sn + U_sn v_n <= U_sn``."""
-    for name, terms, most in data.rows("closed", variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
-
-
-def closed_to_moves(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Move no pods to node n if it is emptied: ``i_mn + U_mn v_n <= U_mn``."""
-    for name, terms, most in data.rows("closed_to_moves", variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
+    """No pods come to node n if it is emptied: ``x_sn + U_sn v_n <= U_sn``, i_mn alike."""
+    add_at_most(model, data.rows("closed", variables))
 
 
 def budget(model: Any, data: PreemptionModel, variables: Variables) -> None:
@@ -108,8 +99,7 @@ def budget(model: Any, data: PreemptionModel, variables: Variables) -> None:
 
     ``sum_g a_bg z_g + sum_k (a_bk e_k + m_bk o_k) - y_b <= B_b``. A hard budget has no y_b.
     """
-    for name, terms, most in data.rows("budget", variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
+    add_at_most(model, data.rows("budget", variables))
 
 
 def capacity(model: Any, data: PreemptionModel, variables: Variables) -> None:
@@ -119,14 +109,12 @@ def capacity(model: Any, data: PreemptionModel, variables: Variables) -> None:
     over the pod groups on node n. The row is divided by the greatest common divisor of its
     coefficients.
     """
-    for name, terms, most in data.rows("capacity", variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
+    add_at_most(model, data.rows("capacity", variables))
 
 
 def earlier_terms(model: Any, data: PreemptionModel, variables: Variables) -> None:
     """Keep the value V_t of each term t of an earlier stage: ``C_t <= V_t``, with C_t as below."""
-    for name, terms, most in data.earlier_terms(variables):
-        model.add_linear_constraint(weighted(terms) <= most, name=name)
+    add_at_most(model, data.earlier_terms(variables))
 
 
 CONSTRAINTS = (
@@ -135,12 +123,10 @@ CONSTRAINTS = (
     moves,
     demand,
     domain,
-    one_domain,
-    extra_domains,
+    used_domains,
     emptied_nodes,
     vacated,
     closed,
-    closed_to_moves,
     budget,
     capacity,
     earlier_terms,

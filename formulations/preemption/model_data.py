@@ -19,6 +19,7 @@ from lyra_opt.formulations.exact_model import Formulation
 from lyra_opt.formulations.exact_solver import next_multiple
 from lyra_opt.formulations.preemption.model_rows import ModelRows, Variables
 from lyra_opt.preemption.instance import Moves, Solution
+from lyra_opt.preemption.objective import Objective
 from lyra_opt.preemption.problem import PROBLEM
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
     from lyra_opt.formulations.backends.backend import Values
     from lyra_opt.preemption.instance import Instance
+    from lyra_opt.preemption.objective import Term
 
-    Stated = Iterator[tuple[str, list[tuple[int, Any]], int]]
+    Rows = Iterator[tuple[str, list[tuple[int, Any]], int]]
     """Rows with a backend's variables: name, terms, right-hand side."""
 
 
@@ -43,41 +45,40 @@ LARGEST_EXPORTED = 2**53
 LARGEST_TERM_IN_FLOATS, LARGEST_TERM = 2**31, 2**50
 MOST_UNITS_IN_FLOATS, MOST_UNITS = 10**7, 2**36
 MOST_VARIABLES = 1_000_000
+NO_TERMS, AS_IT_IS = Objective(()), CostUnit()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """Consecutive terms of the objective that one run minimises as one integer.
 
-    The integer is a number in a mixed radix. Its digits are the values of the terms, each divided
-    by a common divisor of all values that it can have.
-
     Parameters
     ----------
-    first, end
-        The stage covers the terms from position `first` up to, without, position `end`.
+    first
+        The position of its first term.
     divisors
-        For each of its terms, the divisor of its values.
-    radices
-        For each of its terms, the number of values after division.
+        For each of its terms, a common divisor of all values that the term can have.
+    divided
+        Its terms, with values that are divided by their divisors; the cost encodes these values.
     proved
         The values of all earlier terms.
     """
 
     first: int = 0
     divisors: tuple[int, ...] = ()
-    radices: tuple[int, ...] = ()
+    divided: Objective = NO_TERMS
     proved: tuple[int, ...] = ()
+
+    def extended(self, term: Term, divisor: int) -> Stage:
+        """Return the stage with one more term."""
+        divided = replace(term, largest=term.largest // divisor)
+        terms = Objective((*self.divided.terms, divided))
+        return replace(self, divisors=(*self.divisors, divisor), divided=terms)
 
     @property
     def end(self) -> int:
         """The position of the first term after the stage."""
         return self.first + len(self.divisors)
-
-    @property
-    def largest(self) -> int:
-        """The largest cost."""
-        return math.prod(self.radices) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,7 @@ class PreemptionModel:
     parts: ModelRows
     stage: Stage = Stage()
     is_settled: bool = False
+    unit: CostUnit = AS_IT_IS
 
     @classmethod
     def of(cls, instance: Instance) -> PreemptionModel:
@@ -111,11 +113,10 @@ class PreemptionModel:
         The cost then is the objective of the instance. Otherwise it is the first stage.
         """
         model = cls.of(instance)
-        objective = instance.terms
-        if objective.largest > largest:
+        if instance.terms.largest > largest:
             return model.at(model.stages()[0])
-        radices = tuple(term.largest + 1 for term in objective.terms)
-        return model.at(Stage(divisors=(1,) * len(radices), radices=radices))
+        divisors = (1,) * len(instance.terms.terms)
+        return model.at(Stage(divisors=divisors, divided=instance.terms))
 
     # Stages
 
@@ -129,13 +130,11 @@ class PreemptionModel:
             zip(self.instance.terms.terms, self.parts.costs, strict=True)
         ):
             divisor = max(1, math.gcd(*(cost for cost, _, _ in costs)))
-            radix = term.largest // divisor + 1
-            last = found[-1]
-            if last.radices and (last.largest + 1) * radix > LARGEST_STAGE:
-                found.append(Stage(first=t, divisors=(divisor,), radices=(radix,)))
+            merged = found[-1].extended(term, divisor)
+            if len(merged.divisors) > 1 and merged.divided.largest > LARGEST_STAGE:
+                found.append(Stage(first=t).extended(term, divisor))
             else:
-                divisors, radices = (*last.divisors, divisor), (*last.radices, radix)
-                found[-1] = replace(last, divisors=divisors, radices=radices)
+                found[-1] = merged
         return found
 
     def at(self, stage: Stage, values: Sequence[int] = ()) -> PreemptionModel:
@@ -147,18 +146,11 @@ class PreemptionModel:
 
         Earlier terms have their proved values, and later terms are at least 0.
         """
-        stage, code = self.stage, min(next_multiple(cost), self.stage.largest)
-        values: list[int] = []
-        for radix, divisor in zip(reversed(stage.radices), reversed(stage.divisors), strict=True):
-            code, digit = divmod(code, radix)
-            values.insert(0, digit * divisor)
+        stage = self.stage
+        digits = stage.divided.decode(min(next_multiple(cost), stage.divided.largest))
+        values = [digit * divisor for digit, divisor in zip(digits, stage.divisors, strict=True)]
         later = [0] * (len(self.parts.costs) - stage.end)
         return self.instance.terms.encode([*stage.proved, *values, *later])
-
-    @property
-    def unit(self) -> CostUnit:
-        """The cost is minimised as it is."""
-        return CostUnit()
 
     # Numbers for the backends
 
@@ -168,12 +160,12 @@ class PreemptionModel:
         largest: Variables = self.parts.largest
         return largest
 
-    def rows(self, constraint: str, variables: Variables) -> Stated:
+    def rows(self, constraint: str, variables: Variables) -> Rows:
         """Yield each row of a constraint."""
         for name, terms, most in self.parts.rows_of[constraint]:
             yield name, _stated(terms, variables), most
 
-    def earlier_terms(self, variables: Variables) -> Stated:
+    def earlier_terms(self, variables: Variables) -> Rows:
         """Yield a row for each earlier term that has costs; it keeps its proved value."""
         for t, value in enumerate(self.stage.proved):
             if costs := self.parts.costs[t]:
@@ -182,10 +174,8 @@ class PreemptionModel:
     def cost(self, variables: Variables) -> list[tuple[int, Any]]:
         """Return the terms of the minimised cost."""
         found: dict[tuple[str, Any], int] = defaultdict(int)
-        unit = self.stage.largest + 1
-        digits = zip(self.stage.divisors, self.stage.radices, strict=True)
-        for t, (divisor, radix) in enumerate(digits, self.stage.first):
-            unit //= radix
+        units = zip(self.stage.divisors, self.stage.divided.units, strict=True)
+        for t, (divisor, unit) in enumerate(units, self.stage.first):
             for cost, kind, key in self.parts.costs[t]:
                 found[kind, key] += cost // divisor * unit
         return _stated([(cost, *of) for of, cost in found.items()], variables)
@@ -197,48 +187,35 @@ class PreemptionModel:
 
         Gangs without variables change nothing, which costs no more.
         """
-        instance, keys, parts = self.instance, self.largest, self.parts
-        index = instance.index
-
-        def group_of(entry: Any) -> int:
-            return int(index.first_group[instance.gang_position[entry.gang]] + entry.group)
-
-        lost = {instance.gang_position[name] for name in solution.lost_gangs}
-        shrunk, left, entered = Counter[Any](), Counter[Any](), Counter[Any]()
-        placed = Counter[Any]()
+        instance, parts = self.instance, self.parts
+        gangs, nodes = instance.gang_position, instance.node_position
+        first = instance.index.first_group.tolist()
+        found = Counter[tuple[str, Any]]()
+        lost = {gangs[name] for name in solution.lost_gangs}
+        for c, members in enumerate(parts.alike):
+            found["lost", c] = len(lost.intersection(members))
         for pods in solution.lost_pods:
-            shrunk[group_of(pods)] += pods.count
+            found["shrunk", first[gangs[pods.gang]] + pods.group] += pods.count
         for move in solution.moved_pods:
-            if (k := group_of(move)) in keys.left:
-                left[k] += move.count
-                entered[parts.kind_of[k], instance.node_position[move.to]] += move.count
-        shapes = instance.demand.shapes if instance.demand else ()
-        position = {shape.id: s for s, shape in enumerate(shapes)}
-        unplaced = Counter({s: shape.count for s, shape in enumerate(shapes)})
-        for entry in solution.placements:
-            placed[position[entry.shape], instance.node_position[entry.node]] += entry.count
-            unplaced[position[entry.shape]] -= entry.count
-        used = {int(index.domain[n]) for _, n in placed}
-        emptied = {instance.node_position[name] for name in solution.emptied_nodes}
-        found = Variables(
-            lost={c: len(lost.intersection(parts.alike[c])) for c in keys.lost},
-            shrunk={k: shrunk[k] for k in keys.shrunk},
-            left={k: left[k] for k in keys.left},
-            entered={key: entered[key] for key in keys.entered},
-            placed={key: placed[key] for key in keys.placed},
-            unplaced={s: unplaced[s] for s in keys.unplaced},
-            used={d: int(d in used) for d in keys.used},
-            extra={key: max(0, len(used) - 1) for key in keys.extra},
-            emptied={n: int(n in emptied) for n in keys.emptied},
-            excess=dict.fromkeys(keys.excess, 0),
-        )
-        excess = {
-            terms[-1][2]: max(0, sum(a * x for a, x in _stated(terms, found)) - most)
-            for _, terms, most in parts.rows_of["budget"]
-            if terms[-1][1] == "excess"
-        }
-        found = found._replace(excess={b: excess[b] for b in keys.excess})
-        return tuple(value for kind in found for value in kind.values())
+            if (k := first[gangs[move.gang]] + move.group) in self.largest.left:
+                found["left", k] += move.count
+                found["entered", (parts.kind_of[k], nodes[move.to])] += move.count
+        for s, shape in enumerate(instance.demand.shapes if instance.demand else ()):
+            entries = [entry for entry in solution.placements if entry.shape == shape.id]
+            found["unplaced", s] = shape.count - sum(entry.count for entry in entries)
+            for entry in entries:
+                found["placed", (s, nodes[entry.node])] += entry.count
+                found["used", int(instance.index.domain[nodes[entry.node]])] = 1
+        used = sum(count for (kind, _), count in found.items() if kind == "used")
+        found["extra", ()] = max(0, used - 1)
+        for name in solution.emptied_nodes:
+            found["emptied", nodes[name]] = 1
+        for _, terms, most in parts.rows_of["budget"]:
+            if terms[-1][1] == "excess":
+                use = sum(a * found[kind, key] for a, kind, key in terms[:-1])
+                found["excess", terms[-1][2]] = max(0, use - most)
+        kinds = self.largest._asdict().items()
+        return tuple(found[kind, key] for kind, of_kind in kinds for key in of_kind)
 
     def solution(self, values: Values) -> Solution:
         """Return the solution that rounded values of the variables describe.
@@ -310,40 +287,36 @@ def limits(instance: Instance, in_floats: bool) -> Unsupported | None:
     optima with coefficients of 2^45, and never with 2^36. Units are the greatest common divisor of
     all requests.
     """
+    kind = "in floating point" if in_floats else "in CP-SAT"
+    for size, most, unit in _sizes(instance, in_floats=in_floats):
+        if size > most:
+            return Unsupported(
+                f"the model is reliable {kind} up to {most} {unit}; the instance has {size}"
+            )
+    return None
+
+
+def _sizes(instance: Instance, *, in_floats: bool) -> Iterator[tuple[int, int, str]]:
+    """Yield sizes of an instance with the largest reliable size and what they count."""
     index = instance.index
     kinds = {
         (tuple(group.request.items()), tuple(group.selector.items()))
         for g in np.flatnonzero(index.may_move)
         for group in instance.gangs[g].pods
     }
-    variables = len(index.group_gang) + len(instance.nodes) * (len(index.shape_count) + len(kinds))
-    if variables > MOST_VARIABLES:
-        return Unsupported(
-            f"the model would have about {variables} variables; it may have {MOST_VARIABLES}"
-        )
-    units = [
-        max(1, math.gcd(*index.group_request[:, r].tolist(), *index.shape_request[:, r].tolist()))
-        for r in range(len(instance.resources))
-    ]
-    kind = "in floating point" if in_floats else "in CP-SAT"
-    most = MOST_UNITS_IN_FLOATS if in_floats else MOST_UNITS
-    for node in instance.nodes:
-        for name, unit in zip(instance.resources, units, strict=True):
-            if (amount := node.capacity.get(name, 0) // unit) > most:
-                return Unsupported(
-                    f"the model is reliable {kind} up to {most} units of a resource on a node; "
-                    f"node {node.id!r} has {amount} units of {unit} {name}"
-                )
-    divisors = {f"lost:{name}": unit for name, unit in zip(instance.resources, units, strict=True)}
-    divisors["weighted_gangs"] = max(1, math.gcd(*index.weight.tolist()))
-    most = LARGEST_TERM_IN_FLOATS if in_floats else LARGEST_TERM
+    columns = len(instance.nodes) * (len(index.shape_count) + len(kinds)) + len(index.group_gang)
+    yield columns, MOST_VARIABLES, "variables"
+    requests = np.concatenate([index.group_request, index.shape_request])
+    divisors = {"weighted_gangs": math.gcd(*index.weight.tolist())}
+    for name, amounts in zip(instance.resources, requests.T, strict=True):
+        divisors[f"lost:{name}"] = unit = max(1, math.gcd(*amounts.tolist()))
+        most = max(node.capacity.get(name, 0) for node in instance.nodes) // unit
+        limit = MOST_UNITS_IN_FLOATS if in_floats else MOST_UNITS
+        yield most, limit, f"units of {unit} {name} on a node"
     for term in instance.terms.terms:
-        if (value := term.largest // divisors.get(term.name, 1)) > most:
-            return Unsupported(
-                f"the model is reliable {kind} up to {most} for each term of the objective; "
-                f"{term.key} can be {value}"
-            )
-    return None
+        limit = LARGEST_TERM_IN_FLOATS if in_floats else LARGEST_TERM
+        unit = max(1, divisors.get(term.name, 1))
+        yield term.largest // unit, limit, f"units of {unit} for {term.key}"
 
 
 FORMULATION = Formulation(

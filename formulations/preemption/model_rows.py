@@ -227,12 +227,10 @@ class ModelRows:
                 largest.used[d] = 1
                 terms: Terms = [(1, "placed", (s, n)), (-fits[n], "used", d)]
                 self._row("domain", f"{s}_{n}", terms, 0)
-        used: Terms = [(1, "used", d) for d in largest.used]
-        if used and is_required:
-            self._row("one_domain", "", used, 1)
-        elif used:
-            largest.extra[()] = extra[0]
-            self._row("extra_domains", "", [*used, (-1, "extra", ())], 1)
+        if largest.used:
+            largest.extra[()] = extra[0] if extra else 0
+            used: Terms = [(1, "used", d) for d in largest.used]
+            self._row("used_domains", "", [*used, (-1, "extra", ())], 1)
 
     def _empty(self) -> None:
         """Add the choice of nodes to be emptied, and the rules of all that must be empty."""
@@ -248,11 +246,11 @@ class ModelRows:
                 self._row("vacated", k, [*self._gone(k, -1), (pods, "emptied", n)], 0)
             elif self._is_vacated[n]:
                 self._row("vacated", k, self._gone(k, -1), -pods)
-        for kind, constraint in (("placed", "closed"), ("entered", "closed_to_moves")):
+        for kind in ("placed", "entered"):
             for (a, n), most in getattr(largest, kind).items():
                 if n in largest.emptied:
                     terms = [(1, kind, (a, n)), (most, "emptied", n)]
-                    self._row(constraint, f"{a}_{n}", terms, most)
+                    self._row("closed", f"{kind}_{a}_{n}", terms, most)
 
     def _keep_budgets(self) -> None:
         """Add the rows of budgets, and the excess over soft budgets if it is a term."""
