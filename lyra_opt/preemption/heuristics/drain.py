@@ -55,6 +55,7 @@ class FewestPodsFirst(PreemptionHeuristic):
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
         """Empty nodes, then free nodes for the pending pods."""
         for node in _fewest_pods(state)[: state.instance.empty_nodes]:
+            require_time()
             state.choose_empty(node)
         if state.fits():
             return True
