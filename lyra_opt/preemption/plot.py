@@ -70,7 +70,8 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
     solutions
         Valid solutions, by solver name. If empty, the instance alone is drawn.
     """
-    resource = GPU if any(GPU in n.capacity for n in instance.nodes) else instance.resources[0]
+    has_gpus = any(GPU in node.capacity for node in instance.nodes)
+    resource = GPU if has_gpus else next(iter(instance.resources), GPU)
     panels = [_solution_panel(instance, *each, resource) for each in solutions.items()]
     touched = {n for each in panels for n in each.before if each.before[n] != each.after[n]}
     panels = panels or [_instance_panel(instance, resource)]
