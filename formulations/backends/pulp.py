@@ -38,6 +38,7 @@ from lyra_opt.formulations.backends.linear import add_columns, add_rows, presolv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from lyra_opt.core.result import Number
     from lyra_opt.formulations.backends.backend import (
@@ -111,6 +112,8 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
 
     Raises
     ------
+    NoSolutionError
+        If the log states that the model is infeasible.
     pulp.PulpSolverError
         If CBC crashes.
     RuntimeError
@@ -135,28 +138,50 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
         # CBC waited in 3 of 3,048 runs with "-threads 1", and in none of 5,074 runs without it.
         if limits_in_force().threads > 1:
             command += ["-threads", str(limits_in_force().threads)]
-        command += ["-solve", "-solution", str(found)]
         latest_s = None if time_s is None else time_s + CBC_PATIENCE_S
-        listeners = interruption_in_force().listeners
-        with (
-            log.open("wb") as output,
-            subprocess.Popen(  # noqa: S603
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            ) as process,
-        ):
-            listeners.append(partial(process.send_signal, signal.SIGINT))
-            try:
-                exit_code = process.wait(latest_s)
-            except subprocess.TimeoutExpired:
-                return BackendRun(stopped_by=StoppedBy.TIME)
-            finally:
-                listeners.pop()
-                process.kill()
+        exit_code = _exit_code_of([*command, "-solve", "-solution", str(found)], log, latest_s)
+        if exit_code == -signal.SIGSEGV and not is_out_of_time():
+            # CBC 2.10 crashes when it writes no solution because it tightened bounds until none was
+            # left. The log of the crashed run is lost, so the run is repeated without writing.
+            exit_code = _exit_code_of([*command, "-solve"], log, latest_s)
+        if exit_code is None:
+            return BackendRun(stopped_by=StoppedBy.TIME)
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if not exit_code and _is_infeasible(text):
+            raise NoSolutionError("CBC proved that the model is infeasible")
         if exit_code or not found.exists():
             raise pulp.PulpSolverError(f"CBC stopped with exit code {exit_code}")
         _, values, *_ = solver.readsol_MPS(str(found), built.model, *names)
-        text = log.read_text(encoding="utf-8", errors="replace")
     return read_cbc_log(text, [values[variable.name] for variable in variables])
+
+
+def _exit_code_of(command: Sequence[str], log: Path, latest_s: float | None) -> int | None:
+    """Run CBC and return its exit code; None if it is killed after `latest_s` seconds."""
+    listeners = interruption_in_force().listeners
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        ) as process,
+    ):
+        listeners.append(partial(process.send_signal, signal.SIGINT))
+        try:
+            return process.wait(latest_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            listeners.pop()
+            process.kill()
+
+
+def _is_infeasible(text: str) -> bool:
+    """Return whether CBC's log states that the model is infeasible.
+
+    There is no result line if the relaxation is infeasible, or has no solution within its bounds.
+    """
+    if (result := _last(r"^Result - (.*)$", text)) is not None:
+        return result == "Problem proven infeasible"
+    return _last(r"^(Problem is infeasible)", text) is not None
 
 
 def set_start(variables: Sequence[Any], start: Values | None) -> None:
@@ -182,10 +207,8 @@ def read_cbc_log(text: str, values: Values) -> BackendRun:
 
     Raises
     ------
-    NoSolutionError
-        If the log states that the model is infeasible.
     RuntimeError
-        If the log ends in another way without an optimal solution or the time limit.
+        If the log ends without an optimal solution or the time limit.
     """
     result = _last(r"^Result - (.*)$", text)
     counters = {}
@@ -204,10 +227,7 @@ def read_cbc_log(text: str, values: Values) -> BackendRun:
             stopped_by=StoppedBy.TIME,
             counters=counters,
         )
-    # CBC prints no result line if the relaxation is infeasible.
-    is_infeasible = result == "Problem proven infeasible" or "\nProblem is infeasible" in text
-    failed = NoSolutionError if is_infeasible else RuntimeError
-    raise failed(f"CBC stopped with {result or 'no result in its log'}")
+    raise RuntimeError(f"CBC stopped with {result or 'no result in its log'}")
 
 
 def _last(pattern: str, text: str) -> str | None:

@@ -18,7 +18,7 @@ from lyra_opt.formulations.preemption.model_data import PreemptionModel
 from lyra_opt.formulations.preemption.pulp_model import PULP_CBC, PULP_HIGHS
 from lyra_opt.formulations.preemption.staged import StagedSolver
 from lyra_opt.instances.family import generate
-from lyra_opt.preemption import Demand, Gang, Instance, Node, PodGroup, Shape
+from lyra_opt.preemption import Budget, Demand, Gang, Instance, Node, PodGroup, Shape
 from tests.formulations.preemption.test_brute_force import PREEMPTION, assert_agrees
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.optima import document_of
@@ -151,6 +151,22 @@ def test_a_backend_that_finds_nothing_does_not_make_a_known_solution_infeasible(
     assert (known.status, known.objective) == (Status.FEASIBLE, best.objective)
     unknown = solve_and_check(PREEMPTION, SCATTERED, with_run(run))
     assert unknown.status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_bounds_that_are_tightened_until_nothing_is_left(name):
+    """CBC crashes when it writes its solution, and says nothing of it."""
+    instance = Instance(
+        name="tight",
+        nodes=[Node(id="full", capacity={"gpu": 5}), Node(id="free", capacity={"gpu": 2})],
+        gangs=[
+            Gang(id="five", pods=[PodGroup(node="full", request={"gpu": 1}, count=5)]),
+            Gang(id="one", pods=[PodGroup(node="free", request={"gpu": 1})]),
+        ],
+        demand=Demand(priority=1, shapes=[Shape(count=2, request={"gpu": 2})]),
+        budgets=[Budget(id="b", gangs=["five", "one"], counts="lost_pods", most=3)],
+    )
+    assert solve_and_check(PREEMPTION, instance, SOLVERS[name]).status is Status.INFEASIBLE
 
 
 def memory(unit: int, *odd: int) -> Instance:
