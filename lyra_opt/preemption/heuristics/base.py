@@ -390,9 +390,9 @@ class PreemptionHeuristic(HeuristicSolver):
                 state.clear(int(node))
             is_done = not instance.empty_nodes and not state.lost.any() and state.fits()
             if is_done or self.choose(state, rng):
-                why_not = _complete(state)
+                why_not = complete(state)
                 if why_not is None:
-                    return _result(state)
+                    return result_of(state)
                 message = message or why_not
         return SolveResult(status=Status.UNKNOWN, message=message or NOTHING_FOUND)
 
@@ -407,7 +407,7 @@ def _features(instance: Instance) -> Iterator[str]:
         yield EMPTY_NODES
 
 
-def _complete(state: State) -> str | None:
+def complete(state: State) -> str | None:
     """Complete a rule's choice to a valid solution; return the reason if this is impossible."""
     instance, index = state.instance, state.index
     for gang in np.flatnonzero((state.kept < index.min_pods) & (state.kept > 0)):
@@ -452,7 +452,8 @@ def _place_more(state: State) -> None:
                 break
 
 
-def _result(state: State) -> SolveResult[Solution]:
+def result_of(state: State) -> SolveResult[Solution]:
+    """Return the solution of a completed state, with its objective."""
     solution = Solution.of_counts(
         state.instance,
         lost=state.lost.tolist(),
