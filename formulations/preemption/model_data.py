@@ -309,7 +309,9 @@ def _sizes(instance: Instance, *, in_floats: bool) -> Iterator[tuple[int, int, s
     requests = np.concatenate([index.group_request, index.shape_request])
     divisors = {"weighted_gangs": math.gcd(*index.weight.tolist())}
     for name, amounts in zip(instance.resources, requests.T, strict=True):
-        divisors[f"lost:{name}"] = unit = max(1, math.gcd(*amounts.tolist()))
+        divisors[f"lost:{name}"] = unit = math.gcd(*amounts.tolist())
+        if not unit:
+            continue  # nobody requests the resource
         most = max(node.capacity.get(name, 0) for node in instance.nodes) // unit
         limit = MOST_UNITS_IN_FLOATS if in_floats else MOST_UNITS
         yield most, limit, f"units of {unit} {name} on a node"
