@@ -223,10 +223,12 @@ def _network_families() -> Objects:
 def _preemption_families() -> Objects:
     """Return the instance families for preemption."""
     from lyra_opt.instances.preemption.fleets import CROWDED, DRAIN, PROTECTED_POD, SCATTERED
+    from lyra_opt.instances.preemption.recorded.family import RECORDED
     from lyra_opt.instances.preemption.solved import ONE_SHORT, RULE_TRAP, SPLIT_TOPOLOGY
 
     return _by_problem(
-        CROWDED, SCATTERED, DRAIN, PROTECTED_POD, RULE_TRAP, ONE_SHORT, SPLIT_TOPOLOGY
+        *(CROWDED, SCATTERED, DRAIN, PROTECTED_POD),
+        *(RULE_TRAP, ONE_SHORT, SPLIT_TOPOLOGY, RECORDED),
     )
 
 

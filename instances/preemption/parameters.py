@@ -19,6 +19,9 @@ TRAPS = (
 )
 """The traps of family ``rule-trap``; `lyra_opt.instances.preemption.traps` explains each."""
 
+RECORDINGS = ("kube-pods", "kube-gang", "slurm", "slurm-later")
+"""The bundled recordings; ``later`` ones were made after the imitation had been written."""
+
 
 def _percent(meaning: str, default: int) -> Any:
     return integer(f"{meaning}, in %", 0, 100, default=default, metavar="P")
@@ -86,4 +89,10 @@ class PreemptionParameters:
         ("every", "all-but-last"),
         default="every",
         family="one-short",
+    )
+    recording: str = choice(
+        "recorded decisions of a real scheduler; --seed is the number of a decision",
+        RECORDINGS,
+        default=RECORDINGS[0],
+        family="recorded",
     )

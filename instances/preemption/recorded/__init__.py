@@ -1,8 +1,8 @@
 """Decisions of real schedulers, recorded on development machines, as preemption instances."""
 
+from lyra_opt.instances.preemption.parameters import RECORDINGS
 from lyra_opt.instances.preemption.recorded.agreement import Agreement, agreement
 from lyra_opt.instances.preemption.recorded.decisions import (
-    RECORDINGS,
     Decision,
     read_decisions,
     recorded_decisions,

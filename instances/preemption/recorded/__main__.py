@@ -9,12 +9,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from lyra_opt.instances.preemption.parameters import RECORDINGS
 from lyra_opt.instances.preemption.recorded.agreement import agreement
-from lyra_opt.instances.preemption.recorded.decisions import (
-    RECORDINGS,
-    read_decisions,
-    recorded_decisions,
-)
+from lyra_opt.instances.preemption.recorded.decisions import read_decisions, recorded_decisions
 from lyra_opt.preemption.heuristics.kubernetes import KubeGang, KubePods
 from lyra_opt.preemption.heuristics.slurm import Slurm
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.documents import JsonObject
 
-RECORDINGS = ("kube-pods", "kube-gang", "slurm", "slurm-later")
-"""The bundled recordings; ``later`` ones were made after the imitation had been written."""
-
 OBJECTIVE = ("unplaced", "lost:gpu")
 """The objective of recorded instances by default: pods without a node, then lost GPUs."""
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.loading import instance_text
+from lyra_opt.core.result import Status
+from lyra_opt.front_door.solving import solve
+from lyra_opt.instances.family import generate
 from lyra_opt.instances.preemption.recorded import (
     RECORDINGS,
     agreement,
@@ -18,6 +22,7 @@ from lyra_opt.instances.preemption.recorded import (
     recorded_decisions,
 )
 from lyra_opt.instances.preemption.recorded.__main__ import RULES, main
+from lyra_opt.instances.preemption.recorded.real_program import RealProgram
 from lyra_opt.instances.preemption.recording import cases, kubernetes, slurm
 from lyra_opt.preemption import PROBLEM, check
 
@@ -53,6 +58,24 @@ def test_another_rule_does_not_agree():
     found = agreement(RULES["kube-gang"], recorded_decisions("kube-pods"), range(1))
     assert found.same_cost < 0.6 * found.runs
     assert sum(found.different.values()) == found.runs - found.same_cost
+
+
+@pytest.mark.parametrize("recording", RECORDINGS)
+def test_studies_have_the_recorded_clusters_and_decisions(recording):
+    """A study of family ``recorded`` gets the victims of the program on exactly its clusters."""
+    decisions = recorded_decisions(recording)
+    for seed in (0, len(decisions) - 1):
+        instance = generate("preemption", "recorded", recording=recording, seed=seed)
+        assert instance == decisions[seed].instance
+        assert solve(instance, RealProgram).solution == decisions[seed].solution
+    with pytest.raises(UserError, match=f"has {len(decisions)} decisions, with seeds from 0 to"):
+        generate("preemption", "recorded", recording=recording, seed=len(decisions))
+
+
+def test_other_clusters_have_no_recorded_decision():
+    instance = recorded_decisions("slurm")[0].instance
+    for other in (replace(instance, name="new"), replace(instance, gangs=instance.gangs[1:])):
+        assert solve(other, RealProgram).status is Status.UNSUPPORTED
 
 
 def test_the_objective_can_be_chosen():
