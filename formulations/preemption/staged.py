@@ -100,7 +100,7 @@ class StagedSolver(ExactModelSolver):
                 ending |= {"stopped_by": result.stopped_by, "message": result.message}
                 break
             if incumbent is None:
-                ending["message"] = "the backend's solution breaks a rule within its tolerances"
+                ending["message"] = "the backend ended without a valid solution and without a proof"
                 break
             if self.backend.gives_bound and not is_reached(stage):
                 break
