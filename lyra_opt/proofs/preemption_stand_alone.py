@@ -370,13 +370,13 @@ def check(instance: Document, proof: Document) -> tuple[Document | None, Documen
                 if proved > value:
                     break  # every solution of the domain is worse than the bound
                 if proved < value:
-                    raise Refuted(f"it claims {key} {value}, but proves only {proved}")
+                    raise Refuted(f"it claims {key!r} {value}, but proves only {proved}")
             rows += [({column: -each for column, each in cost.items()}, -value, False)] * bool(cost)
         if [*left]:
             raise Refuted("a domain has more trees than it needs")
         if solution is not None and solution["domain"] == domain:
             values = programme.values_at(solution["variables"])
-    return bound, values
+    return (dict.fromkeys(cluster.terms, 0) | bound if bound is not None else None), values
 
 
 def main(arguments: list[str]) -> int:
@@ -391,7 +391,7 @@ def main(arguments: list[str]) -> int:
         print(f"cannot check {arguments}: {type(error).__name__}: {error}"[:300], file=sys.stderr)
         return 2
     told = "no solution exists" if bound is None else f"no solution is better than {bound}"
-    told += "" if values is None else f"; the solution has {values}"
+    told += "" if values is None else f"; solution {values}{', optimal' * (values == bound)}"
     print(f"{arguments[1]}: proved: {told} (the instance itself is not checked)")
     return 0
 
