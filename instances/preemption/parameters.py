@@ -19,7 +19,10 @@ TRAPS = (
 )
 """The traps of family ``rule-trap``; `lyra_opt.instances.preemption.traps` explains each."""
 
-RECORDINGS = ("kube-pods", "kube-gang", "slurm", "slurm-later")
+RECORDINGS = (
+    *("kube-pods", "kube-gang", "slurm"),
+    *("kube-pods-later", "kube-gang-later", "slurm-later"),
+)
 """The bundled recordings; ``later`` ones were made after the imitation had been written."""
 
 

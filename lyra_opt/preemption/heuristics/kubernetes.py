@@ -90,7 +90,7 @@ class KubePods(PreemptionHeuristic):
             "hints from the previous pod (OpportunisticBatching)",
             "nodes that are examined in parallel",
         ),
-        compared="88 recorded decisions; see instances/preemption/recorded",
+        compared="118 recorded decisions, same cost in 92 % (instances/preemption/recorded)",
     )
 
     def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
@@ -271,7 +271,7 @@ class KubeGang(PreemptionHeuristic):
             "PodGroups whose pods are disrupted one by one",
             "the fixed placement of later versions of KEP-5710",
         ),
-        compared="88 recorded decisions; see instances/preemption/recorded",
+        compared="118 recorded decisions, same victims in all (instances/preemption/recorded)",
     )
 
     def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
