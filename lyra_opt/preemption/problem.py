@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.fields import keys_of, written
 from lyra_opt.core.problem import Problem
+from lyra_opt.core.terms import ONE_NUMBER, Terms
 from lyra_opt.preemption.checker import Report, check
 from lyra_opt.preemption.instance import Instance, Moves, Solution
 
@@ -26,6 +27,7 @@ class PreemptionProblem(Problem):
     instance_class = Instance
     solution_classes = (Solution,)
     report_class = Report
+    detail_keys = ("lost_pods", "moved_pods", "placements", "emptied_nodes", "terms")
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
         """Return the solution with all lists in file order."""
@@ -35,6 +37,13 @@ class PreemptionProblem(Problem):
     def check(self, instance: Instance, solution: Solution) -> Report:
         """Recompute the feasibility and the objective of a solution."""
         return check(instance, solution)
+
+    def terms_of(self, instance: Instance) -> Terms:
+        """Return the terms of the objective that can differ from 0, if there are several."""
+        terms = instance.terms.terms
+        if len(terms) < 2:
+            return ONE_NUMBER
+        return Terms(tuple(term.key for term in terms), instance.terms.decode, measure="terms")
 
     def dual_bound(self, instance: Instance) -> int:
         """Return a proved lower bound on the optimum."""
