@@ -46,8 +46,8 @@ examples:
 
 Every answer is recomputed from the instance; "optimal" means that the run itself proved it.
 Limits and Ctrl-C: "In Python and in the shell" in the documentation.
-Exit code: 0; 1 if a solver failed, answers contradict one another, or no solution was found; 2 for
-bad input; 130 after Ctrl-C, SIGTERM or SIGHUP.
+Exit code: 0; 1 if a solver failed, answers contradict one another, or no solver found a solution or
+proved that none exists; 2 for bad input; 130 after Ctrl-C, SIGTERM or SIGHUP.
 """
 
 
