@@ -51,6 +51,15 @@ class PreemptionProblem(Problem):
 
         return dual_bound(instance)
 
+    def proof_hints(self, instance: Instance) -> Mapping[str, Any]:
+        """Return gangs whose release would make an impossible demand fit, for proofs by counting.
+
+        The list is empty if the demand fits, or if counting does not decide.
+        """
+        from lyra_opt.preemption.counting import blocking_gangs
+
+        return {"blocking": list(blocking_gangs(instance) or ())}
+
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
         """Return a drawing of valid solutions, keyed by solver name, or of the instance alone."""
         from lyra_opt.preemption.plot import drawing_of

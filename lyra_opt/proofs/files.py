@@ -70,12 +70,12 @@ def proof_of(
     -----
     Complexity: that of branch and bound, see `lyra_opt.proofs.prover.Prover`.
     """
-    hints = problem.proof_hints(instance)
     if problem.instance_format == PREEMPTION:
         if solution is None:
-            return proof_of_infeasibility(document, (hints or {}).get("blocking", ()))
+            return proof_of_infeasibility(document, **(problem.proof_hints(instance) or {}))
         terms = getattr(problem.check(instance, solution), "terms", None)
         return proof_of_optimum(document, dict(problem.answer(instance, solution)), terms or {})
+    hints = problem.proof_hints(instance)
     if hints is None:
         rule = f"{problem.name} has no proofs for this objective"
         raise UserError(f"no proof of {instance.name}: {rule}")
