@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     Point = dict[str, int]
 
+LARGE = 256
+"""Rows with a coefficient above this are scaled for the search."""
+
 
 def proof_of_optimum(
     document: JsonObject, answer: JsonObject, terms: Mapping[str, int]
@@ -190,20 +193,28 @@ def _tree(programme: Programme, rows: Rows, cost: Row, value: int) -> JsonObject
             return {"denominator": 1, "nodes": [{"multipliers": [number, value + 1]}]}
     searched = ProofProgramme(1)
     searched.names = [name for name, _, _ in programme.columns]
-    searched.upper, searched.rows = programme.upper, rows
+    searched.upper = programme.upper
     searched.cost = [cost.get(column, 0) for column in range(len(programme.upper))]
+    # Rows with large coefficients, such as bytes, are searched as rows with coefficients below 1.
+    sizes = [max((abs(each) for each in row.values()), default=0) for row, _, _ in rows]
+    digits = [size.bit_length() if size > LARGE else 0 for size in sizes]
+    for (row, right, equal), shift in zip(rows, digits, strict=True):
+        by = Fraction(1, 2**shift)
+        shifted = {column: each * by for column, each in row.items()} if shift else row
+        searched.rows.append((shifted, right * by, equal))
     prover = Prover(searched, Fraction(value))
     prover.prove()
-    scale = prover.denominator
-    nodes = []
+    most = max(digits, default=0)
+    scale = prover.denominator * 2**most
+    nodes: list[JsonObject] = []
     for node in prover.nodes:
-        if node.get("is_empty"):
-            # The multipliers prove at least 1 / scale at no cost, so a multiple proves any cost.
-            flat = [
-                each * (value + 1) * scale if place % 2 else each
-                for place, each in enumerate(node["multipliers"])
-            ]
-            nodes.append({"multipliers": flat})
-        else:
+        if "branch" in node:
             nodes.append(node)
+            continue
+        # The multipliers of an empty leaf prove at least 1 / scale at no cost; larger ones, more.
+        factor = (value + 1) * scale if node.get("is_empty") else 1
+        flat = node["multipliers"]
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        shown = [(row, each * factor * 2 ** (most - digits[row])) for row, each in pairs]
+        nodes.append({"multipliers": [each for pair in shown for each in pair]})
     return {"denominator": scale, "nodes": nodes}

@@ -4,12 +4,11 @@
     python preemption_stand_alone.py INSTANCE.json PROOF.json
 
 Exit code: 0 if the proof proves its claim, 1 if it does not, 2 if a file cannot be read.
-The claim: no solution exists, or none is better than a bound, a value for each term of the
-objective. docs/proofs.md describes the format and proves the theorems. A proof by counting is a
-table of the pending pods that fit once all gangs that may lose or move pods are gone. For other
-proofs, the checker builds an integer programme for each domain that the demand can use (one for all
-nodes if no domain is required). For each term with a bound above 0, in order, a tree proves that
-the term cannot be less if the terms before it are at most their bounds.
+The claim: no solution exists, or none is better than a bound with a value for each term of the
+objective. A proof by counting is a table of the pending pods that fit once all gangs that may lose
+or move pods are gone. For other proofs, the checker builds an integer programme for each required
+domain, or one for all nodes. For each term with a bound above 0, in order, a tree proves that the
+term cannot be less if the terms before it are at most their bounds. See docs/proofs.md.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import json
 import re
 import sys
 from collections import Counter, defaultdict
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ MOST_STEPS, MOST_VARIABLES, MOST_OPEN = 2 * 10**8, 10**6, 1000  # files with mor
 LOST, MOVED = {"lost_pods": 1, "disrupted_pods": 1}, {"moved_pods": 1, "disrupted_pods": 1}
 TERMS = {*LOST, *MOVED, "lost_gangs", "weighted_gangs"}
 TERMS |= {"unplaced", "budget_excess", "extra_domains"}
-
 Document = dict[str, Any]
 Row = dict[int, int]
 Rows = list[tuple[Row, int, bool]]  # coefficients, right side, is an equation
@@ -259,8 +258,10 @@ class Programme:
     def row(self, row: Row, right: int, *, equal: bool = False) -> None:
         """Add "sum of coefficients * x >= right", or an equation, unless bounds imply it."""
         least = sum(each * self.upper[column] for column, each in row.items() if each < 0)
-        if equal or least < right:
-            self.rows.append(({column: each for column, each in row.items() if each}, right, equal))
+        if equal or least < right:  # integers allow to divide and to round up
+            by = (not equal and gcd(*row.values())) or 1
+            kept = {column: each // by for column, each in row.items() if each}
+            self.rows.append((kept, -(-right // by), equal))
 
     def _lose_or_move_pods(self, gang: Document, needed: Any) -> None:
         """Add the variables and rows of a gang: lost whole; pods lost by a survivor; pods moved."""
@@ -347,7 +348,7 @@ class Programme:
         return -(-min(values) // scale)
 
 
-def check(instance: Document, proof: Document) -> tuple[Document | None, Document | None]:
+def check(instance: Document, proof: Document) -> tuple[Document | None, ...]:
     """Return the bound and the solution's terms, only those above 0, or None; or raise Refuted."""
     keys = {"format", "version", "instance", "sha256", "kind"} | KEYS[proof["kind"]]
     if proof.keys() != keys or (proof["format"], proof["version"]) != (PROOF_FORMAT, VERSION):
@@ -375,8 +376,7 @@ def check(instance: Document, proof: Document) -> tuple[Document | None, Documen
             rows += [({column: -each for column, each in cost.items()}, -value, False)] * bool(cost)
         if solution is not None and solution["domain"] == domain:
             values = programme.values_at(solution["variables"])
-    positive = [x and {term: each for term, each in x.items() if each} for x in (bound, values)]
-    return positive[0], positive[1]
+    return tuple(x and {key: each for key, each in x.items() if each} for x in (bound, values))
 
 
 def main(arguments: list[str]) -> int:
