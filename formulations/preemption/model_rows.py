@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.rules import LARGEST_INTEGER
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.preemption.instance import matches
 from lyra_opt.preemption.objective import Term
@@ -112,13 +113,18 @@ class ModelRows:
         self.rows_of[constraint].append(Row(name, terms, most))
 
     def _arrivals(self) -> np.ndarray:
-        """Return the largest amount of each resource that may come to each node, (N, R)."""
+        """Return the largest amount of each resource that may come to each node, (N, R).
+
+        Amounts are capped above all capacities, so that sums fit 64-bit integers.
+        """
         index, most = self._index, np.zeros_like(self._room)
         request_of = {m: index.group_request[k] for k, m in self.kind_of.items()}
-        for (s, n), pods in self.largest.placed.items():
-            most[n] += pods * index.shape_request[s]
-        for (m, n), pods in self.largest.entered.items():
-            most[n] += pods * request_of[m]
+        arriving = [
+            (n, pods, index.shape_request[s]) for (s, n), pods in self.largest.placed.items()
+        ]
+        arriving += [(n, pods, request_of[m]) for (m, n), pods in self.largest.entered.items()]
+        for n, pods, request in arriving:
+            most[n] = np.minimum(most[n] + pods * request, LARGEST_INTEGER + 1)
         return most
 
     def _alike(self) -> list[list[int]]:
@@ -217,7 +223,11 @@ class ModelRows:
         has_domains = index.domains > 1 and (is_required or bool(extra))
         for s, count in enumerate(index.shape_count.tolist()):
             fits = self._fitting(index.shape_request[s], int(index.shape_per_node[s]))
-            nodes = [n for n in np.flatnonzero(index.shape_allowed[s]).tolist() if fits[n]]
+            is_open = index.shape_allowed[s] & (np.array(fits) > 0)
+            if is_required and has_domains:
+                room = np.bincount(index.domain[is_open], np.array(fits)[is_open], index.domains)
+                is_open &= room[index.domain] >= index.shape_min[s]
+            nodes = np.flatnonzero(is_open).tolist()
             largest.placed.update({(s, n): fits[n] for n in nodes})
             largest.unplaced[s] = count - int(index.shape_min[s])
             pods: Terms = [(1, "placed", (s, n)) for n in nodes]
