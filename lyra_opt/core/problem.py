@@ -27,6 +27,7 @@ from lyra_opt.core.plugins import PROBLEMS
 from lyra_opt.core.result import RELATIVE_TOLERANCE, Number
 from lyra_opt.core.rules import Named, Text
 from lyra_opt.core.terms import ONE_NUMBER
+from lyra_opt.core.texts import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -361,6 +362,10 @@ class Problem(ABC):
         integer, and the first term in which two solutions differ instead of a percentage.
         """
         return ONE_NUMBER
+
+    def objective_in_words(self, instance: Any) -> str:
+        """Return what the objective of an instance is, for the axis of a picture."""
+        return words(str(instance.variant))
 
     @abstractmethod
     def dual_bound(self, instance: Any) -> Number:

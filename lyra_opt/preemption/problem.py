@@ -45,6 +45,11 @@ class PreemptionProblem(Problem):
             return ONE_NUMBER
         return Terms(tuple(term.key for term in terms), instance.terms.decode, measure="terms")
 
+    def objective_in_words(self, instance: Instance) -> str:
+        """Return the name of the only term that can differ from 0, or the number of such terms."""
+        terms = instance.terms.terms
+        return terms[0].key if len(terms) == 1 else f"{len(terms)} terms as one number"
+
     def dual_bound(self, instance: Instance) -> int:
         """Return a proved lower bound on the optimum."""
         from lyra_opt.preemption.bounds.dual_bound import dual_bound

@@ -20,6 +20,7 @@ from lyra_opt.preemption import Moves, Solution
 from lyra_opt.testing.strategies import preemption_instances
 from tests.lyra_opt.preemption.examples import BEST, example
 from tests.malformed import INSTANCES
+from tests.pictures import faults_of
 
 TENS = Terms(("big", "small"), lambda code: divmod(code, 10))
 """Two terms, the less important one below 10."""
@@ -124,6 +125,22 @@ def test_a_single_term_is_a_number(run, write_json):
     assert exit_code == 0
     assert "0 %" in out
     assert "terms lost:gpu" in out
+
+
+def test_a_picture_of_progress_has_no_numbers_of_several_terms():
+    """Its axis says how many terms they encode, or which term a number is."""
+    for objective, said in (
+        (None, "3 terms as one number"),
+        (["lost:gpu"], "lost:gpu"),
+    ):
+        answer = lo.solve(example(objective=objective), "exact")
+        figure = lo.plot_progress(answer)
+        (axes,) = figure.axes
+        assert axes.get_ylabel() == f"Objective ({said})"
+        figure.canvas.draw()
+        shown = any(label.get_visible() for label in axes.yaxis.get_ticklabels())
+        assert shown == (objective is not None)
+        assert faults_of(figure) == []
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
