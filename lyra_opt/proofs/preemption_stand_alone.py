@@ -119,7 +119,7 @@ class Cluster:
                 pods["held"] = Counter({key: each * count for key, each in pods["request"].items()})
                 pods["adds"] = LOST | {f"lost:{key}": each for key, each in pods["request"].items()}
                 gang["adds"].update({key: each * count for key, each in pods["adds"].items()})
-            size = gang["adds"]["lost_pods"]
+            gang["nodes"], size = {pods["node"] for pods in gang["pods"]}, gang["adds"]["lost_pods"]
             gang["slack"] = size - (gang["min_pods"] or size)
         self.fixed = {g["id"] for g in self.gangs if not (g["may_lose"] or g["may_move"])}
         self.closed = {node["id"] for node in nodes if node["must_be_empty"]}
@@ -220,7 +220,7 @@ class Programme:
         self.row({extra: 1} | dict.fromkeys(used.values(), -1), -1)
         some, chosen = cluster.closed | cluster.open | self.arriving.keys(), Row()
         needed = some if cluster.found["moves"] == "none" else cluster.nodes.keys()
-        for gang in cluster.gangs:
+        for gang in (each for each in cluster.gangs if not needed.isdisjoint(each["nodes"])):
             self._lose_or_move_pods(gang, needed)
         for name in (name for name in cluster.nodes if name in needed):
             if name in cluster.closed or name in cluster.open:
@@ -267,7 +267,7 @@ class Programme:
         """Add the variables and rows of a gang: lost whole; pods lost by a survivor; pods moved."""
         name, slack, whole = gang["id"], gang["slack"] * gang["may_lose"], list[int]()
         groups = [(p, pods) for p, pods in enumerate(gang["pods"]) if pods["node"] in needed]
-        if groups and gang["may_lose"]:
+        if gang["may_lose"]:
             whole = [self.variable(f"gang {name!r} lost", 1, gang["adds"], gang)]
         kept = dict.fromkeys(whole, -slack)
         for position, pods in groups:
@@ -329,8 +329,7 @@ class Programme:
                     raise Refuted("a branch does not split the values of a variable")
                 boxes += [{**box, column: (at_most + 1, high)}, {**box, column: (low, at_most)}]
                 continue
-            # Weak duality: add multiples of rows to the cost, then minimise it over the box.
-            flat: Any = node["multipliers"] if len(node) == 1 else None
+            flat: Any = node["multipliers"] if len(node) == 1 else None  # weak duality
             slopes, value = {column: scale * each for column, each in cost.items()}, 0
             for number, multiplier in dict(zip(flat[::2], flat[1::2], strict=True)).items():
                 row, right, is_equation = rows[number]
