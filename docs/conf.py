@@ -54,7 +54,7 @@ pages_of_files = {
     "README.md": "index",
     **{
         file: f"problems/{page}"
-        for problem in ("allocation", "heterogeneous", "network", "reclaim")
+        for problem in ("allocation", "heterogeneous", "network", "preemption", "reclaim")
         for file, page in (
             (f"lyra_opt/{problem}/README.md", problem),
             (f"formulations/{problem}/README.md", f"{problem}_mathematics"),
@@ -76,6 +76,7 @@ models_of_files = {
         "formulations/network/tiers/pulp_model.py",
         "formulations/network/patterns/pulp_model.py",
     ],
+    "formulations/preemption/README.md": ["formulations/preemption/pulp_model.py"],
     "formulations/reclaim/README.md": ["formulations/reclaim/pulp_model.py"],
 }
 """Whose code is shown below the formulas of such a file: of one backend, others are its twins."""

@@ -24,6 +24,9 @@ FAMILY, GROUP = "family_label", "group_label"
 ASKED_SIZE = "asked_size"
 """Column with the size that the study sets; missing for families that set their own size."""
 
+PROVED = (Status.OPTIMAL, Status.INFEASIBLE)
+"""The statuses of runs that end with a proof."""
+
 SHORTEST_TIME_S = 1e-6
 """Shorter times count as this resolution of the clock, so that every ratio is finite."""
 
@@ -75,7 +78,7 @@ class Analysis:
             has_optimum=frame.cell.isin(self.proofs.optima.keys()),
             **self.proofs.columns(),
             time_s=frame.wall_time_s.where(ended),
-            proof_time_s=proof_time_s.where(frame.status == Status.OPTIMAL),
+            proof_time_s=proof_time_s.where(frame.status.isin(PROVED)),
         )
 
     @cached_property
@@ -119,8 +122,9 @@ class Analysis:
     def summaries(self, *by: str) -> pd.DataFrame:
         """Return statistics of gaps, proofs and times by solver and by value of the columns `by`.
 
-        ``instances`` = ``compared`` + ``unproved`` + ``without_solution`` + ``failed`` +
-        ``unsupported``: no instance is dropped. A mean over nothing is NaN. The columns are:
+        ``instances`` = ``compared`` + ``unproved`` + ``infeasible`` + ``without_solution`` +
+        ``failed`` + ``unsupported``: no instance is dropped. A mean over nothing is NaN. The
+        columns are:
 
         family, ..., configuration
             The instances, and the solver that ran on them.
@@ -130,19 +134,26 @@ class Analysis:
             Runs with a solution, on instances with a proved optimum.
         unproved
             Runs with a solution, on instances without a proved optimum.
+        infeasible
+            Runs that prove that the instance has no solution.
         without_solution, failed, unsupported
             Runs that ended without a solution, failed, or refused the instance.
         infinite
             Runs among ``compared`` that miss an optimum of 0. Their excess is infinite: they count
             as not optimal, and the mean leaves them out.
+        several_terms
+            Runs among ``compared`` that miss the optimum of an objective with several terms. They
+            have no excess in percent, and count like ``infinite``.
         mean_excess_percent
-            Mean of |objective - optimum| / |optimum|, over ``compared`` without ``infinite``.
+            Mean of |objective - optimum| / |optimum|, over ``compared`` without ``infinite`` and
+            ``several_terms``.
         max_excess_percent
             Maximum of |objective - optimum| / |optimum| over ``compared``; infinite if one of them
             is infinite.
         total_excess_percent
             The ratio |sum of the objectives - sum of the optima| / |sum of the optima|, over
-            ``compared``. Small optima have little weight in it, and optima of 0 count.
+            ``compared`` with one term. Small optima have little weight in it, and optima of 0
+            count.
         mean_excess_at_most_percent
             Upper bound on the mean excess over ``compared`` and ``unproved``: the best dual bound
             of an instance replaces an unproved optimum.
@@ -151,7 +162,7 @@ class Analysis:
             a solution and failed runs count as not optimal; unsupported runs do not count.
         proved_percent
             Share of all runs except unsupported ones in which the run's own bound proves its
-            solution optimal.
+            solution optimal, or the run proves that no solution exists.
         median_time_ms, max_time_ms
             Median and maximum of the solver's wall time, over all runs that did not fail.
         median_certify_time_ms
@@ -162,21 +173,28 @@ class Analysis:
         is_supported = frame.status != Status.UNSUPPORTED
         is_solved = frame.is_answered & frame.objective.notna()
         finite = excess.where(np.isfinite(excess))
+        has_terms = frame.terms.fillna(1) > 1
+        is_summed = excess.notna() & ~has_terms
         optimum = frame.cell.map(self.proofs.optima)
         found = self.grouped(
             frame.assign(
                 unproved=is_solved & ~has_optimum,
-                without_solution=frame.is_answered & ~is_solved,
+                infeasible=frame.status == Status.INFEASIBLE,
+                without_solution=frame.is_answered
+                & ~is_solved
+                & (frame.status != Status.INFEASIBLE),
                 failed=frame.status == Status.ERROR,
                 unsupported=~is_supported,
-                infinite=np.isinf(excess),
+                infinite=np.isinf(excess) & ~has_terms,
+                several_terms=np.isinf(excess) & has_terms,
                 finite=finite,
                 at_most=finite.where(has_optimum, frame.largest_excess_percent),
-                paid=frame.objective.where(excess.notna()).astype(float),
-                least=optimum.where(excess.notna()).astype(float),
+                paid=frame.objective.where(is_summed).astype(float),
+                least=optimum.where(is_summed).astype(float),
+                summed=is_summed,
                 optimal=excess == 0,
                 has_known=is_supported & has_optimum,
-                proved=frame.status == Status.OPTIMAL,
+                proved=frame.status.isin(PROVED),
                 supported=is_supported,
                 time_ms=1e3 * frame.time_s,
                 certify_ms=1e3 * frame.certify_time_s.where(frame.is_answered),
@@ -186,14 +204,17 @@ class Analysis:
             instances=("cell", "size"),
             compared=("excess_percent", "count"),
             unproved=("unproved", "sum"),
+            infeasible=("infeasible", "sum"),
             without_solution=("without_solution", "sum"),
             failed=("failed", "sum"),
             unsupported=("unsupported", "sum"),
             infinite=("infinite", "sum"),
+            several_terms=("several_terms", "sum"),
             mean_excess_percent=("finite", "mean"),
             max_excess_percent=("excess_percent", "max"),
             total_excess_percent=("paid", "sum"),
             least=("least", "sum"),
+            summed=("summed", "sum"),
             mean_excess_at_most_percent=("at_most", "mean"),
             optimal_percent=("optimal", "sum"),
             has_known=("has_known", "sum"),
@@ -205,10 +226,10 @@ class Analysis:
         )
         missing = (found.total_excess_percent - found.least).abs()
         total = (100 * missing / found.least.abs()).mask(missing == 0, 0.0)
-        found["total_excess_percent"] = total.where(found.compared > 0)
+        found["total_excess_percent"] = total.where(found.summed > 0)
         found["optimal_percent"] *= 100 / found.has_known.where(found.has_known > 0)
         found["proved_percent"] *= 100 / found.supported.where(found.supported > 0)
-        return self._named(found.drop(columns=["least", "has_known", "supported"]))
+        return self._named(found.drop(columns=["least", "summed", "has_known", "supported"]))
 
     def speed_table(self, yardstick: str, *by: str) -> pd.DataFrame:
         """Return the times of each solver, and their ratios to the times of the solver `yardstick`.
@@ -230,7 +251,7 @@ class Analysis:
         times = {"time_log": frame.time_s, "proof_log": counted_proof_time_s(frame)}
         found = self.grouped(
             frame.assign(
-                proved=frame.status == Status.OPTIMAL,
+                proved=frame.status.isin(PROVED),
                 time_ms=1e3 * frame.time_s,
                 **{name: self._log_ratio(time_s, yardstick) for name, time_s in times.items()},
             ),

@@ -29,6 +29,7 @@ VARIANTS = {
     "allocation": ("jct_reduction", "two_phase", "joint", "mean_jct"),
     "heterogeneous": ("utility", "makespan", "mean_jct", "max_min_share", "throughput"),
     "network": ("epoch", "work_rate"),
+    "preemption": ("none", "victims"),
 }
 
 
@@ -59,6 +60,7 @@ def parameters_of(problem: str, variant: str, size: int) -> dict[str, Any]:
             "racks": 4,
             "machines_per_rack": 8,
         },
+        "preemption": {"family": "crowded", "nodes": size, "moves": variant, "pods": size // 5},
     }
     return parameters[problem]
 

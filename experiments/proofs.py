@@ -109,19 +109,20 @@ class Proofs:
     def excess_percent(self, run: SolverRecord) -> float:
         """Return the gap of a run's objective to the proved optimum in percent.
 
-        Infinity over an optimum of 0; NaN without a solution or a proved optimum.
+        Infinity over an optimum of 0, or over an optimum of several terms; NaN without a solution
+        or a proved optimum.
         """
         return self.largest_excess_percent(run) if run.cell in self.optima else math.nan
 
     def largest_excess_percent(self, run: SolverRecord) -> float:
         """Return an upper bound on the gap of a run's objective to the optimum in percent.
 
-        NaN without a solution; infinity without a bound.
+        NaN without a solution; infinity without a bound, or above a bound of several terms.
         """
         if run.objective is None or run.status is Status.ERROR:
             return math.nan
         gap = self._evidence[run.cell].gap_to_optimum_at_most(run.objective)
-        return math.inf if gap is None else 100 * gap
+        return math.inf if gap is None else _percent(run, gap)
 
     def excess_over_best_percent(self, run: SolverRecord) -> float:
         """Return a run's gap to the best known objective in percent; NaN without a solution."""
@@ -129,7 +130,12 @@ class Proofs:
             return math.nan
         gap = self._evidence[run.cell].gap_to_best(run.objective)
         assert gap is not None, "the run has an objective"
-        return 100 * gap
+        return _percent(run, gap)
+
+
+def _percent(run: SolverRecord, gap: float) -> float:
+    """Return a gap in percent; infinity for a gap between objectives of several terms."""
+    return math.inf if gap and (run.terms or 1) > 1 else 100 * gap
 
 
 @cache

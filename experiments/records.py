@@ -247,6 +247,9 @@ class SolverRecord(RunRecord):
         Name, content hash and variant of the generated instance; None if the generator failed.
     known_optimum
         Optimum that the family knows by construction; used as a check, not as a proof.
+    terms
+        Number of terms that the objective encodes as one integer. If there are several, objectives
+        are not compared in percent.
     solver, solver_seed
         Name and seed of the solver. The seed reproduces the run with ``lyra-opt solve --seed``.
     solver_source, solver_sha256
@@ -291,6 +294,7 @@ class SolverRecord(RunRecord):
     content_sha256: str | None = None
     variant: str | None = None
     known_optimum: Number | None = field(default=None, metadata=NUMBER)
+    terms: int | None = None
     solver: str
     solver_source: str | None = None
     solver_sha256: str | None = None

@@ -238,10 +238,11 @@ def _headline(row: Any, words: GapWords) -> str:
     what = f"{row.configuration}, {row.family}"
     if not row.compared:
         return f"{what}: {_without_optima(row, words)}."
-    compared = row.compared - row.infinite
+    compared = row.compared - row.infinite - row.several_terms
     sentence = f"{what}: optimal on {percent(row.optimal_percent)} %"
     if compared:
-        most = "" if row.infinite else f" and {percent(row.max_excess_percent)} % at most"
+        is_all = compared == row.compared
+        most = "" if not is_all else f" and {percent(row.max_excess_percent)} % at most"
         sentence = (
             f"{what}: {percent(row.mean_excess_percent)} % {words.where} the proved optimum on "
             f"average{most}, over {compared} of {row.instances} instances; "
@@ -249,6 +250,9 @@ def _headline(row: Any, words: GapWords) -> str:
         )
     if row.infinite:
         sentence += f"; optimum of 0 missed on {counted(row.infinite, 'instance')} (no percentage)"
+    if row.several_terms:
+        missed = counted(row.several_terms, "instance")
+        sentence += f"; optimum of several terms missed on {missed} (no percentage)"
     if row.unproved and math.isfinite(row.mean_excess_at_most_percent):
         at_most = percent(row.mean_excess_at_most_percent)
         sentence += f"; at most {at_most} % on average with the unproved instances"
@@ -260,7 +264,11 @@ def _headline(row: Any, words: GapWords) -> str:
 def _without_optima(row: Any, words: GapWords) -> str:
     """Return a clause on a solver that solved no instance with a proved optimum."""
     if not row.unproved:
-        return f"no solution yet on {counted(row.instances, 'instance')}"
+        parts = {
+            "no solution exists on": row.infeasible,
+            "no solution yet on": row.instances - row.infeasible,
+        }
+        return ", ".join(f"{said} {counted(n, 'instance')}" for said, n in parts.items() if n)
     solved = f"{row.unproved} of {row.instances} instances without a proved optimum"
     if math.isfinite(row.mean_excess_at_most_percent):
         at_most = percent(row.mean_excess_at_most_percent)

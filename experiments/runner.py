@@ -178,6 +178,7 @@ def _generated(cell: Cell, trace: Trace | None) -> _Generated:
             "content_sha256": content_hash(problem, instance),
             "variant": str(instance.variant),
             "known_optimum": None if known is None else known[1],
+            "terms": max(1, len(problem.terms_of(instance).keys)),
         },
     )
 

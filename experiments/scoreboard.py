@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lyra_opt.core.result import Status
-from lyra_opt.experiments.analysis import counted_proof_time_s
+from lyra_opt.experiments.analysis import PROVED, counted_proof_time_s
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
 from lyra_opt.experiments.page import PLOTS_FOLDER, how_run
 from lyra_opt.experiments.study_cells import LIBRARY
@@ -81,7 +81,7 @@ class Scoreboard:
         return frame.assign(
             grade=grades,
             counted_time_s=counted_proof_time_s(frame),
-            proved_percent=100.0 * (frame.status == Status.OPTIMAL),
+            proved_percent=100.0 * frame.status.isin(PROVED),
             gap_to_best_percent=_counted(frame.excess_over_best_percent),
             gap_to_bound_percent=_counted(frame.largest_excess_percent),
         )[is_counted]

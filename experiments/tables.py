@@ -66,7 +66,7 @@ class TextTable:
 def gap_table(table: pd.DataFrame, words: GapWords) -> TextTable:
     """Format the gap statistics of `Analysis.summaries` as a text table; `words` names the gap."""
     left_out = f"Left out of the {words.noun}"
-    compared = (table.compared - table.infinite).astype(str)
+    compared = (table.compared - table.infinite - table.several_terms).astype(str)
     shown = {
         "Family": table.family,
         "Solver": table.configuration,
@@ -139,6 +139,8 @@ def _left_out(row: Any) -> str:
     reasons = (
         (row.unproved, "optimum not proved"),
         (row.infinite, "optimum 0 missed"),
+        (row.several_terms, "optimum of several terms missed"),
+        (row.infeasible, "no solution exists"),
         (row.without_solution, "no solution"),
         (row.failed, "failed"),
         (row.unsupported, "unsupported"),

@@ -28,6 +28,7 @@ from lyra_opt.instances.parameters import (
     option,
     parameters_of,
 )
+from lyra_opt.instances.preemption.parameters import PreemptionParameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,6 +69,10 @@ HETEROGENEOUS_EXAMPLES = """\
 
 NETWORK_EXAMPLES = """\
   lyra-opt generate network --family epoch --jobs 40 --racks 8 --timers none --out epochs
+"""
+
+PREEMPTION_EXAMPLES = """\
+  lyra-opt generate preemption --family crowded --nodes 108 --pods 4 --level rack --out fleets
 """
 
 
@@ -111,6 +116,12 @@ COMMANDS = (
         "which waiting gangs start, and how close together",
         NETWORK_EXAMPLES,
         parameters_of(NetworkParameters),
+    ),
+    _ProblemCommand(
+        "preemption",
+        "which running pods give way to a pending gang",
+        PREEMPTION_EXAMPLES,
+        parameters_of(PreemptionParameters),
     ),
     _ProblemCommand(
         "reclaim",

@@ -107,6 +107,13 @@ class Row:
             raise self.error(column, "must be at least 1")
         return value
 
+    def priority(self, column: str) -> int:
+        """Return a column as a 32-bit integer, which may be negative."""
+        text = self.text(column)
+        if not _INTEGER.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
+            raise self.error(column, f"must be an integer from {-(2**31)} to {2**31 - 1}")
+        return int(text)
+
     def decimal(self, column: str) -> float:
         """Return the value of a column as a finite number."""
         text = self.text(column)

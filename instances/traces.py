@@ -30,7 +30,7 @@ COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
 MOMENT_COLUMN = "submit_time"
 """The column with a date and time that may replace ``submit_time_s``."""
 
-OPTIONAL_COLUMNS = ("model", "batch_size", "weight", "deadline_s", "gpu_types")
+OPTIONAL_COLUMNS = ("model", "batch_size", "weight", "priority", "deadline_s", "gpu_types")
 TRACES_VARIABLE = "LYRA_OPT_TRACES"
 """The environment variable that names the folder of traces, searched if a path does not exist."""
 
@@ -71,6 +71,8 @@ class TraceJob:
         The number of training steps, above 0; None if the file does not state it.
     weight
         The weight of the job in weighted objectives, above 0.
+    priority
+        The priority of the job; a larger number is more important.
     deadline_ms
         The time from submission to the deadline, above 0; None without a deadline.
     gpu_types
@@ -86,6 +88,7 @@ class TraceJob:
     weight: float = 1.0
     deadline_ms: int | None = None
     gpu_types: tuple[str, ...] = ()
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity, which is fast
@@ -347,6 +350,8 @@ class _Columns:
             found["model"] = model_name(texts["model"], size)
         if "weight" in texts:
             found["weight"] = row.weight("weight")
+        if "priority" in texts:
+            found["priority"] = row.priority("priority")
         if "deadline_s" in texts:
             found["deadline_ms"] = row.milliseconds("deadline_s")
             if not found["deadline_ms"]:

@@ -1,7 +1,7 @@
 """Exact and heuristic solvers for the decision problems of GPU-cluster schedulers.
 
-Use it as ``import lyra_opt as lo``. The functions are the same for the four problems ``reclaim``,
-``allocation``, ``heterogeneous`` and ``network``; others simulate whole clusters.
+Use it as ``import lyra_opt as lo``. The functions are the same for the five problems ``reclaim``,
+``allocation``, ``heterogeneous``, ``network`` and ``preemption``; others simulate whole clusters.
 
 >>> import lyra_opt as lo
 >>> fleet = lo.generate("reclaim", "net", reclaim=6)
@@ -45,6 +45,7 @@ __all__ = [
     "network",
     "plot",
     "plot_progress",
+    "preemption",
     "reclaim",
     "save",
     "simulate",

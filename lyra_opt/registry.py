@@ -129,6 +129,40 @@ def _network_models() -> Objects:
     return _by_problem(BruteForce, *tiers, *patterns)
 
 
+def _preemption_solvers() -> Objects:
+    """Return the toolkit's own heuristics and exact methods for preemption."""
+    from lyra_opt.preemption.exact.solver import Exact
+    from lyra_opt.preemption.heuristics.drain import FewestPodsFirst
+    from lyra_opt.preemption.heuristics.kai import KAI
+    from lyra_opt.preemption.heuristics.karpenter import Karpenter
+    from lyra_opt.preemption.heuristics.kubernetes import KubeGang, KubePods
+    from lyra_opt.preemption.heuristics.kueue import Kueue
+    from lyra_opt.preemption.heuristics.slurm import Slurm
+    from lyra_opt.preemption.heuristics.volcano import VolcanoGang, VolcanoGangTrim
+
+    return _by_problem(
+        Exact,
+        KubePods,
+        KubeGang,
+        VolcanoGang,
+        VolcanoGangTrim,
+        Kueue,
+        KAI,
+        Slurm,
+        Karpenter,
+        FewestPodsFirst,
+    )
+
+
+def _preemption_models() -> Objects:
+    """Return the exact models for preemption that other libraries solve."""
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.formulations.preemption import cpsat_model, mathopt_model, pulp_model
+    from lyra_opt.formulations.preemption.brute_force import BruteForce
+
+    return _by_problem(BruteForce, *_all_of(Solver, cpsat_model, mathopt_model, pulp_model))
+
+
 def _reclaim_solvers() -> Objects:
     """Return the toolkit's own heuristics and exact methods for reclaiming."""
     from lyra_opt.reclaim.exact.solver import Exact
@@ -186,6 +220,18 @@ def _network_families() -> Objects:
     return _by_problem(EPOCH)
 
 
+def _preemption_families() -> Objects:
+    """Return the instance families for preemption."""
+    from lyra_opt.instances.preemption.fleets import CROWDED, DRAIN, PROTECTED_POD, SCATTERED
+    from lyra_opt.instances.preemption.recorded.family import RECORDED
+    from lyra_opt.instances.preemption.solved import ONE_SHORT, RULE_TRAP, SPLIT_TOPOLOGY
+
+    return _by_problem(
+        *(CROWDED, SCATTERED, DRAIN, PROTECTED_POD),
+        *(RULE_TRAP, ONE_SHORT, SPLIT_TOPOLOGY, RECORDED),
+    )
+
+
 def _reclaim_families() -> Objects:
     """Return the instance families for reclaiming."""
     from lyra_opt.instances.reclaim.fleets import GRID, HYP8, PLANTED, REG4, SPAN
@@ -233,6 +279,12 @@ def _heterogeneous() -> Objects:
 
 def _network() -> Objects:
     from lyra_opt.network import PROBLEM
+
+    return _by_name(PROBLEM)
+
+
+def _preemption() -> Objects:
+    from lyra_opt.preemption import PROBLEM
 
     return _by_name(PROBLEM)
 
@@ -353,12 +405,14 @@ BUILT_IN.update(
             "allocation": (_allocation_solvers, _allocation_models),
             "heterogeneous": (_heterogeneous_solvers, _heterogeneous_models),
             "network": (_network_solvers, _network_models),
+            "preemption": (_preemption_solvers, _preemption_models),
             "reclaim": (_reclaim_solvers, _reclaim_models),
         },
         "lyra_opt.instance_families": {
             "allocation": (_allocation_families,),
             "heterogeneous": (_heterogeneous_families,),
             "network": (_network_families,),
+            "preemption": (_preemption_families,),
             "reclaim": (_reclaim_families,),
         },
         "lyra_opt.clusters": {"": (_clusters,)},
@@ -367,6 +421,7 @@ BUILT_IN.update(
             "allocation": (_allocation,),
             "heterogeneous": (_heterogeneous,),
             "network": (_network,),
+            "preemption": (_preemption,),
             "reclaim": (_reclaim,),
         },
         "lyra_opt.scenarios": {"": (_scenarios,)},

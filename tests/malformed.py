@@ -66,8 +66,12 @@ class Malformed(NamedTuple):
 def _defect(fields: str | dict[str, Any], *rest: Any) -> Defect:
     *value, error = rest
     if isinstance(fields, dict):
-        return Defect(fields, error)
-    return Defect({fields: (None if value == ["null"] else value[0]) if value else ABSENT}, error)
+        return Defect({name: _value(each) for name, each in fields.items()}, error)
+    return Defect({fields: _value(value[0]) if value else ABSENT}, error)
+
+
+def _value(value: Any) -> Any:
+    return None if value == "null" else value
 
 
 def _malformed(valid: str, **defects: list[list[Any]]) -> Malformed:

@@ -22,7 +22,7 @@ MAY_IMPORT = {
 }
 MOST_OF_A_PREFIX = 3
 """Modules of one folder that begin with one word; more are a folder."""
-PROBLEMS = ("allocation", "heterogeneous", "network", "reclaim")
+PROBLEMS = ("allocation", "heterogeneous", "network", "preemption", "reclaim")
 ROOMS_MAY_IMPORT = {
     "core": set(),  # problems come from the registry
     "pricing": {"core"},
@@ -52,6 +52,7 @@ LOOK_UPS = {
 MAY_LOOK_UP = {
     "lyra_opt.core.isolation.loading": "tries a user's solver in a child, for the command line",
     "lyra_opt.core.isolation.server": "finds in a child the solver that its parent has found",
+    "lyra_opt.preemption.heuristics.base": "says of each rule, by name, what it imitates",
     "lyra_opt.core.witnesses": "reads the witnesses that a problem, of any package, lists by name",
     "lyra_opt.simulation.decisions": "reads the keys of schemes, which scenario files have too",
     "lyra_opt.testing.conformance": "takes what its user gives, as the front door does",
@@ -61,7 +62,10 @@ MAY_LOOK_UP = {
 """Modules below the composition roots that turn names into objects, and why."""
 LONGER = {
     "lyra_opt.reclaim.exact.tree.kernel.explore": "the search: its steps share its state",
-    "lyra_opt.testing.strategies.heterogeneous_instances": "an instance drawn field by field",
+    **{
+        f"lyra_opt.testing.strategies.{problem}_instances": "an instance drawn field by field"
+        for problem in ("heterogeneous", "preemption")
+    },
 }
 """Functions above `MOST_LINES`, and why they are not cut."""
 COMPOSITION_ROOTS = ("lyra_opt", "lyra_opt.__main__", "lyra_opt.registry", "lyra_opt.front_door")

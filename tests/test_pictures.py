@@ -105,6 +105,7 @@ LARGE = {
     "allocation": {"family": "load", "jobs": 20, "objective": "jct_reduction"},
     "heterogeneous": {"family": "offline", "jobs": 60, "objective": "max_min_share"},
     "network": {"family": "epoch", "jobs": 60, "racks": 6, "machines_per_rack": 10},
+    "preemption": {"family": "crowded", "nodes": 108, "pods": 30},
 }
 
 

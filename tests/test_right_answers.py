@@ -23,6 +23,8 @@ from lyra_opt.testing.strategies import (
     heterogeneous_instances,
     network_instances,
     network_solutions_of,
+    preemption_instances,
+    preemption_solutions_of,
     reclaim_instances,
     reclaim_servers_of,
     round_schedules_of,
@@ -50,6 +52,7 @@ SOLUTIONS: dict[str, tuple[tuple[str, ...], Any]] = {
     "allocation": (ONE_SHOT, worker_allocations_of),
     "heterogeneous": (ROUNDS, round_schedules_of),
     "network": (PROBLEMS["network"].VARIANTS, network_solutions_of),
+    "preemption": (PROBLEMS["preemption"].VARIANTS, preemption_solutions_of),
     "reclaim": (
         PROBLEMS["reclaim"].VARIANTS,
         lambda one: reclaim_servers_of(one).map(lambda places: Solution.of_positions(one, places)),
@@ -72,6 +75,8 @@ def instances_of(problem: str, variant: str, **given_too: Any) -> st.SearchStrat
                 objective=variant, with_timers=timers, max_jobs=4, max_machines=4, max_gpus=4
             )
         )
+    if problem == "preemption":
+        return preemption_instances(moves=variant, max_nodes=3, max_gangs=3, max_pending=2)
     return reclaim_instances(semantics=variant)
 
 
@@ -128,6 +133,8 @@ def test_the_checker_says_what_the_reference_says(problem, data):
     for key, value in expected.items():
         if isinstance(value, tuple):
             assert found[key] == list(value), key
+        elif isinstance(value, dict):
+            assert found[key] == value, key
         elif isinstance(value, int):
             assert (type(found[key]), found[key]) == (int, value), key
         else:

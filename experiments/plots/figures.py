@@ -232,6 +232,7 @@ def _add_legend_of_all(
 def _excess(analysis: Analysis) -> Plot | None:
     frame = analysis.frame[analysis.frame.excess_percent.notna() & ~analysis.frame.reference]
     infinite = int(np.isinf(frame.excess_percent).sum())
+    has_terms = bool((frame.terms.fillna(1) > 1).any())
     frame = frame[np.isfinite(frame.excess_percent)]
     one_run = {family_label(run): run for run in analysis.runs}
     words = gap_words(*analysis.frame.sense.dropna())
@@ -260,6 +261,8 @@ def _excess(analysis: Analysis) -> Plot | None:
     )
     if infinite:
         missed = "cost more than an optimum of 0" if words is EXCESS else "miss an optimum of 0"
+        if has_terms:
+            missed += ", or an optimum of several terms"
         caption += f" Not drawn: {infinite} runs that {missed}."
     return Plot(
         "excess_by_family",

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import is_out_of_time, limits_in_force, remaining_s
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, add_bounded, interruptible
+from lyra_opt.formulations.backends.backend import (
+    Backend,
+    BackendRun,
+    NoSolutionError,
+    add_bounded,
+    interruptible,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,7 +98,8 @@ def run_cpsat(built: Built, start: Values | None, settings: Settings) -> Backend
     callback = None if settings.watch is None else _callback(solver, variables, settings.watch)
     status = interruptible(lambda: solver.solve(model, callback), solver.stop_search)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
-        raise RuntimeError(f"CP-SAT stopped with {solver.status_name(status)}")
+        failed = NoSolutionError if status == cp_model.INFEASIBLE else RuntimeError
+        raise failed(f"CP-SAT stopped with {solver.status_name(status)}")
     has_solution = status != cp_model.UNKNOWN
     # The integer bound is read, because the float `best_objective_bound` can be off by 1.
     # A bound of 0 before the optimum is proved may mean that CP-SAT has not set the field yet.

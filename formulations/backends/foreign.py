@@ -90,7 +90,7 @@ class ForeignSolvers:
             if twin.startswith(self.like) and name.endswith(form) and backend is not None:
                 model = find_solver(problem, twin)
                 if isinstance(model, ExactModelSolver):
-                    return ExactModelSolver(model.formulation, model.statement, backend)
+                    return type(model)(model.formulation, model.statement, backend)
         return None
 
 

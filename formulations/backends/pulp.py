@@ -27,11 +27,18 @@ from lyra_opt.core.stopwatch import (
     require_time,
 )
 from lyra_opt.core.temporary import TemporaryFolder
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, add_bounded, interruptible
+from lyra_opt.formulations.backends.backend import (
+    Backend,
+    BackendRun,
+    NoSolutionError,
+    add_bounded,
+    interruptible,
+)
 from lyra_opt.formulations.backends.linear import add_columns, add_rows, presolve_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from lyra_opt.core.result import Number
     from lyra_opt.formulations.backends.backend import (
@@ -105,6 +112,8 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
 
     Raises
     ------
+    NoSolutionError
+        If the log states that the model is infeasible.
     pulp.PulpSolverError
         If CBC crashes.
     RuntimeError
@@ -129,28 +138,50 @@ def run_cbc(built: Built, start: Values | None, settings: Settings) -> BackendRu
         # CBC waited in 3 of 3,048 runs with "-threads 1", and in none of 5,074 runs without it.
         if limits_in_force().threads > 1:
             command += ["-threads", str(limits_in_force().threads)]
-        command += ["-solve", "-solution", str(found)]
         latest_s = None if time_s is None else time_s + CBC_PATIENCE_S
-        listeners = interruption_in_force().listeners
-        with (
-            log.open("wb") as output,
-            subprocess.Popen(  # noqa: S603
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            ) as process,
-        ):
-            listeners.append(partial(process.send_signal, signal.SIGINT))
-            try:
-                exit_code = process.wait(latest_s)
-            except subprocess.TimeoutExpired:
-                return BackendRun(stopped_by=StoppedBy.TIME)
-            finally:
-                listeners.pop()
-                process.kill()
+        exit_code = _exit_code_of([*command, "-solve", "-solution", str(found)], log, latest_s)
+        if exit_code == -signal.SIGSEGV and not is_out_of_time():
+            # CBC 2.10 crashes when it writes no solution because it tightened bounds until none was
+            # left. The log of the crashed run is lost, so the run is repeated without writing.
+            exit_code = _exit_code_of([*command, "-solve"], log, latest_s)
+        if exit_code is None:
+            return BackendRun(stopped_by=StoppedBy.TIME)
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if not exit_code and _is_infeasible(text):
+            raise NoSolutionError("CBC proved that the model is infeasible")
         if exit_code or not found.exists():
             raise pulp.PulpSolverError(f"CBC stopped with exit code {exit_code}")
         _, values, *_ = solver.readsol_MPS(str(found), built.model, *names)
-        text = log.read_text(encoding="utf-8", errors="replace")
     return read_cbc_log(text, [values[variable.name] for variable in variables])
+
+
+def _exit_code_of(command: Sequence[str], log: Path, latest_s: float | None) -> int | None:
+    """Run CBC and return its exit code; None if it is killed after `latest_s` seconds."""
+    listeners = interruption_in_force().listeners
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        ) as process,
+    ):
+        listeners.append(partial(process.send_signal, signal.SIGINT))
+        try:
+            return process.wait(latest_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            listeners.pop()
+            process.kill()
+
+
+def _is_infeasible(text: str) -> bool:
+    """Return whether CBC's log states that the model is infeasible.
+
+    There is no result line if the relaxation is infeasible, or has no solution within its bounds.
+    """
+    if (result := _last(r"^Result - (.*)$", text)) is not None:
+        return result == "Problem proven infeasible"
+    return _last(r"^(Problem is infeasible)", text) is not None
 
 
 def set_start(variables: Sequence[Any], start: Values | None) -> None:
@@ -246,7 +277,9 @@ def run_highs(built: Built, start: Values | None, settings: Settings) -> Backend
         status == highspy.HighsModelStatus.kInterrupt and is_out_of_time()
     )
     if not limited and status != highspy.HighsModelStatus.kOptimal:
-        raise RuntimeError(f"HiGHS stopped with {highs.modelStatusToString(status)}")
+        none = status == highspy.HighsModelStatus.kInfeasible
+        failed = NoSolutionError if none else RuntimeError
+        raise failed(f"HiGHS stopped with {highs.modelStatusToString(status)}")
     has_solution = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     found = highs.getSolution().col_value if has_solution else None
     return BackendRun(

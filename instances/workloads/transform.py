@@ -9,6 +9,7 @@ jobs of a smaller share. Runs under different assumptions can therefore be paire
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError, counted
@@ -53,6 +54,12 @@ class JobAssumptions:
         Jobs for which the scheduler has a wrong estimate of the running time.
     estimate_error_percent
         The largest error of a wrong estimate, from 0 to 99.
+    priority_percent
+        Jobs with priority 1, with priority 2, and so on; 100 % in total. An empty list keeps the
+        priorities that the jobs have.
+    most_gpus_per_worker
+        If above 1, jobs have wide workers, each on one server: the GPUs of a worker are the largest
+        number up to this one that divides the GPUs of the job. With 1, workers stay as they are.
     """
 
     fungible_percent: int = 21
@@ -63,11 +70,21 @@ class JobAssumptions:
     scaling_loss_percent: int = 0
     wrong_estimate_percent: int = 0
     estimate_error_percent: int = ESTIMATE_ERROR_PERCENT
+    priority_percent: tuple[int, ...] = ()
+    most_gpus_per_worker: int = 1
 
     def __post_init__(self) -> None:
         for field in fields(self):
             if field.name == "all_elastic":
                 require_flag(field.name, self.all_elastic)
+            elif field.name == "most_gpus_per_worker":
+                require_integer(field.name, self.most_gpus_per_worker, minimum=1)
+            elif field.name == "priority_percent":
+                for level, percent in enumerate(self.priority_percent):
+                    require_integer(f"{field.name}[{level}]", percent, minimum=0)
+                if self.priority_percent and sum(self.priority_percent) != 100:
+                    rule = "must add up to 100"
+                    raise FieldError(field.name, list(self.priority_percent), rule)
             else:
                 # An error of 100 % could turn an estimate into 0, so the largest error is 99 %.
                 most = 99 if field.name == "estimate_error_percent" else 100
@@ -88,6 +105,24 @@ class JobAssumptions:
             f"{self.wrong_estimate_percent} % with an estimate that is off by up to "
             f"{self.estimate_error_percent} %; each "
             "share is drawn independently of the others."
+            f"{self._priorities_in_words}{self._workers_in_words}"
+        )
+
+    @property
+    def _priorities_in_words(self) -> str:
+        if not self.priority_percent:
+            return ""
+        shares = enumerate(self.priority_percent, start=1)
+        listed = ", ".join(f"priority {level} for {percent} %" for level, percent in shares)
+        return f" Also by seed: {listed} of the jobs."
+
+    @property
+    def _workers_in_words(self) -> str:
+        if self.most_gpus_per_worker == 1:
+            return ""
+        return (
+            " Instead of one GPU, each worker holds the largest number of GPUs, up to "
+            f"{self.most_gpus_per_worker}, that divides the GPUs of its job."
         )
 
     @property
@@ -99,6 +134,8 @@ class JobAssumptions:
             value = getattr(self, field.name)
             if value != field.default:
                 name = short.get(field.name, field.name.removesuffix("_percent").replace("_", "-"))
+                if isinstance(value, tuple):
+                    value = "-".join(map(str, value))
                 parts.append(f"-{name}" if value is True else f"-{name}{value}")
         return "".join(parts)
 
@@ -154,21 +191,37 @@ def assigned(
     wrong = drawn("wrong-estimate", assumptions.wrong_estimate_percent)
     errors = IntegerStream(workload="scenario", purpose="estimate-error", seed=seed)
     most = 10 * assumptions.estimate_error_percent  # per mille
+    # The highest priority is drawn first, so that a larger share of it includes the same jobs.
+    shares = accumulate(reversed(assumptions.priority_percent))
+    levels = list(enumerate(drawn("priority", percent) for percent in shares))
+    widest = assumptions.most_gpus_per_worker
     result = []
     for position, job in enumerate(jobs):
         # Every job draws an error, so that errors do not depend on the share of wrong estimates.
         error = errors.between(-most, most)
         is_elastic = position in elastic
+        width = job.gpus_per_worker
+        if widest > 1:
+            width = next(gpus for gpus in range(widest, 0, -1) if job.min_gpus % gpus == 0)
+        workers = job.min_gpus // width
+        work_worker_s = job.work_worker_s * (job.gpus_per_worker / width)
         result.append(
             replace(
                 job,
-                max_workers=job.min_workers * (LARGEST_RANGE if is_elastic else 1),
+                work_worker_s=work_worker_s,
+                min_workers=workers,
+                max_workers=workers * (LARGEST_RANGE if is_elastic else 1),
+                gpus_per_worker=width,
                 scaling_loss=assumptions.scaling_loss_percent / 100 if is_elastic else 0.0,
                 fungible=position in fungible,
                 heterogeneous=position in heterogeneous,
                 checkpoints=position in checkpoints,
                 estimated_work_worker_s=(
-                    job.work_worker_s * (1000 + error) / 1000 if position in wrong else None
+                    work_worker_s * (1000 + error) / 1000 if position in wrong else None
+                ),
+                priority=next(
+                    (len(levels) - level for level, higher in levels if position in higher),
+                    job.priority,
                 ),
             )
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import is_quiet
 from lyra_opt.core.run_progress import words_of_run
+from lyra_opt.core.terms import ONE_NUMBER
 from lyra_opt.core.trajectory import Improvements
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.problem import Variant
     from lyra_opt.core.result import Number
     from lyra_opt.core.solver import Observer
+    from lyra_opt.core.terms import Terms
 
 SECONDS_BETWEEN_LINES = 15.0
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -78,7 +80,11 @@ def progress(
 
 @contextmanager
 def solving(
-    words: str, variant: Variant, limit_s: float | None, runs_behind: int
+    words: str,
+    variant: Variant,
+    limit_s: float | None,
+    runs_behind: int,
+    terms: Terms = ONE_NUMBER,
 ) -> Iterator[Observer | None]:
     """Show on a terminal the progress of a longer run: incumbent, bound and remaining time.
 
@@ -92,6 +98,8 @@ def solving(
         The time limit of this run and of each later run.
     runs_behind
         The number of later runs.
+    terms
+        The terms of the objective.
 
     Yields
     ------
@@ -112,7 +120,9 @@ def solving(
             left_s = max(0.0, limit_s - elapsed_s) + runs_behind * limit_s
             said.append(f"at most {left_s:.0f} s left")
         values = {"incumbent": known.get("objective"), "bound": known.get("dual_bound")}
-        said += [f"{name} {value:.10g}" for name, value in values.items() if value is not None]
+        said += [
+            f"{name} {terms.in_words(value)}" for name, value in values.items() if value is not None
+        ]
         return ", ".join(said)
 
     def look() -> None:

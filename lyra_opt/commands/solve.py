@@ -46,8 +46,8 @@ examples:
 
 Every answer is recomputed from the instance; "optimal" means that the run itself proved it.
 Limits and Ctrl-C: "In Python and in the shell" in the documentation.
-Exit code: 0; 1 if a solver failed, answers contradict one another, or no solution was found; 2 for
-bad input; 130 after Ctrl-C, SIGTERM or SIGHUP.
+Exit code: 0; 1 if a solver failed, answers contradict one another, or no solver found a solution or
+proved that none exists; 2 for bad input; 130 after Ctrl-C, SIGTERM or SIGHUP.
 """
 
 
@@ -102,7 +102,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     checking.add_argument(
         "--proof",
         metavar="FILE",
-        help="write a proof of optimality that plain Python can check (one file only)",
+        help="write a proof of optimality, or that no solution exists, which plain Python can "
+        "check (one file only)",
     )
     output = parser.add_argument_group("output")
     output.add_argument(
@@ -179,7 +180,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.proof is not None:
             complain(f"--proof {arguments.proof}: interrupted; the file is not written")
         return 130
-    is_proved = arguments.proof is None or _prove(arguments, loaded[0], _best(flat))
+    is_proved = arguments.proof is None or _prove(arguments, loaded[0], flat)
     if any(answer.status is Status.ERROR for answer in flat) or not is_proved:
         return 1
     if not any(answer.is_solved for answer in flat):
@@ -222,19 +223,21 @@ def _require_outputs(arguments: argparse.Namespace) -> None:
         taken[place] = f"the file of --{name}"
 
 
-def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | None) -> bool:
-    """Write a proof that the best answer is optimal; return whether such a proof was found."""
-    from lyra_opt.core.result import Limits
+def _prove(arguments: argparse.Namespace, entry: LoadedInstance, answers: Sequence[Answer]) -> bool:
+    """Write a proof for the best solution, or of infeasibility; return whether one was found."""
+    from lyra_opt.core.result import Limits, Status
     from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
-    from lyra_opt.proofs.files import proof_of
+    from lyra_opt.proofs.files import proof_in_words, proof_of
 
-    if best is None:
+    best = _best(answers)
+    if best is None and all(answer.status is not Status.INFEASIBLE for answer in answers):
         complain(f"--proof {arguments.proof}: no solution was found; the file is not written")
         return False
     document = read_json_object(entry.file)
     try:
         with limited_to(Limits(time_s=arguments.time_limit_s)):
-            proof = proof_of(entry.problem, entry.instance, document, best.solution)
+            solution = None if best is None else best.solution
+            proof = proof_of(entry.problem, entry.instance, document, solution)
     except UserError as error:
         complain(f"--proof {arguments.proof}: {error}; the file is not written")
         return False
@@ -244,9 +247,7 @@ def _prove(arguments: argparse.Namespace, entry: LoadedInstance, best: Answer | 
         )
         return False
     write_text(arguments.proof, format_document(proof))
-    nodes = len(proof["nodes"])
-    tree = f"a tree of {counted(nodes, 'node')}"
-    say(f"--proof {arguments.proof}: {tree} proves that no better solution exists")
+    say(f"--proof {arguments.proof}: {proof_in_words(proof)}")
     return True
 
 
@@ -346,7 +347,9 @@ def _answers(
                 continue
             on_file = f" on {Path(entry.file).name}" if len(runs) > 1 else ""
             words = f"{solver.name}{on_file}" + f", {begun} of {total}" * (total > 1)
-            with solving(words, entry.instance.variant, limits.time_s, total - begun) as observer:
+            terms = entry.problem.terms_of(entry.instance)
+            variant, limit_s, behind = entry.instance.variant, limits.time_s, total - begun
+            with solving(words, variant, limit_s, behind, terms) as observer:
                 answer = run_one(
                     entry.problem,
                     entry.instance,

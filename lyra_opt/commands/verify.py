@@ -29,8 +29,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "verify",
         "check a solution or a proof against its instance",
         "Recompute the objective of a solution and check every claim about it, or check a proof "
-        "that no solution is better, in exact arithmetic. The checker of proofs is one file that "
-        "needs only Python, lyra_opt/proofs/stand_alone.py.",
+        "that no solution is better, or that none exists, in exact arithmetic. The checker of "
+        "proofs is one file that needs only Python: lyra_opt/proofs/stand_alone.py, or "
+        "lyra_opt/proofs/preemption_stand_alone.py for preemption.",
         EXAMPLES,
     )
     parser.add_argument(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import join_path
 from lyra_opt.core.errors import show_value
 from lyra_opt.core.fields import Key, OneOfTables, Settings, Table, keys_of
-from lyra_opt.core.rules import ListOf, Named
+from lyra_opt.core.rules import ListOf, Named, OrNull
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,6 +50,8 @@ def described(table: type[Any], path: str = "") -> Iterator[Described]:
                 yield from described(inner, f"{place}[]")
         else:
             yield Described(place, rule.in_words(), _default(each), each.meaning)
+            if isinstance(rule, OrNull) and isinstance(rule.rule, Table):
+                yield from described(rule.rule.of, place)
 
 
 def markdown_table(rows: Iterable[Described]) -> str:

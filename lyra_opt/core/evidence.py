@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.gaps import gap_words, percent_text, relative_gap
 from lyra_opt.core.result import Status, same_value
+from lyra_opt.core.terms import ONE_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lyra_opt.core.problem import Variant
     from lyra_opt.core.result import Number
+    from lyra_opt.core.terms import Terms
 
 
 class Claim(NamedTuple):
@@ -50,12 +52,18 @@ class Evidence:
         The variant of the instance, which has the sense and the proof gap.
     known_optimum
         The optimum, if the instance was constructed with a known optimum.
+    terms
+        The terms of the objective, for texts.
     """
 
     def __init__(
-        self, claims: Sequence[Claim], variant: Variant, known_optimum: Number | None = None
+        self,
+        claims: Sequence[Claim],
+        variant: Variant,
+        known_optimum: Number | None = None,
+        terms: Terms = ONE_NUMBER,
     ) -> None:
-        self.variant, self.known_optimum = variant, known_optimum
+        self.variant, self.known_optimum, self.terms = variant, known_optimum, terms
         self._claims = [
             (position, claim)
             for position, claim in enumerate(claims)
@@ -130,28 +138,41 @@ class Evidence:
 
         For example "10.0 % over the best found, at most 15.8 % over the optimum".
         """
-        to_best = self.gap_to_best(claim.objective)
-        if to_best is None:
+        objective, best, bound = claim.objective, self.best_objective, self.best_bound
+        to_best = self.gap_to_best(objective)
+        if objective is None or best is None or to_best is None:
             return None
         where = gap_words(self.variant.sense).where
-        at_most = self.gap_to_optimum_at_most(claim.objective)
+        at_most = self.gap_to_optimum_at_most(objective)
         if self.optimum is not None and at_most is not None:
             if at_most:
-                return _distance(at_most, f"{where} the optimum", "the optimum is 0")
+                over, zero = f"{where} the optimum", "the optimum is 0"
+                return self._distance(objective, self.optimum, at_most, over, zero)
             if claim.status is Status.OPTIMAL or self.tightest is None:
                 return "optimal"
             return f"optimal, proved by {self.tightest.bound_by or self.tightest.by}"
         parts = []
         if to_best:
-            parts.append(_distance(to_best, f"{where} the best found", "the best found is 0"))
+            over, zero = f"{where} the best found", "the best found is 0"
+            parts.append(self._distance(objective, best, to_best, over, zero))
         elif self.solutions > 1:
             parts.append("the best found")
-        if at_most is None:
+        if at_most is None or bound is None:
             parts.append("no bound on the optimum is known")
         else:
-            distance = _distance(at_most, f"{where} the optimum", "the optimum may be 0")
-            parts.append(f"at most {distance}" if math.isfinite(at_most) else distance)
+            over, zero = f"{where} the optimum", "the optimum may be 0"
+            distance = self._distance(objective, bound, at_most, over, zero)
+            has_limit = math.isfinite(at_most) or self.terms.keys
+            parts.append(f"at most {distance}" if has_limit else distance)
         return ", ".join(parts)
+
+    def _distance(
+        self, objective: Number, reference: Number, gap: float, over: str, zero: str
+    ) -> str:
+        """Return how much worse an objective is than a reference: a percentage, or a term."""
+        if self.terms.keys:
+            return f"{self.terms.difference(objective, reference)} {over}"
+        return f"{percent_text(gap)} {over}" if math.isfinite(gap) else f"no percentage ({zero})"
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield each refuted dual bound and each false proof of infeasibility.
@@ -161,29 +182,35 @@ class Evidence:
         optimum. Two different proved optima are a case of the first.
         """
         best, known = self.best, self.known_optimum
+
+        def shown(value: Number | None) -> str:
+            return (
+                str(value) if not self.terms.keys or value is None else self.terms.in_words(value)
+            )
+
         for position, claim in self._claims:
             if best is not None and self._lies_beyond(claim.dual_bound, best.objective):
                 yield Contradiction(
-                    f"{best.by} found objective {best.objective}, "
-                    f"but {claim.by} ({claim.status}) has dual bound {claim.dual_bound}",
+                    f"{best.by} found objective {shown(best.objective)}, "
+                    f"but {claim.by} ({claim.status}) has dual bound {shown(claim.dual_bound)}",
                     position,
                 )
             if best is not None and claim.status is Status.INFEASIBLE:
                 yield Contradiction(
-                    f"{best.by} found objective {best.objective}, "
+                    f"{best.by} found objective {shown(best.objective)}, "
                     f"but {claim.by} claims that there is no solution",
                     position,
                 )
             if self._lies_beyond(claim.dual_bound, known):
                 yield Contradiction(
-                    f"{claim.by} has dual bound {claim.dual_bound}, "
-                    f"but the optimum is {known} by construction",
+                    f"{claim.by} has dual bound {shown(claim.dual_bound)}, "
+                    f"but the optimum is {shown(known)} by construction",
                     position,
                 )
         if best is not None and self._lies_beyond(known, best.objective):
             yield Contradiction(
-                f"{best.by} found objective {best.objective}, "
-                f"but the optimum is {known} by construction"
+                f"{best.by} found objective {shown(best.objective)}, "
+                f"but the optimum is {shown(known)} by construction"
             )
 
     def _lies_beyond(self, bound: Number | None, value: Number | None) -> bool:
@@ -193,7 +220,3 @@ class Evidence:
             and self.variant.is_better(value, bound)
             and not same_value(bound, value)
         )
-
-
-def _distance(gap: float, words: str, zero: str) -> str:
-    return f"{percent_text(gap)} {words}" if math.isfinite(gap) else f"no percentage ({zero})"

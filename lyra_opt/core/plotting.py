@@ -20,7 +20,6 @@ from lyra_opt.core.pictures import (
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.result import Status
 from lyra_opt.core.solving import Answer
-from lyra_opt.core.texts import words
 from lyra_opt.core.verifying import for_another_instance
 
 SolutionT = TypeVar("SolutionT")
@@ -217,7 +216,9 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
             "no answer has recorded incumbents or bounds over time, so nothing can be drawn"
         )
     points = [point for answer in told.values() for point in answer.trajectory]
-    variant = next(iter(told.values())).instance.variant
+    first = next(iter(told.values()))
+    variant = first.instance.variant
+    objective = as_written(shortened(first.problem.objective_in_words(first.instance), 60))
 
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
@@ -231,8 +232,11 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
             axes.set_xlim(left=0)
         if _is_wide([point.value for point in points]):
             make_logarithmic(axes.yaxis)
+        if first.problem.terms_of(first.instance).keys:  # the numbers mean nothing to a reader
+            axes.tick_params(axis="y", which="both", labelleft=False)
+            axes.yaxis.get_offset_text().set_visible(False)
         axes.set_xlabel("Time since the call of the solver (s)")
-        axes.set_ylabel(f"Objective ({words(str(variant))})")
+        axes.set_ylabel(f"Objective ({objective})")
         axes.set_title(f"Incumbents and dual bounds, {variant.sense}imised", loc="left")
         _add_legend(figure, list(told))
 

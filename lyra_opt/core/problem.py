@@ -26,6 +26,8 @@ from lyra_opt.core.fields import (
 from lyra_opt.core.plugins import PROBLEMS
 from lyra_opt.core.result import RELATIVE_TOLERANCE, Number
 from lyra_opt.core.rules import Named, Text
+from lyra_opt.core.terms import ONE_NUMBER
+from lyra_opt.core.texts import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.pictures import Drawing
+    from lyra_opt.core.terms import Terms
 
 Sense = Literal["min", "max"]
 
@@ -219,6 +222,8 @@ class Problem(ABC):
     """The classes of solutions that exist only as objects, not in files."""
     report_class: type[CheckReport]
     """The class of checker reports; its fields are the measures in ``solve --json``."""
+    detail_keys: tuple[str, ...] = ()
+    """The keys of answers that tables omit, and that texts omit if they are empty."""
 
     @property
     def name(self) -> str:
@@ -356,6 +361,18 @@ class Problem(ABC):
     @abstractmethod
     def check(self, instance: Any, solution: Any) -> CheckReport:
         """Recompute feasibility and objective of a solution from the instance alone."""
+
+    def terms_of(self, instance: Any) -> Terms:  # noqa: ARG002
+        """Return the terms that the objective of an instance encodes as one integer.
+
+        By default an objective is one number. Texts show the values of several terms instead of the
+        integer, and the first term in which two solutions differ instead of a percentage.
+        """
+        return ONE_NUMBER
+
+    def objective_in_words(self, instance: Any) -> str:
+        """Return what the objective of an instance is, for the axis of a picture."""
+        return words(str(instance.variant))
 
     @abstractmethod
     def dual_bound(self, instance: Any) -> Number:

@@ -22,6 +22,7 @@ from lyra_opt.core.result import (
     same_value,
 )
 from lyra_opt.core.stopwatch import OutOfTimeError, Stopwatch, interruption_in_force
+from lyra_opt.core.terms import ONE_NUMBER
 from lyra_opt.core.texts import show_seconds, show_value_of, words
 from lyra_opt.core.trajectory import TrajectoryPoint, ended
 from lyra_opt.core.verifying import for_another_instance
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.execution import Execution, Executor
     from lyra_opt.core.problem import Problem, Sense, Variant
     from lyra_opt.core.solver import Observer, Solver
+    from lyra_opt.core.terms import Terms
 
 MaybeNone: TypeAlias = Any
 """The type of a value that may be None, for code that need not check; named as in typeshed."""
@@ -98,16 +100,20 @@ class Witness:
 
     def __str__(self) -> str:
         """Return the result of the witness as a sentence."""
+        return self.in_words(ONE_NUMBER)
+
+    def in_words(self, terms: Terms) -> str:
+        """Return the result of the witness as a sentence, with values by term of the objective."""
         if self.proves:
             said = "confirms the answer"
         elif self.dual_bound is None:
             said = "proves nothing"
         elif self.method == OWN_BOUND:
-            said = f"is {show_value_of(self.dual_bound)}"
+            said = f"is {terms.in_words(self.dual_bound)}"
         else:
-            said = f"proves only the bound {show_value_of(self.dual_bound)}"
+            said = f"proves only the bound {terms.in_words(self.dual_bound)}"
         if self.objective is not None:
-            better = f"a better solution, {show_value_of(self.objective)}"
+            better = f"a better solution, {terms.in_words(self.objective)}"
             is_best = self.dual_bound is not None and same_value(self.objective, self.dual_bound)
             said = f"finds and proves {better}" if is_best else f"finds {better}, and {said}"
         stopped = f", stopped by {self.stopped_by}," if self.stopped_by else ""
@@ -208,7 +214,12 @@ class Answer(Generic[SolutionT]):
 
     def __repr__(self) -> str:
         """Return solver, instance, status and objective on one line."""
-        found = "" if self.objective is None else f", objective {self.objective}"
+        found = ""
+        if self.objective is not None:
+            terms = self.problem.terms_of(self.instance)
+            found = (
+                f", objective {terms.in_words(self.objective) if terms.keys else self.objective}"
+            )
         return f"<answer of {self.solver} on {self.instance.name!r}: {self.status}{found}>"
 
     def __str__(self) -> str:
@@ -235,16 +246,25 @@ class Answer(Generic[SolutionT]):
     def _in_words(self) -> dict[str, str]:
         """Return the parts of the answer as texts, by name."""
         status = str(self.status) + (f" (stopped by {self.stopped_by})" if self.stopped_by else "")
+        terms = self.problem.terms_of(self.instance)
+        objective, bound = (
+            None if value is None else terms.in_words(value)
+            for value in (self.objective, self.dual_bound)
+        )
+        names = f" ({terms.legend})" if terms.keys else ""
+        details = self.problem.detail_keys
+        chosen = {key: each for key, each in self._chosen().items() if each or key not in details}
+        chosen.pop(terms.measure, None)
         shown = {
             "status": status,
-            "objective": self.objective,
-            "dual bound": self.dual_bound,
+            "objective": objective and f"{objective}{names}",
+            "dual bound": bound and (bound if objective else f"{bound}{names}"),
             "distance": (
                 None if self.status is Status.OPTIMAL else evidence_of([self]).in_words(self.claim)
             ),
-            **{words(key): value for key, value in self._chosen().items()},
+            **{words(key): value for key, value in chosen.items()},
             "time": show_seconds(self.wall_time_s) or None,
-            "witness": None if self.witness is None else str(self.witness),
+            "witness": None if self.witness is None else self.witness.in_words(terms),
             "message": self.message,
         }
         return {name: show_value_of(value) for name, value in shown.items() if value is not None}
@@ -466,7 +486,9 @@ def evidence_of(answers: Sequence[Answer]) -> Evidence:
         if answer.witness is not None and answer.witness.objective is not None
     ]
     claims = [answer.claim for answer in answers]
-    return Evidence([*claims, *better], answers[0].instance.variant)
+    first = answers[0]
+    terms = first.problem.terms_of(first.instance)
+    return Evidence([*claims, *better], first.instance.variant, terms=terms)
 
 
 def _as_error(answer: Answer, message: str) -> Answer:

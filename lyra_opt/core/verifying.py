@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import one_line, show_value
 from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.representations import html_of
 from lyra_opt.core.result import Status, same_value
+from lyra_opt.core.terms import ONE_NUMBER
 from lyra_opt.core.texts import show_value_of, words
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.problem import Problem, ProblemInstance, Variant
     from lyra_opt.core.result import Number
+    from lyra_opt.core.terms import Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,7 @@ class Verification:
     violations: tuple[str, ...]
     objective: Number | None
     measures: Mapping[str, Any]
+    terms: Terms = field(default=ONE_NUMBER, repr=False, compare=False)
 
     def __bool__(self) -> bool:
         """Return whether the solution is valid and all claims are right."""
@@ -32,20 +35,25 @@ class Verification:
 
     def __str__(self) -> str:
         """Return the outcome as text: valid or invalid, each violation, and the computed values."""
-        computed = {"objective": self.objective, **self.measures}
-        if self.objective is None:
-            computed = {}
+        computed = self._computed() if self.objective is not None else {}
         return "\n".join(
             (
                 "valid" if self.valid else "invalid",
                 *(f"  {one_line(violation)}" for violation in self.violations),
-                *(
-                    f"{words(key)}: {show_value_of(value)}"
-                    for key, value in computed.items()
-                    if value is not None
-                ),
+                *(f"{name}: {text}" for name, text in computed.items()),
             )
         )
+
+    def _computed(self) -> dict[str, str]:
+        """Return the computed values as texts, by name."""
+        objective = None if self.objective is None else self.terms.in_words(self.objective)
+        if objective is not None and self.terms.keys:
+            objective += f" ({self.terms.legend})"
+        measures = {key: each for key, each in self.measures.items() if key != self.terms.measure}
+        shown = {"objective": objective, **measures}
+        return {
+            words(key): show_value_of(value) for key, value in shown.items() if value is not None
+        }
 
     @property
     def valid(self) -> bool:
@@ -54,11 +62,8 @@ class Verification:
 
     def _repr_html_(self) -> str:
         """Return the outcome as HTML for a notebook."""
-        known = {words(name): value for name, value in self.measures.items()}
-        shown = {"objective": self.objective, **known}
-        facts = {name: show_value_of(value) for name, value in shown.items() if value is not None}
         wrong = {f"violation {place + 1}": text for place, text in enumerate(self.violations)}
-        return html_of("valid" if self.valid else "not valid", wrong | facts)
+        return html_of("valid" if self.valid else "not valid", wrong | self._computed())
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the outcome as the JSON object that ``verify --json`` prints."""
@@ -102,7 +107,10 @@ def verify(
             if key in claims and not _agree(claims[key], found[key])
         )
     return Verification(
-        violations=tuple(violations), objective=report.objective, measures=report.measures()
+        violations=tuple(violations),
+        objective=report.objective,
+        measures=report.measures(),
+        terms=problem.terms_of(instance),
     )
 
 

@@ -9,6 +9,7 @@ Each is imported under its own name, which type checkers treat as an export.
 import lyra_opt.allocation as allocation
 import lyra_opt.heterogeneous as heterogeneous
 import lyra_opt.network as network
+import lyra_opt.preemption as preemption
 import lyra_opt.reclaim as reclaim
 from lyra_opt.core.errors import UserError as UserError
 from lyra_opt.core.plotting import plot as plot

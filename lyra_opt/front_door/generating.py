@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous import Instance as HeterogeneousInstance
     from lyra_opt.instances.family import FamilyLike
     from lyra_opt.network import Instance as NetworkInstance
+    from lyra_opt.preemption import Instance as PreemptionInstance
     from lyra_opt.reclaim import Instance as ReclaimInstance
 
     Value = str | int | Path | None
@@ -61,6 +62,14 @@ def generate(  # type: ignore[overload-overlap]
 def generate(
     problem: Literal["network"], family: FamilyLike, *, seeds: Seeds = None, **parameters: Values
 ) -> list[NetworkInstance]: ...
+@overload
+def generate(  # type: ignore[overload-overlap]
+    problem: Literal["preemption"], family: FamilyLike, *, seed: int = 0, **parameters: Value
+) -> PreemptionInstance: ...
+@overload
+def generate(
+    problem: Literal["preemption"], family: FamilyLike, *, seeds: Seeds = None, **parameters: Values
+) -> list[PreemptionInstance]: ...
 @overload
 def generate(problem: str, family: FamilyLike, **parameters: Any) -> Any: ...
 def generate(

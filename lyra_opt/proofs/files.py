@@ -8,9 +8,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import read_json_object, require_format
-from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.errors import FieldError, InputError, UserError, counted
 from lyra_opt.core.loading import load_instance
 from lyra_opt.core.result import RELATIVE_TOLERANCE
+from lyra_opt.proofs import preemption_stand_alone
+from lyra_opt.proofs.preemption_prover import proof_of_infeasibility, proof_of_optimum
 from lyra_opt.proofs.prover import NotProved, Prover
 from lyra_opt.proofs.stand_alone import (
     PROOF_FORMAT,
@@ -25,17 +27,23 @@ from lyra_opt.proofs.stand_alone import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.loading import LoadedInstance
     from lyra_opt.core.problem import Problem, ProblemInstance
 
+    Value = Fraction | Mapping[str, int]
+
+PREEMPTION = "lyra-opt/preemption"
+"""The format of the instances that `lyra_opt.proofs.preemption_stand_alone` reads."""
+
 
 def proof_of(
     problem: Problem, instance: ProblemInstance, document: JsonObject, solution: Any
 ) -> JsonObject:
-    """Return the proof that no solution of an instance is better than the given solution.
+    """Return the proof that no solution of an instance is better than the given one, or exists.
 
     Parameters
     ----------
@@ -44,17 +52,17 @@ def proof_of(
     document
         The instance as read from its file, to which the proof refers.
     solution
-        A valid solution.
+        A valid solution; None to prove that no solution exists.
 
     Returns
     -------
     JsonObject
-        A proof as described in ``docs/proofs.md``; `lyra_opt.proofs.stand_alone.check` accepts it.
+        A proof as described in ``docs/proofs.md``; the stand-alone checker accepts it.
 
     Raises
     ------
     UserError
-        If the problem has no proofs of this kind, a better solution exists, or no proof was found.
+        If the problem has no proofs of this kind, the claim is false, or no proof was found.
     OutOfTimeError
         If the time limit in force is reached.
 
@@ -62,10 +70,17 @@ def proof_of(
     -----
     Complexity: that of branch and bound, see `lyra_opt.proofs.prover.Prover`.
     """
+    if problem.instance_format == PREEMPTION:
+        if solution is None:
+            return proof_of_infeasibility(document, **(problem.proof_hints(instance) or {}))
+        terms = getattr(problem.check(instance, solution), "terms", None)
+        return proof_of_optimum(document, dict(problem.answer(instance, solution)), terms or {})
     hints = problem.proof_hints(instance)
     if hints is None:
         rule = f"{problem.name} has no proofs for this objective"
         raise UserError(f"no proof of {instance.name}: {rule}")
+    if solution is None:
+        return _proof_of_infeasibility(instance, document)
     given = problem.proof_point(instance, solution)
     try:
         without_hints = programme_of(document, {"solution": given})
@@ -86,19 +101,51 @@ def proof_of(
         shown = proved_cost(programme, {"denominator": prover.denominator, "nodes": prover.nodes})
         assert shown is not None, "the programme has a feasible point"
         bound = _rounded_down(shown)
+    claim = {"bound": str(programme.sense * bound), "solution": point, **hints}
+    return _proof(instance, document, claim, prover)
+
+
+def _proof_of_infeasibility(instance: ProblemInstance, document: JsonObject) -> JsonObject:
+    """Return the proof that no solution exists, for a programme that depends on no solution."""
+    try:
+        programme = programme_of(document, {})
+    except (ValueError, LookupError) as error:
+        raise UserError(f"no proof of {instance.name}: {error}") from None
+    programme.cost = [0] * len(programme.names)
+    prover = Prover(programme, Fraction(1))  # a feasible point costs 0, which is not enough
+    try:
+        prover.prove()
+    except NotProved:
+        raise UserError(f"no proof of {instance.name}: solutions may exist") from None
+    return _proof(instance, document, {"bound": None, "solution": None}, prover)
+
+
+def _proof(
+    instance: ProblemInstance, document: JsonObject, claim: JsonObject, prover: Prover
+) -> JsonObject:
+    """Return a proof as a document, after the stand-alone checker has accepted it."""
     proof = {
         "format": PROOF_FORMAT,
         "version": PROOF_VERSION,
         "instance": instance.name,
         "sha256": content_hash(document),
-        "bound": str(programme.sense * bound),
-        "solution": point,
-        **hints,
+        **claim,
         "denominator": prover.denominator,
         "nodes": prover.nodes,
     }
     check(document, proof)
     return proof
+
+
+def proof_in_words(proof: JsonObject) -> str:
+    """Return the claim and the size of a proof, such as "a tree of 3 nodes proves that ..."."""
+    if "table" in proof:
+        return f"a table of {counted(len(proof['table']), 'row')} proves that no solution exists"
+    trees = [tree for trees in proof.get("domains", [[proof]]) for tree in trees]
+    nodes = counted(sum(len(tree["nodes"]) for tree in trees), "node")
+    kind = f"{len(trees)} trees with {nodes}" if len(trees) > 1 else f"a tree of {nodes}"
+    better = "solution" if proof["bound"] is None else "better solution"
+    return f"{kind} prove{'s' * (len(trees) == 1)} that no {better} exists"
 
 
 def _rounded_down(value: Fraction) -> Fraction:
@@ -119,15 +166,15 @@ class CheckedProof:
         Why the proof does not hold; empty if it holds.
     bound, value
         The proved bound, and the value of the proof's solution; None if absent. A proof with
-        neither says that no solution exists.
+        neither says that no solution exists. For preemption, both map terms to their values.
     slack
         Largest relative difference between the bound and the value of an optimum.
     """
 
     file: str
     refutation: str = ""
-    bound: Fraction | None = None
-    value: Fraction | None = None
+    bound: Value | None = None
+    value: Value | None = None
     slack: float = 0.0
 
     @property
@@ -138,8 +185,8 @@ class CheckedProof:
     @property
     def is_optimal(self) -> bool:
         """Whether the value of the solution equals the bound, within `slack`."""
-        if self.bound is None or self.value is None:
-            return False
+        if not isinstance(self.bound, Fraction) or not isinstance(self.value, Fraction):
+            return self.value is not None and self.value == self.bound
         return abs(self.value - self.bound) <= Fraction(self.slack) * abs(self.value)
 
     def in_words(self) -> str:
@@ -148,13 +195,13 @@ class CheckedProof:
             return f"{self.file}: NOT proved: {self.refutation}"
         if self.bound is None:
             return f"{self.file}: proved: no solution exists"
-        told = f"{self.file}: proved: no solution is better than {float(self.bound):.12g}"
+        told = f"{self.file}: proved: no solution is better than {_shown(self.bound)}"
         if self.value is None:
             return told
         if self.is_optimal and self.slack <= RELATIVE_TOLERANCE:
             return f"{told}, and the proof's solution has this value"
         optimal = f", optimal within {self.slack:g}" if self.is_optimal else ""
-        return f"{told}, and the proof's solution has value {float(self.value):.12g}{optimal}"
+        return f"{told}, and the proof's solution has value {_shown(self.value)}{optimal}"
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the result as the JSON object of ``verify --proof --json``."""
@@ -162,10 +209,16 @@ class CheckedProof:
             "file": self.file,
             "holds": self.holds,
             "refutation": self.refutation or None,
-            "bound": None if self.bound is None else float(self.bound),
-            "objective": None if self.value is None else float(self.value),
+            "bound": float(self.bound) if isinstance(self.bound, Fraction) else self.bound,
+            "objective": float(self.value) if isinstance(self.value, Fraction) else self.value,
             "is_optimal": self.is_optimal,
         }
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, Fraction):
+        return f"{float(value):.12g}"
+    return ", ".join(f"{term} {number}" for term, number in value.items() if number) or "0"
 
 
 def checked(instance_file: str | Path, proof_file: str | Path) -> CheckedProof:
@@ -200,12 +253,15 @@ def checked_proof(
     """
     try:
         require_format(proof, PROOF_FORMAT, PROOF_VERSION)
+        if loaded.problem.instance_format == PREEMPTION:
+            terms = preemption_stand_alone.check(document, proof)
+            return CheckedProof(file=file, bound=terms[0], value=terms[1])
         bound, value = check(document, proof)
         for number in (bound, value):
             float(number or 0)  # raises OverflowError if it cannot be shown as a float
     except FieldError as error:
         raise InputError(file, str(error)) from None
-    except Refuted as error:
+    except (Refuted, preemption_stand_alone.Refuted) as error:
         return CheckedProof(file=file, refutation=str(error))
     except UNREADABLE as error:
         why = f"{type(error).__name__}: {error}"[:200]

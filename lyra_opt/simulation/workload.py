@@ -58,6 +58,9 @@ class Job:
         Number of training steps, above 0; None if unknown.
     weight
         Weight of the job in weighted means and in policies that use weights, above 0.
+    priority
+        Priority of the job, a 32-bit integer; a larger number is more important. Only the queue
+        order ``priority`` and schemes that preempt for waiting gangs use it.
     deadline_s
         Seconds after submission by which the job should complete, above 0; None without a deadline.
     gpu_types
@@ -85,6 +88,7 @@ class Job:
     deadline_s: float | None = None
     gpu_types: tuple[str, ...] = ()
     measured: GangJob | None = None
+    priority: int = 0
 
     def __post_init__(self) -> None:
         require_text("id", self.id)
@@ -114,6 +118,7 @@ class Job:
             self._keep_float("deadline_s", above=True)
         if self.gpu_types != ():
             self._keep_gpu_types()
+        require_integer("priority", self.priority, minimum=-(2**31), maximum=2**31 - 1)
         if self.measured is not None:
             self._require_same_as_measured(self.measured)
 

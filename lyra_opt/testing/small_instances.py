@@ -19,12 +19,14 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.rules import require_choice, require_integer
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
+from lyra_opt.preemption.instance import GPU
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
 from lyra_opt.testing.strategies import (
     allocation_instances,
     heterogeneous_instances,
     network_instances,
+    preemption_instances,
     reclaim_instances,
 )
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Number
     from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
     from lyra_opt.network.instance import Instance as NetworkInstance
+    from lyra_opt.preemption.instance import Instance as PreemptionInstance
 
 MOST = 1_000_000
 """Largest allowed limit."""
@@ -153,6 +156,27 @@ def _network_measures(instance: NetworkInstance) -> dict[str, Number]:
     }
 
 
+def _preemption_measures(instance: PreemptionInstance) -> dict[str, Number]:
+    gangs, shapes = instance.gangs, instance.demand.shapes if instance.demand else ()
+    return {
+        "nodes": len(instance.nodes),
+        "gangs": len(gangs),
+        "pods": sum(gang.size for gang in gangs),
+        "pending_pods": sum(shape.count for shape in shapes),
+        "shapes": len(shapes),
+        "gpus": sum(node.capacity.get(GPU, 0) for node in instance.nodes),
+        "requested_gpus": sum(shape.count * shape.request.get(GPU, 0) for shape in shapes),
+        "spare_pods": sum(gang.size - gang.min_pods for gang in gangs),
+        "nodes_to_empty": instance.empty_nodes + sum(node.must_be_empty for node in instance.nodes),
+        "fixed_gangs": sum(gang.is_protected or not gang.is_movable for gang in gangs),
+        "cordoned_nodes": sum(not node.is_usable for node in instance.nodes),
+        "priorities": len({gang.priority for gang in gangs}),
+        "other_queues": sum(gang.queue != "default" for gang in gangs),
+        "starts": sum(gang.start_s != 0 for gang in gangs),
+        "limited_shapes": sum(shape.max_per_node is not None for shape in shapes),
+    }
+
+
 def _with_a_choice(instance: ReclaimInstance) -> ReclaimInstance:
     """Return the instance with N_R changed to at least 1 and less than all servers on loan."""
     most = max(0, len(instance.index.on_loan) - 1)
@@ -258,6 +282,31 @@ DOMAINS = {
         measures=_network_measures,
         least={"jobs": 1, "machines": 1},
         proved_by={"": "cpsat"},
+    ),
+    "preemption": _Domain(
+        strategy=preemption_instances,
+        tidied=lambda instance: instance,
+        variant_key="moves",
+        exact=("nodes", "gangs"),
+        # With one term in the objective, the ratio of two values has a meaning.
+        fixed={
+            "objective": ("lost_pods",),
+            **{f"with_{each}": False for each in ("vectors", "labels", "levels", "budgets")},
+            **{f"with_{each}": False for each in ("optional", "victims")},
+        },
+        limits={
+            "nodes": 3,
+            "gangs": 4,
+            "pods": 2,
+            "groups": 2,
+            "pending": 2,
+            "shapes": 1,
+            "request": 4,
+            "idle": 2,
+        },
+        measures=_preemption_measures,
+        proved_by={"": "exact"},
+        least={"nodes": 1, "gangs": 1},
     ),
     "reclaim": _Domain(
         strategy=reclaim_instances,

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from lyra_opt.allocation.instance import ElasticJob, Objective, WorkerAllocation
@@ -37,10 +38,26 @@ from lyra_opt.network.instance import GangPlacement, Machine, Solution, WaitingJ
 from lyra_opt.network.instance import Instance as NetworkInstance
 from lyra_opt.network.instance import Objective as NetworkObjective
 from lyra_opt.network.links import Tier
+from lyra_opt.preemption.instance import (
+    GPU,
+    VICTIMS,
+    Budget,
+    Demand,
+    Gang,
+    Moves,
+    Node,
+    PodGroup,
+    Shape,
+)
+from lyra_opt.preemption.instance import Instance as PreemptionInstance
+from lyra_opt.preemption.instance import Solution as PreemptionSolution
+from lyra_opt.preemption.objective import BUDGET_COUNTS, LOST, TERMS
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from hypothesis.strategies import DrawFn, SearchStrategy
 
     from lyra_opt.heterogeneous.utility import Utility
@@ -50,6 +67,8 @@ __all__ = [
     "heterogeneous_instances",
     "network_instances",
     "network_solutions_of",
+    "preemption_instances",
+    "preemption_solutions_of",
     "reclaim_instances",
     "reclaim_servers_of",
     "round_schedules_of",
@@ -603,3 +622,277 @@ def network_solutions_of(draw: DrawFn, instance: NetworkInstance) -> Solution:
             free[machine] -= count
         placements.append(GangPlacement(job=job.id, tier=tier.label, gpus=gpus))
     return Solution(tuple(placements))
+
+
+RACK, LABEL = "rack", "zone"
+PRIORITIES = (0, 0, 1, 2, -1)
+
+
+@st.composite
+def preemption_instances(
+    draw: DrawFn,
+    *,
+    moves: Moves | str | None = None,
+    objective: Sequence[str] | None = None,
+    min_nodes: int = 1,
+    max_nodes: int = 4,
+    min_gangs: int = 0,
+    max_gangs: int = 4,
+    max_pods: int = 2,
+    max_groups: int = 2,
+    max_pending: int = 3,
+    max_shapes: int = 2,
+    max_request: int = 3,
+    max_idle: int = 2,
+    with_vectors: bool = True,
+    with_labels: bool = True,
+    with_levels: bool = True,
+    with_minima: bool = True,
+    with_optional: bool = True,
+    with_emptying: bool = True,
+    with_budgets: bool = True,
+    with_victims: bool = True,
+    name: str = "drawn",
+) -> PreemptionInstance:
+    """Draw a valid preemption instance, for which a solution need not exist.
+
+    Nodes may be cordoned, full or empty, may lack a resource or a domain, and may have to be
+    emptied. Gangs may have several groups of pods on a node, request nothing, and be protected or
+    unable to move. The pending gang may have pods that need not be placed.
+
+    Parameters
+    ----------
+    moves
+        Which gangs may move pods; None draws it.
+    objective
+        The terms of the objective; None draws the default or any terms in any order.
+    min_nodes, max_nodes
+        Number of nodes.
+    min_gangs, max_gangs
+        Number of running gangs.
+    max_pods, max_groups
+        Most pods of a pod group, and most pod groups of a gang.
+    max_pending, max_shapes
+        Most pending pods of a shape, and most shapes.
+    max_request
+        Largest amount of a resource that a pod requests.
+    max_idle
+        Largest amount of a resource on a node that no pod holds.
+    with_vectors
+        Whether there may be other resources besides, or instead of, GPUs.
+    with_labels
+        Whether nodes may have labels, and pods selectors.
+    with_levels
+        Whether the pending gang may require or prefer one rack.
+    with_minima
+        Whether gangs may survive the loss of some pods.
+    with_optional
+        Whether some pending pods need not be placed.
+    with_emptying
+        Whether nodes may have to be emptied, besides a pending gang or instead of one.
+    with_budgets
+        Whether there may be hard and soft budgets.
+    with_victims
+        Whether another rule than the default may decide which gangs may lose pods.
+    name
+        The name of the instance.
+    """
+    resources = draw(
+        st.sampled_from([(GPU,), (GPU,), (GPU, "cpu"), ("cpu",)] if with_vectors else [(GPU,)])
+    )
+    flags = st.booleans()
+    labels = st.sampled_from([{}, {}, {LABEL: "a"}, {LABEL: "b"}] if with_labels else [{}])
+    requests = st.fixed_dictionaries(
+        {}, optional={resource: st.integers(0, max_request) for resource in resources}
+    )
+    node_ids = [f"n{number}" for number in range(draw(st.integers(min_nodes, max_nodes)))]
+    gangs: list[Gang] = []
+    for number in range(draw(st.integers(min_gangs, max_gangs))):
+        groups = [
+            PodGroup(
+                node=draw(st.sampled_from(node_ids)),
+                request=draw(requests),
+                count=draw(st.integers(1, max_pods)),
+                selector=draw(labels),
+            )
+            for _ in range(draw(st.integers(1, max_groups)))
+        ]
+        size = sum(group.count for group in groups)
+        gangs.append(
+            Gang(
+                id=f"g{number}",
+                priority=draw(st.sampled_from(PRIORITIES)),
+                pods=groups,
+                min_pods=draw(st.integers(1, size)) if with_minima else size,
+                is_protected=draw(st.sampled_from((False, False, False, True))),
+                is_movable=draw(st.sampled_from((True, True, True, False))),
+                queue=draw(st.sampled_from(("default", "other"))),
+                weight=draw(st.integers(0, 3)),
+                start_s=float(draw(st.integers(-2, 2))),
+            )
+        )
+    has_level = with_levels and draw(flags)
+    has_emptying = with_emptying and draw(flags)
+    nodes = [
+        Node(
+            id=node_id,
+            # Nodes have enough capacity for their pods, so that no drawn instance is rejected.
+            capacity=draw(_capacities(gangs, node_id, resources, max_idle)),
+            domains={RACK: draw(st.sampled_from(("r0", "r1")))}
+            if has_level and (not number or draw(flags))
+            else {},
+            labels=draw(labels),
+            is_usable=draw(st.sampled_from((True, True, True, False))),
+            must_be_empty=has_emptying and draw(st.sampled_from((False, False, True))),
+        )
+        for number, node_id in enumerate(node_ids)
+    ]
+    empty_selector = draw(labels)
+    candidates = [
+        node
+        for node in nodes
+        if not node.must_be_empty and empty_selector.items() <= node.labels.items()
+    ]
+    empty_nodes = draw(st.integers(0, len(candidates))) if has_emptying else 0
+    is_emptying = empty_nodes > 0 or any(node.must_be_empty for node in nodes)
+    demand = None
+    if not is_emptying or draw(flags):
+        shapes = []
+        for number in range(draw(st.integers(1, max_shapes))):
+            count = draw(st.integers(1, max_pending))
+            shapes.append(
+                Shape(
+                    id=f"s{number}",
+                    count=count,
+                    request=draw(requests),
+                    min_count=draw(st.integers(0, count)) if with_optional else count,
+                    max_per_node=draw(st.none() | st.integers(1, count)),
+                    selector=draw(labels),
+                )
+            )
+        demand = Demand(
+            priority=draw(st.sampled_from((2, 2, *PRIORITIES))),
+            queue=draw(st.sampled_from(("default", "other"))),
+            shapes=shapes,
+            level=RACK if has_level else None,
+            is_level_required=not has_level or draw(flags),
+        )
+    victims = (None, "any", "none") if demand is None else (None, *VICTIMS)
+    known = [f"{LOST}{each}" for each in dict.fromkeys(r for node in nodes for r in node.capacity)]
+    terms = st.lists(st.sampled_from((*TERMS, *known)), min_size=1, max_size=4, unique=True)
+    # Without these two, the instance computes them.
+    rules: dict[str, Any] = {
+        "victims": draw(st.sampled_from(victims)) if with_victims else None,
+        "objective": objective or draw(st.none() | terms),
+    }
+    return PreemptionInstance(
+        name=name,
+        moves=Moves(moves or draw(st.sampled_from(Moves))),
+        nodes=nodes,
+        gangs=gangs,
+        demand=demand,
+        empty_nodes=empty_nodes,
+        empty_selector=empty_selector,
+        budgets=draw(_budgets(gangs, known)) if with_budgets and gangs else [],
+        **rules,
+    )
+
+
+@st.composite
+def _capacities(
+    draw: DrawFn, gangs: Sequence[Gang], node_id: str, resources: Sequence[str], max_idle: int
+) -> Mapping[str, int]:
+    """Draw a capacity that holds the pods on a node; what is 0 may be left out."""
+    groups = [group for gang in gangs for group in gang.pods if group.node == node_id]
+    capacity = {}
+    for resource in resources:
+        held = sum(group.count * group.request.get(resource, 0) for group in groups)
+        amount = held + draw(st.integers(0, max_idle))
+        if amount or draw(st.booleans()):
+            capacity[resource] = amount
+    return capacity
+
+
+@st.composite
+def _budgets(draw: DrawFn, gangs: Sequence[Gang], lost: Sequence[str]) -> list[Budget]:
+    """Draw up to two budgets; a hard one is not broken before anything is lost."""
+    names = st.sampled_from([gang.id for gang in gangs])
+    budgets = []
+    for number in range(draw(st.integers(0, 2))):
+        is_hard = draw(st.booleans())
+        most = draw(st.integers(0, 4))
+        budgets.append(
+            Budget(
+                id=f"b{number}",
+                gangs=draw(st.lists(names, min_size=1, unique=True)),
+                counts=draw(st.sampled_from((*BUDGET_COUNTS, *lost))),
+                most=most,
+                used=draw(st.integers(0, most if is_hard else 4)),
+                is_hard=is_hard,
+            )
+        )
+    return budgets
+
+
+@st.composite
+def preemption_solutions_of(draw: DrawFn, instance: PreemptionInstance) -> PreemptionSolution:
+    """Draw a solution that keeps all rules, except those that it may be impossible to keep.
+
+    It may place too few pending pods, break hard budgets, and leave pods on nodes that are to be
+    empty.
+    """
+    index = instance.index
+    candidates = np.flatnonzero(index.can_be_chosen_empty).tolist()
+    emptied = draw(st.permutations(candidates))[: instance.empty_nodes]
+    is_open = index.may_use.copy()
+    is_open[emptied] = False
+    must_leave = index.must_be_empty.copy()
+    must_leave[emptied] = True
+    free = index.free.copy()
+    lost = [0] * len(index.group_gang)
+    moved: dict[tuple[int, int], int] = {}
+
+    def hosts(request: np.ndarray, fit: np.ndarray) -> list[int]:
+        found: list[int] = np.flatnonzero(is_open & fit & (free >= request).all(axis=1)).tolist()
+        return found
+
+    groups = [group for gang in instance.gangs for group in gang.pods]
+    for k, (group, gang) in enumerate(zip(groups, index.group_gang, strict=True)):
+        if not (index.may_lose[gang] or index.may_move[gang]):
+            continue
+        home = int(index.group_node[k])
+        matching = np.array(
+            [group.selector.items() <= node.labels.items() for node in instance.nodes]
+        )
+        matching[home] = False
+        for _ in range(group.count if must_leave[home] else draw(st.integers(0, group.count))):
+            targets = hosts(index.group_request[k], matching) if index.may_move[gang] else []
+            choices = [*targets, *([home] if index.may_lose[gang] else [])]
+            if not choices:
+                break
+            target = draw(st.sampled_from(choices))
+            free[home] += index.group_request[k]
+            if target == home:
+                lost[k] += 1
+            else:
+                free[target] -= index.group_request[k]
+                moved[k, target] = moved.get((k, target), 0) + 1
+    placed = np.zeros(index.shape_allowed.shape, dtype=np.int64)
+    is_near = np.ones(len(free), dtype=bool)
+    if instance.demand is not None and instance.demand.level and instance.demand.is_level_required:
+        is_near = index.domain == draw(st.integers(0, index.domains - 1))
+    for s, count in enumerate(index.shape_count.tolist()):
+        for _ in range(draw(st.integers(int(index.shape_min[s]), count))):
+            fit = is_near & index.shape_allowed[s] & (placed[s] < index.shape_per_node[s])
+            if not (places := hosts(index.shape_request[s], fit)):
+                break
+            node = draw(st.sampled_from(places))
+            placed[s, node] += 1
+            free[node] -= index.shape_request[s]
+    return PreemptionSolution.of_counts(
+        instance,
+        lost=lost,
+        placed=placed,
+        moved=[(k, target, count) for (k, target), count in moved.items()],
+        emptied=emptied,
+    )

@@ -177,12 +177,31 @@ def test_no_run_is_dropped_from_a_row():
         *hand_made_runs(),
         make_run("c7", "quick", Status.UNSUPPORTED, message="too large"),
         make_run("c8", "quick", Status.UNKNOWN, dual_bound=2),
+        make_run("c9", "quick", Status.INFEASIBLE, message="no node has 9 gpu"),
     ]
     quick = next(Analysis(runs).gap_table().itertuples())
-    assert (quick.unsupported, quick.without_solution) == (1, 1)
+    assert (quick.unsupported, quick.without_solution, quick.infeasible) == (1, 1, 1)
     counts = (quick.compared, quick.unproved, quick.without_solution, quick.failed)
-    assert sum(counts) + quick.unsupported == quick.instances == 8
-    assert quick.proved_percent == pytest.approx(100 * 1 / 7)
+    assert sum(counts) + quick.unsupported + quick.infeasible == quick.instances == 9
+    assert quick.proved_percent == pytest.approx(100 * 2 / 8)
+
+
+def test_objectives_of_several_terms_are_not_compared_in_percent():
+    """The integer that encodes them says only which is better; of equal ones 0 % are right."""
+    several = {"problem": "preemption", "variant": "none", "terms": 2}
+    runs = [
+        make_run("c1", "exact", OPTIMAL, objective=1000, dual_bound=1000, **several),
+        make_run("c1", "quick", FEASIBLE, objective=1001, **several),
+        make_run("c2", "exact", OPTIMAL, objective=7, dual_bound=7, **several),
+        make_run("c2", "quick", FEASIBLE, objective=7, **several),
+        make_run("c3", "exact", OPTIMAL, objective=10, dual_bound=10, **(several | {"terms": 1})),
+        make_run("c3", "quick", FEASIBLE, objective=12, **(several | {"terms": 1})),
+    ]
+    _, quick = Analysis(runs).gap_table().itertuples()
+    assert (quick.compared, quick.several_terms, quick.infinite) == (3, 1, 0)
+    assert quick.mean_excess_percent == pytest.approx((0 + 20) / 2)
+    assert quick.total_excess_percent == pytest.approx(20)
+    assert quick.optimal_percent == pytest.approx(100 / 3)
 
 
 def test_group_without_any_proved_optimum_has_no_excess():

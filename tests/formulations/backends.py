@@ -14,4 +14,4 @@ BACKENDS = ("pulp-cbc", "pulp-highs", "cpsat", "mathopt-gscip", "mathopt-highs")
 def lying(solver: ExactModelSolver, **claims: Any) -> ExactModelSolver:
     """Return the solver with a backend that says so of any model."""
     backend = replace(solver.backend, run=lambda *_: BackendRun(**claims))
-    return ExactModelSolver(solver.formulation, solver.statement, backend)
+    return type(solver)(solver.formulation, solver.statement, backend)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from lyra_opt.reclaim import Solution
 from tests.formulations.backends import BACKENDS, lying
 from tests.lyra_opt.heterogeneous import examples as heterogeneous
 from tests.lyra_opt.network import examples as network
+from tests.lyra_opt.preemption import examples as preemption
 
 if TYPE_CHECKING:
     from lyra_opt.formulations.exact_model import ExactModelSolver
@@ -58,6 +60,12 @@ CASES = {
         network.solution(network.placement("a", "rack", r0m0=1, r0m1=1)),
         network.solution(network.placement("a", "rack", r0m0=2)),
         ("", "-patterns"),
+    ),
+    "preemption": Case(
+        preemption.example(),
+        replace(preemption.BEST, lost_gangs=["train-a", "batch"]),
+        replace(preemption.BEST, lost_gangs=[]),
+        ("",),
     ),
 }
 MODELS = [
@@ -157,7 +165,9 @@ def test_a_bound_beyond_the_optimum_is_an_error(problem):
     case = CASES[problem]
     sign = 1 if case.instance.variant.sense == "min" else -1
     wrong = lying(backend_of(problem), bound=sign * 1e5 if sign > 0 else 0.0)
-    answer = solve_and_check(find_problem(problem), case.instance, wrong)
+    # All models but those of preemption begin with a solution of their own.
+    start = case.poor if problem == "preemption" else None
+    answer = solve_and_check(find_problem(problem), case.instance, wrong, warm_start=start)
     assert answer.status is Status.ERROR
     assert "contradicts a valid solution" in answer.message
 

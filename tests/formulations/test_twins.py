@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
-from lyra_opt.formulations import allocation, heterogeneous, network, reclaim
+from lyra_opt.formulations import allocation, heterogeneous, network, preemption, reclaim
 from lyra_opt.formulations.allocation import cpsat_model as allocation_cpsat
 from lyra_opt.formulations.allocation import mathopt_model as allocation_mathopt
 from lyra_opt.formulations.allocation import model_data as knapsack
@@ -30,6 +30,10 @@ from lyra_opt.formulations.network.tiers import cpsat_model as tiers_cpsat
 from lyra_opt.formulations.network.tiers import mathopt_model as tiers_mathopt
 from lyra_opt.formulations.network.tiers import pulp_model as tiers_pulp
 from lyra_opt.formulations.network.tiers.data import TierModel
+from lyra_opt.formulations.preemption import cpsat_model as preemption_cpsat
+from lyra_opt.formulations.preemption import mathopt_model as preemption_mathopt
+from lyra_opt.formulations.preemption import pulp_model as preemption_pulp
+from lyra_opt.formulations.preemption.model_data import PreemptionModel, Stage
 from lyra_opt.formulations.reclaim import cpsat_model as reclaim_cpsat
 from lyra_opt.formulations.reclaim import mathopt_model as reclaim_mathopt
 from lyra_opt.formulations.reclaim import model_data as reclaiming
@@ -40,6 +44,7 @@ from lyra_opt.testing.strategies import (
     allocation_instances,
     heterogeneous_instances,
     network_instances,
+    preemption_instances,
     reclaim_instances,
 )
 from tests.draws import draws
@@ -54,6 +59,7 @@ TWINS = {
     "shares": [shares_highs, shares_mathopt],
     "tiers": [tiers_pulp, tiers_cpsat, tiers_mathopt],
     "patterns": [patterns_pulp, patterns_cpsat, patterns_mathopt, patterns_linear],
+    "preemption": [preemption_pulp, preemption_cpsat, preemption_mathopt],
 }
 every_group = pytest.mark.parametrize("group", TWINS)
 
@@ -102,6 +108,13 @@ def knapsack_models(instance: Any) -> list[Any]:
     return [form(task, start, 1.0) for form in forms]
 
 
+def preemption_models(instance: Any) -> list[Any]:
+    """Return the first stage, and a stage without cost that keeps the values of all terms."""
+    model = PreemptionModel.of(instance)
+    values = [term.largest for term in instance.terms.terms]
+    return [model.at(model.stages()[0]), model.at(Stage(first=len(values)), values)]
+
+
 MODELS: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
     "reclaim": (
         reclaim_instances(),
@@ -121,6 +134,7 @@ MODELS: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
     ),
     "tiers": (network_instances(), lambda one: [TierModel.of(one)]),
     "patterns": (network_instances(), lambda one: [PatternModel.of(one)]),
+    "preemption": (preemption_instances(), preemption_models),
 }
 
 
@@ -144,6 +158,7 @@ def test_twins_hold_the_same_rows(group, data):
         ("rounds", heterogeneous),
         ("tiers", network),
         ("patterns", network),
+        ("preemption", preemption),
     ],
 )
 def test_every_constraint_is_in_the_readme(group, package):

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 EXACT = 1e-9
 """Within which floats count as one value, relative to the larger."""
 SMALLEST = 1e-300
+INTEGERS = ("preemption", "reclaim")
+"""Problems whose values are integers, which are compared exactly, however large they are."""
+VARIANT_KEYS = {"preemption": "moves", "reclaim": "semantics"}
+"""What names the variant, where it is not the objective."""
 PROOF_GAPS = {
     "mean_jct of allocation": 1e-6,
     "utility": 1e-6,
@@ -57,8 +61,7 @@ class Truth:
     @property
     def variant(self) -> str:
         """What is asked."""
-        document = self.document
-        return str(document["semantics" if self.problem == "reclaim" else "objective"])
+        return str(self.document[VARIANT_KEYS.get(self.problem, "objective")])
 
     @property
     def sign(self) -> int:
@@ -68,12 +71,16 @@ class Truth:
     @property
     def proof_gap(self) -> float:
         """How close a bound must be."""
+        if self.problem in INTEGERS:
+            return 0
         name = "mean_jct of allocation" if self.problem == "allocation" else self.variant
         return PROOF_GAPS.get(name if self.variant == "mean_jct" else self.variant, EXACT)
 
     @property
     def slack(self) -> float:
         """By how much a solution may be better than the optimum: rules have tolerances."""
+        if self.problem in INTEGERS:
+            return 0
         if self.variant == "mean_jct" and self.problem == "allocation":
             return 1e-7
         return self.proof_gap if self.variant in SHARES else EXACT
@@ -150,6 +157,8 @@ def _faults_of_solution(truth: Truth, answer: Answer) -> Iterator[str]:
     for key, value in found.items():
         if isinstance(value, tuple):
             is_same = tuple(said[key] or ()) == value
+        elif isinstance(value, dict):
+            is_same = said[key] == value
         else:
             is_same = abs(truth.excess(said[key], value)) <= truth.slack
         if not is_same:

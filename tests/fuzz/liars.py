@@ -101,8 +101,12 @@ def _raised(draw: Draw, truth: Truth, instance: Any, told: SolveResult[Any]) -> 
     )
 
 
+def _entries(instance: Any) -> str:
+    return "jobs" if hasattr(instance, "jobs") else "gangs"
+
+
 def _changed_instance(draw: Draw, truth: Truth, instance: Any, told: SolveResult[Any]) -> Any:
-    held = instance.jobs or instance.servers
+    held = getattr(instance, _entries(instance)) or instance.servers
     which = draw.choice(held)
     name = "weight" if hasattr(which, "weight") else "id"
     object.__setattr__(which, name, 12_345 if name == "weight" else "other")
@@ -110,7 +114,8 @@ def _changed_instance(draw: Draw, truth: Truth, instance: Any, told: SolveResult
 
 
 def _cut_down_instance(draw: Draw, truth: Truth, instance: Any, told: SolveResult[Any]) -> Any:
-    object.__setattr__(instance, "jobs", instance.jobs[1:])
+    name = _entries(instance)
+    object.__setattr__(instance, name, getattr(instance, name)[1:])
     object.__setattr__(instance, "name", "another")
     return told
 

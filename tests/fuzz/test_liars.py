@@ -27,6 +27,7 @@ HONEST = {
     "allocation": "brute-force",
     "heterogeneous": "brute-force",
     "network": "brute-force",
+    "preemption": "brute-force",
     "reclaim": "exact",
 }
 TOLD = 40
@@ -41,7 +42,7 @@ def told_and_true(lie: str, problem: str, number: int) -> tuple[Answer, Answer] 
     known = find_problem(problem)
     instance = known.parse_instance(document)
     answer = solve_and_check(known, instance, honest)
-    if answer.status is not Status.OPTIMAL or not document["jobs"]:
+    if answer.status is not Status.OPTIMAL or not document.get("jobs", document.get("gangs")):
         return None
     assert list(faults(truth, honest, answer, Limits())) == []
     return solve_and_check(known, instance, Liar(honest, LIES[lie], draw, truth)), answer

@@ -115,6 +115,7 @@ JOBS = st.builds(
     weight=st.floats(1e-300, 1e300),
     deadline_ms=st.none() | st.integers(1, 10**14),
     gpu_types=st.lists(NAMES, max_size=3, unique=True).map(tuple),
+    priority=st.just(0) | st.integers(-(2**31), 2**31 - 1),
 )
 
 
@@ -124,12 +125,14 @@ def test_what_is_written_is_read(tmp_path_factory, jobs):
     path = tmp_path_factory.mktemp("written") / "trace.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow([*HEADER.strip().split(","), "model", "weight", "deadline_s", "gpu_types"])
+        optional = ["model", "weight", "priority", "deadline_s", "gpu_types"]
+        rows.writerow([*HEADER.strip().split(","), *optional])
         for job in jobs:
             deadline = "" if job.deadline_ms is None else job.deadline_ms / 1000
             times_s = job.submit_time_ms / 1000, job.duration_ms / 1000
             types = "|".join(job.gpu_types)
-            rows.writerow([job.job_id, *times_s, job.gpus, job.model, job.weight, deadline, types])
+            wishes = job.weight, job.priority or "", deadline, types
+            rows.writerow([job.job_id, *times_s, job.gpus, job.model, *wishes])
     trace = read_trace(path)
     assert trace.jobs == tuple(sorted(jobs, key=lambda job: job.submit_time_ms))
     assert trace.passed_over == ()

@@ -50,7 +50,7 @@ def test_defaults_that_are_written_out_change_nothing(name):
     document = problem.instance_document(instance)
     records = [(instance, document)]
     for key, rows in document.items():
-        if isinstance(rows, list):
+        if isinstance(rows, list) and isinstance(rows[0], dict):
             records += zip(getattr(instance, key), rows, strict=True)
     for record, row in records:
         for each in fields(record):

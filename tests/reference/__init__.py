@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.reference import allocation, heterogeneous, network, reclaim
+from tests.reference import allocation, heterogeneous, network, preemption, reclaim
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -26,5 +26,6 @@ PROBLEMS: dict[str, ModuleType] = {
     "allocation": allocation,
     "heterogeneous": heterogeneous,
     "network": network,
+    "preemption": preemption,
     "reclaim": reclaim,
 }

@@ -109,6 +109,45 @@ def test_an_estimate_does_not_depend_on_how_many_are_wrong():
         assert job.estimated_work_worker_s in (None, other.estimated_work_worker_s)
 
 
+@given(st.integers(1, 200), percents, percents, st.integers(0, 9))
+def test_shares_of_priorities_are_exact_nested_and_independent(count, percent, other, seed):
+    """The jobs of the highest priority are among those of a larger share of it."""
+    low, high = sorted((percent, other))
+    few, many = (
+        assigned(jobs_of(count), JobAssumptions(priority_percent=shares), seed=seed)
+        for shares in ((100 - low, 0, low), (0, 100 - high, high))
+    )
+    for jobs, share in ((few, low), (many, high)):
+        assert [job.priority for job in jobs].count(3) == (count * share + 50) // 100
+    assert {job.priority for job in few} <= {1, 3}
+    assert {job.priority for job in many} <= {2, 3}
+    highest = [chosen(jobs, lambda job: job.priority == 3) for jobs in (few, many)]
+    assert highest[0] <= highest[1]
+    assert [replace(job, priority=7) for job in few] == [replace(job, priority=7) for job in many]
+
+
+def test_without_shares_jobs_keep_their_priorities():
+    """A trace may state them."""
+    jobs = [replace(job, priority=n - 5) for n, job in enumerate(jobs_of(10))]
+    assert [job.priority for job in assigned(jobs, JobAssumptions(), seed=1)] == list(range(-5, 5))
+
+
+def test_wide_workers_hold_the_same_gpus_and_work():
+    """8 GPUs are one worker, 12 two, 7 one, and 11 have no divisor of at most 8 but 1."""
+    jobs = [
+        Job(id=f"j{gpus}", submit_s=0, work_worker_s=60 * gpus, min_workers=gpus, max_workers=gpus)
+        for gpus in (1, 4, 7, 8, 11, 12, 16)
+    ]
+    assumptions = JobAssumptions(most_gpus_per_worker=8, elastic_percent=100)
+    wide = assigned(jobs, assumptions, seed=1)
+    assert [job.gpus_per_worker for job in wide] == [1, 4, 7, 8, 1, 6, 8]
+    for before, after in zip(jobs, wide, strict=True):
+        assert after.min_gpus == before.min_gpus
+        assert after.duration_s == before.duration_s
+        assert after.max_workers == 2 * after.min_workers
+    assert "up to 8" in assumptions.in_words
+
+
 def test_ideal():
     jobs = assigned(jobs_of(40), JobAssumptions(all_elastic=True), seed=0)
     assert all(job.is_elastic and job.heterogeneous for job in jobs)
@@ -122,6 +161,8 @@ def test_labels_tell_scenarios_apart():
         JobAssumptions(all_elastic=True).label,
         JobAssumptions(scaling_loss_percent=77).label,
         JobAssumptions(estimate_error_percent=77).label,
+        JobAssumptions(most_gpus_per_worker=8).label,
+        JobAssumptions(priority_percent=(40, 60)).label,
     }
     assert len(labels) == len(fields(JobAssumptions))
     assert JobAssumptions(all_elastic=True, fungible_percent=0).label == "-fungible0-ideal"
@@ -130,7 +171,7 @@ def test_labels_tell_scenarios_apart():
 @pytest.mark.parametrize(("field", "value", "rule"), TABLES["bad_assumptions"])
 def test_bad_assumptions(field, value, rule):
     with pytest.raises(FieldError, match=rule) as caught:
-        JobAssumptions(**{field: value})
+        JobAssumptions(**{field.partition("[")[0]: value})
     assert caught.value.field == field
 
 

@@ -30,9 +30,10 @@ EVERY_PROBLEM = pytest.mark.parametrize("name", problems())
 
 
 def others_of(instance: ProblemInstance) -> dict[str, Any]:
-    """Return the fields that are no lists, by name."""
+    """Return the fields that have no frame, by name."""
     found = {each.name: getattr(instance, each.name) for each in keys_of(type(instance))}
-    return {name: value for name, value in found.items() if not isinstance(value, tuple)}
+    frames = instance.to_frames()
+    return {name: value for name, value in found.items() if name not in frames}
 
 
 @EVERY_PROBLEM

@@ -13,7 +13,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 import lyra_opt as lo
-from lyra_opt import allocation, heterogeneous, network, reclaim
+from lyra_opt import allocation, heterogeneous, network, preemption, reclaim
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.pictures import FORMATS
 from lyra_opt.core.problem import problem_of_instance
@@ -39,6 +39,7 @@ INSTANCES = {
         for variant in heterogeneous.Objective
     },
     **{("network", variant): strategies.network_instances for variant in network.Objective},
+    **{("preemption", variant): strategies.preemption_instances for variant in preemption.Moves},
 }
 """What draws the instances of each variant."""
 
@@ -52,7 +53,7 @@ def rectangles(axes: Any, colours: set[str]) -> list[Any]:
 @DRAWN
 def test_every_variant_is_drawn_alone_and_with_an_answer(problem, variant, data):
     """Whatever the instance; an answer stands under its name; and all of it can be written."""
-    word = "semantics" if problem == "reclaim" else "objective"
+    word = {"preemption": "moves", "reclaim": "semantics"}.get(problem, "objective")
     instance = data.draw(INSTANCES[problem, variant](**{word: variant}))
     alone = lo.plot(instance)
     assert instance.name in alone.axes[0].get_title(loc="left")
@@ -147,7 +148,9 @@ def test_workers_are_drawn_as_gpus():
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize("problem", ["reclaim", "allocation", "heterogeneous", "network"])
+@pytest.mark.parametrize(
+    "problem", ["reclaim", "allocation", "heterogeneous", "network", "preemption"]
+)
 def test_odd_names_stay_text_and_bytes_are_the_same(problem, suffix, tmp_path):
     """Names with dollars, underscores, angles, line breaks, letters that the font lacks."""
     family, parameters = {
@@ -155,11 +158,14 @@ def test_odd_names_stay_text_and_bytes_are_the_same(problem, suffix, tmp_path):
         "allocation": ("load", {"jobs": 6}),
         "heterogeneous": ("offline", {"jobs": 6, "rounds": 60}),
         "network": ("epoch", {"jobs": 6}),
+        "preemption": ("crowded", {"nodes": 6, "pods": 2}),
     }[problem]
     plain = lo.generate(problem, family, **parameters)
-    names = [*ODD_NAMES, *(f"j{place}" for place in range(len(plain.jobs)))]
-    jobs = [replace(job, id=name) for job, name in zip(plain.jobs, names, strict=False)]
-    instance = replace(plain, name="$a$ <b>", jobs=jobs)
+    key = "gangs" if problem == "preemption" else "jobs"
+    jobs = getattr(plain, key)
+    names = [*ODD_NAMES, *(f"j{place}" for place in range(len(jobs)))]
+    renamed = [replace(job, id=name) for job, name in zip(jobs, names, strict=False)]
+    instance = replace(plain, name="$a$ <b>", **{key: renamed})
     answer = lo.solve(instance, time_limit_s=5)
     paths = [tmp_path / f"{name}{suffix}" for name in ("one", "two")]
     for path in paths:

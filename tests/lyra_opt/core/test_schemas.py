@@ -132,7 +132,7 @@ def test_what_is_wrong_by_form_is_refused_by_the_schema_too(table):
 def test_name_and_variant_may_be_left_out(name):
     """By the schema and by the parser, which then take the first of them that are usual."""
     problem, valid = find_problem(name), INSTANCES[name].valid
-    variant = "semantics" if name == "reclaim" else "objective"
+    variant = {"preemption": "moves", "reclaim": "semantics"}.get(name, "objective")
     usual = next(each.default for each in keys_of(problem.instance_class) if each.name == variant)
     document = {key: valid[key] for key in valid if key not in ("name", variant)}
     schema_of(valid).validate(document)

@@ -21,6 +21,7 @@ from lyra_opt.testing.strategies import (
     allocation_instances,
     heterogeneous_instances,
     network_instances,
+    preemption_instances,
     reclaim_instances,
 )
 from tests.draws import draws
@@ -44,6 +45,7 @@ KINDS: dict[str, tuple[st.SearchStrategy[Any], tuple[str, ...]]] = {
         ("",),
     ),
     "network": (network_instances(), ("", "-patterns")),
+    "preemption": (preemption_instances(max_nodes=3, max_gangs=3, max_pending=2), ("",)),
 }
 FORMS = [(kind, form) for kind, (_, forms) in KINDS.items() for form in forms]
 every_form = pytest.mark.parametrize(("kind", "form"), FORMS)

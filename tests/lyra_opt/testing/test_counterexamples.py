@@ -39,6 +39,11 @@ def schedules(**limits: int) -> InstanceSpace:
     return InstanceSpace(problem="allocation", variant="mean_jct", limits={"release": 0, **limits})
 
 
+def counted_in(problem: str) -> str:
+    """Return what the work on a cluster is called."""
+    return "gangs" if problem == "preemption" else "jobs"
+
+
 class Own(ReclaimHeuristic):
     """A solver that nobody registered and that chooses as the test says."""
 
@@ -154,11 +159,15 @@ def test_progress_tells_of_smaller_and_smaller_ones():
 
 @pytest.mark.parametrize(
     ("problem", "variant", "heuristic"),
-    [("heterogeneous", "utility", "hadar"), ("network", "work_rate", "dally")],
+    [
+        ("heterogeneous", "utility", "hadar"),
+        ("network", "work_rate", "dally"),
+        ("preemption", "none", "kueue"),
+    ],
 )
 def test_what_is_not_listed_is_drawn(problem, variant, heuristic):
     """And nothing is proved of what is smaller."""
-    space = InstanceSpace(problem=problem, variant=variant, limits={"jobs": 1})
+    space = InstanceSpace(problem=problem, variant=variant, limits={counted_in(problem): 1})
     found = find_counterexample(space, find_solver(problem, heuristic), seed=1)
     assert found.counterexample is not None
     assert found.counterexample.optimum.status is Status.OPTIMAL
@@ -193,12 +202,13 @@ def test_plain_instances_are_different_and_of_their_size(problem, variant):
 def test_limits_are_kept(problem):
     """By what is drawn, where the limit is also counted."""
     variant = next(iter(find_problem(problem).variants))
-    space = InstanceSpace(problem=problem, variant=variant, limits={"jobs": 2})
+    counted = counted_in(problem)
+    space = InstanceSpace(problem=problem, variant=variant, limits={counted: 2})
 
     @draws(30)
     @given(space.strategy({}))
     def few(instance: Any) -> None:
-        assert space.measures(instance)["jobs"] == 2
+        assert space.measures(instance)[counted] == 2
         assert instance.variant == variant
         assert space.holds(instance)
 

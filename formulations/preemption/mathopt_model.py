@@ -1,0 +1,151 @@
+"""The preemption model in MathOpt of OR-Tools, solved by SCIP (GSCIP) or HiGHS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.formulations.backends.mathopt import GSCIP, HIGHS, integers, weighted
+from lyra_opt.formulations.exact_model import Statement
+from lyra_opt.formulations.preemption.model_data import FORMULATION
+from lyra_opt.formulations.preemption.staged import StagedSolver
+
+if TYPE_CHECKING:
+    from lyra_opt.formulations.preemption.model_data import PreemptionModel, Rows
+    from lyra_opt.formulations.preemption.model_rows import Variables
+
+
+# Variables
+
+
+def add_variables(model: Any, data: PreemptionModel) -> Variables:
+    """Add variables for lost, moved and placed pods; all are integers of at least 0.
+
+    ``z_g, e_k``: lost gangs of a set, and lost pods of surviving gangs. ``o_k, i_mn``: pods that
+    leave their node and enter another. ``x_sn, u_s``: placed and unplaced pods. ``w_d, t``: used
+    domains, and those beyond the first. ``v_n``: emptied nodes. ``y_b``: excess over a budget.
+    """
+    return integers(model, data.largest)
+
+
+# Constraints
+
+
+def add_at_most(model: Any, rows: Rows) -> None:
+    """Add rows ``sum of terms <= most``."""
+    for name, terms, most in rows:
+        model.add_linear_constraint(weighted(terms) <= most, name=name)
+
+
+def add_equal(model: Any, rows: Rows) -> None:
+    """Add rows ``sum of terms == most``."""
+    for name, terms, most in rows:
+        model.add_linear_constraint(weighted(terms) == most, name=name)
+
+
+def leaving(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """At most the pods of group k are lost or leave: ``c_k z_g + e_k + o_k <= c_k``.
+
+    g is the gang of group k.
+    """
+    add_at_most(model, data.rows("leaving", variables))
+
+
+def minimum(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Gang g is lost, or keeps its minimum: ``sum_k e_k + (p_g - l_g) z_g <= p_g - l_g``."""
+    add_at_most(model, data.rows("minimum", variables))
+
+
+def moves(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Pods of kind m that leave enter other nodes: ``sum_k o_k - sum_n i_mn = 0``."""
+    add_equal(model, data.rows("moves", variables))
+
+
+def demand(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Place the pods of shape s, or count them: ``sum_n x_sn + u_s = d_s``."""
+    add_equal(model, data.rows("demand", variables))
+
+
+def domain(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Place pods only in used domains: ``x_sn - U_sn w_d <= 0``, where n is in domain d."""
+    add_at_most(model, data.rows("domain", variables))
+
+
+def used_domains(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Use one domain, and t more unless one is required: ``sum_d w_d - t <= 1``."""
+    add_at_most(model, data.rows("used_domains", variables))
+
+
+def emptied_nodes(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Choose N nodes to be emptied: ``sum_n v_n = N``."""
+    add_equal(model, data.rows("emptied_nodes", variables))
+
+
+def vacated(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """All pods of group k leave a node that is emptied: ``-(c_k z_g + e_k + o_k) + h_k v_n <= 0``.
+
+    If node n must be empty: ``-(c_k z_g + e_k + o_k) <= -h_k``. h_k counts the pods of all alike
+    groups.
+    """
+    add_at_most(model, data.rows("vacated", variables))
+
+
+def closed(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """No pods come to node n if it is emptied: ``x_sn + U_sn v_n <= U_sn``, i_mn alike."""
+    add_at_most(model, data.rows("closed", variables))
+
+
+def budget(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Keep budget b, or count its excess.
+
+    ``sum_g a_bg z_g + sum_k (a_bk e_k + m_bk o_k) - y_b <= B_b``. A hard budget has no y_b.
+    """
+    add_at_most(model, data.rows("budget", variables))
+
+
+def capacity(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Hold at most what is free and what leaves, of resource r on node n.
+
+    ``sum_s q_sr x_sn + sum_m q_mr i_mn - sum_k a_kr (c_k z_g + e_k + o_k) <= f_nr``, where k runs
+    over the pod groups on node n. The row is divided by the greatest common divisor of its
+    coefficients.
+    """
+    add_at_most(model, data.rows("capacity", variables))
+
+
+def earlier_terms(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Keep the value V_t of each term t of an earlier stage: ``C_t <= V_t``, with C_t as below."""
+    add_at_most(model, data.earlier_terms(variables))
+
+
+CONSTRAINTS = (
+    leaving,
+    minimum,
+    moves,
+    demand,
+    domain,
+    used_domains,
+    emptied_nodes,
+    vacated,
+    closed,
+    budget,
+    capacity,
+    earlier_terms,
+)
+
+
+# Objective
+
+
+def add_objective(model: Any, data: PreemptionModel, variables: Variables) -> None:
+    """Minimise the terms of the stage as one integer: ``sum_t W_t C_t``.
+
+    ``C_t = sum_g c_tg z_g + sum_k (c_tk e_k + m_tk o_k)`` for the terms that gangs cost, and
+    ``sum_s u_s``, ``t`` or ``sum_b y_b`` for the others.
+    """
+    model.minimize(weighted(data.cost(variables)))
+
+
+STATEMENT = Statement(add_variables, CONSTRAINTS, add_objective)
+
+MATHOPT_GSCIP = StagedSolver(FORMULATION, STATEMENT, GSCIP)
+MATHOPT_HIGHS = StagedSolver(FORMULATION, STATEMENT, HIGHS)

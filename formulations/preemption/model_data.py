@@ -1,0 +1,333 @@
+"""The preemption model of an instance at one stage, and the conversion from and to solutions.
+
+The cost of a model is one stage: consecutive terms of the objective as one integer. The README in
+this folder defines the symbols.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.formulations.backends.backend import CostUnit
+from lyra_opt.formulations.exact_model import Formulation
+from lyra_opt.formulations.exact_solver import next_multiple
+from lyra_opt.formulations.preemption.model_rows import ModelRows, Variables
+from lyra_opt.preemption.instance import Moves, Solution
+from lyra_opt.preemption.objective import Objective
+from lyra_opt.preemption.problem import PROBLEM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from fractions import Fraction
+
+    from lyra_opt.formulations.backends.backend import Values
+    from lyra_opt.preemption.instance import Instance
+    from lyra_opt.preemption.objective import Term
+
+    Rows = Iterator[tuple[str, list[tuple[int, Any]], int]]
+    """Rows with a backend's variables: name, terms, right-hand side."""
+
+
+LARGEST_STAGE = 2**24
+"""The largest cost up to which terms share a stage.
+
+With 2^20 and with 2^31 the runs took as long, on 30 fleets of 54 and 144 nodes. Fewer stages save
+runs, and small costs leave the tolerances of floats without effect.
+"""
+LARGEST_EXPORTED = 2**53
+"""The largest objective of an exported model; floats hold all integers up to here."""
+LARGEST_TERM_IN_FLOATS, LARGEST_TERM = 2**31, 2**50
+MOST_UNITS_IN_FLOATS, MOST_UNITS = 10**7, 2**36
+MOST_VARIABLES = 1_000_000
+NO_TERMS, AS_IT_IS = Objective(()), CostUnit()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Consecutive terms of the objective that one run minimises as one integer.
+
+    Parameters
+    ----------
+    first
+        The position of its first term.
+    divisors
+        For each of its terms, a common divisor of all values that the term can have.
+    divided
+        Its terms, with values that are divided by their divisors; the cost encodes these values.
+    proved
+        The values of all earlier terms.
+    """
+
+    first: int = 0
+    divisors: tuple[int, ...] = ()
+    divided: Objective = NO_TERMS
+    proved: tuple[int, ...] = ()
+
+    def extended(self, term: Term, divisor: int) -> Stage:
+        """Return the stage with one more term."""
+        divided = replace(term, largest=term.largest // divisor)
+        terms = Objective((*self.divided.terms, divided))
+        return replace(self, divisors=(*self.divisors, divisor), divided=terms)
+
+    @property
+    def end(self) -> int:
+        """The position of the first term after the stage."""
+        return self.first + len(self.divisors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionModel:
+    """The preemption model of an instance; its cost is one stage of the objective.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    parts
+        Variables, rows and costs.
+    stage
+        The terms of the objective that the cost covers, and the values of the terms before them.
+    """
+
+    instance: Instance
+    parts: ModelRows
+    stage: Stage = Stage()
+    is_settled: bool = False
+    unit: CostUnit = AS_IT_IS
+
+    @classmethod
+    def of(cls, instance: Instance) -> PreemptionModel:
+        """Build the model, with an empty stage, in time linear in the model."""
+        return cls(instance=instance, parts=ModelRows(instance))
+
+    @classmethod
+    def whole(cls, instance: Instance, largest: int) -> PreemptionModel:
+        """Return the model to export: all terms if the encoded objective is at most `largest`.
+
+        The cost then is the objective of the instance. Otherwise it is the first stage.
+        """
+        model = cls.of(instance)
+        if instance.terms.largest > largest:
+            return model.at(model.stages()[0])
+        divisors = (1,) * len(instance.terms.terms)
+        return model.at(Stage(divisors=divisors, divided=instance.terms))
+
+    # Stages
+
+    def stages(self) -> list[Stage]:
+        """Return the stages in order; terms are merged while the cost is at most `LARGEST_STAGE`.
+
+        A term with larger values is a stage by itself. There is at least one stage.
+        """
+        found = [Stage()]
+        for t, (term, costs) in enumerate(
+            zip(self.instance.terms.terms, self.parts.costs, strict=True)
+        ):
+            divisor = max(1, math.gcd(*(cost for cost, _, _ in costs)))
+            merged = found[-1].extended(term, divisor)
+            if len(merged.divisors) > 1 and merged.divided.largest > LARGEST_STAGE:
+                found.append(Stage(first=t).extended(term, divisor))
+            else:
+                found[-1] = merged
+        return found
+
+    def at(self, stage: Stage, values: Sequence[int] = ()) -> PreemptionModel:
+        """Return the model whose cost is `stage`, where earlier terms keep their `values`."""
+        return replace(self, stage=replace(stage, proved=tuple(values[: stage.first])))
+
+    def dual_bound(self, cost: Fraction) -> int:
+        """Return the bound on the encoded objective that a bound on the stage's cost proves.
+
+        Earlier terms have their proved values, and later terms are at least 0.
+        """
+        stage = self.stage
+        digits = stage.divided.decode(min(next_multiple(cost), stage.divided.largest))
+        values = [digit * divisor for digit, divisor in zip(digits, stage.divisors, strict=True)]
+        later = [0] * (len(self.parts.costs) - stage.end)
+        return self.instance.terms.encode([*stage.proved, *values, *later])
+
+    # Numbers for the backends
+
+    @property
+    def largest(self) -> Variables:
+        """The upper bound of each variable, by kind and key."""
+        largest: Variables = self.parts.largest
+        return largest
+
+    def rows(self, constraint: str, variables: Variables) -> Rows:
+        """Yield each row of a constraint."""
+        for name, terms, most in self.parts.rows_of[constraint]:
+            yield name, _stated(terms, variables), most
+
+    def earlier_terms(self, variables: Variables) -> Rows:
+        """Yield a row for each earlier term that has costs; it keeps its proved value."""
+        for t, value in enumerate(self.stage.proved):
+            if costs := self.parts.costs[t]:
+                yield f"earlier_terms_{t}", _stated(costs, variables), value
+
+    def cost(self, variables: Variables) -> list[tuple[int, Any]]:
+        """Return the terms of the minimised cost."""
+        found: dict[tuple[str, Any], int] = defaultdict(int)
+        units = zip(self.stage.divisors, self.stage.divided.units, strict=True)
+        for t, (divisor, unit) in enumerate(units, self.stage.first):
+            for cost, kind, key in self.parts.costs[t]:
+                found[kind, key] += cost // divisor * unit
+        return _stated([(cost, *of) for of, cost in found.items()], variables)
+
+    # Solutions
+
+    def start(self, solution: Solution) -> tuple[int, ...]:
+        """Return the values of all variables for a valid solution.
+
+        Gangs without variables change nothing, which costs no more.
+        """
+        instance, parts = self.instance, self.parts
+        gangs, nodes = instance.gang_position, instance.node_position
+        first = instance.index.first_group.tolist()
+        found = Counter[tuple[str, Any]]()
+        lost = {gangs[name] for name in solution.lost_gangs}
+        for c, members in enumerate(parts.alike):
+            found["lost", c] = len(lost.intersection(members))
+        for pods in solution.lost_pods:
+            found["shrunk", first[gangs[pods.gang]] + pods.group] += pods.count
+        for move in solution.moved_pods:
+            if (k := first[gangs[move.gang]] + move.group) in self.largest.left:
+                found["left", k] += move.count
+                found["entered", (parts.kind_of[k], nodes[move.to])] += move.count
+        for s, shape in enumerate(instance.demand.shapes if instance.demand else ()):
+            entries = [entry for entry in solution.placements if entry.shape == shape.id]
+            found["unplaced", s] = shape.count - sum(entry.count for entry in entries)
+            for entry in entries:
+                found["placed", (s, nodes[entry.node])] += entry.count
+                found["used", int(instance.index.domain[nodes[entry.node]])] = 1
+        used = sum(count for (kind, _), count in found.items() if kind == "used")
+        found["extra", ()] = max(0, used - 1)
+        for name in solution.emptied_nodes:
+            found["emptied", nodes[name]] = 1
+        for _, terms, most in parts.rows_of["budget"]:
+            if terms[-1][1] == "excess":
+                use = sum(a * found[kind, key] for a, kind, key in terms[:-1])
+                found["excess", terms[-1][2]] = max(0, use - most)
+        kinds = self.largest._asdict().items()
+        return tuple(found[kind, key] for kind, of_kind in kinds for key in of_kind)
+
+    def solution(self, values: Values) -> Solution:
+        """Return the solution that rounded values of the variables describe.
+
+        The first gangs of a set of alike gangs are lost. A pod that leaves a node which a pod of
+        its kind enters stays there instead. Other pods move to the nodes in file order.
+        """
+        rounded = iter(map(round, values))
+        kinds: Any = ({key: next(rounded) for key in kind} for kind in self.largest)
+        found = Variables(*kinds)
+        index = self.instance.index
+        lost = np.zeros(len(index.group_gang), dtype=np.int64)
+        for k, count in found.shrunk.items():
+            lost[k] = count
+        for c, count in found.lost.items():
+            for g in self.parts.alike[c][: max(0, count)]:
+                groups = slice(index.first_group[g], index.first_group[g + 1])
+                lost[groups] = index.group_count[groups]
+        placed = np.zeros(index.shape_allowed.shape, dtype=np.int64)
+        for key, count in found.placed.items():
+            placed[key] = count
+        return Solution.of_counts(
+            self.instance,
+            lost=lost.tolist(),
+            placed=placed,
+            moved=self._moves(found),
+            emptied=[n for n, value in found.emptied.items() if value],
+        )
+
+    def _moves(self, found: Variables) -> list[tuple[int, int, int]]:
+        """Return moves (pod group, node, number) for the pods that leave and enter nodes."""
+        kind_of, node = self.parts.kind_of, self.instance.index.group_node
+        entering = {key: count for key, count in found.entered.items() if count > 0}
+        leaving = {k: count for k, count in found.left.items() if count > 0}
+        for k in leaving:
+            here = kind_of[k], int(node[k])
+            stay = min(leaving[k], entering.get(here, 0))
+            leaving[k] -= stay
+            entering[here] = entering.get(here, 0) - stay
+        moves = []
+        for k in leaving:
+            for m, n in entering:
+                taken = min(leaving[k], entering[m, n]) if m == kind_of[k] else 0
+                if taken > 0:
+                    leaving[k] -= taken
+                    entering[m, n] -= taken
+                    moves.append((k, n, taken))
+        return moves
+
+
+def _stated(terms: Sequence[tuple[int, str, Any]], variables: Variables) -> list[tuple[int, Any]]:
+    """Return pairs of coefficient and variable."""
+    return [(a, getattr(variables, kind)[key]) for a, kind, key in terms]
+
+
+def nothing_changes(instance: Instance) -> Solution:
+    """Return the solution in which no pod leaves and none is placed; it may not be valid."""
+    index = instance.index
+    placed = np.zeros(index.shape_allowed.shape, dtype=np.int64)
+    return Solution.of_counts(instance, lost=[0] * len(index.group_gang), placed=placed)
+
+
+def limits(instance: Instance, in_floats: bool) -> Unsupported | None:
+    """Return why the model, or the arithmetic of a backend, excludes an instance, if it does.
+
+    A backend in floats accepts a variable within 1e-6 of an integer, so a row of a node with more
+    than some million units of a resource may be broken when values are rounded. Such a solution is
+    refused, and a run on such rows often ends without a proof. CP-SAT's presolve has proved wrong
+    optima with coefficients of 2^45, and never with 2^36. Units are the greatest common divisor of
+    all requests.
+    """
+    kind = "in floating point" if in_floats else "in CP-SAT"
+    for size, most, unit in _sizes(instance, in_floats=in_floats):
+        if size > most:
+            return Unsupported(
+                f"the model is reliable {kind} up to {most} {unit}; the instance has {size}"
+            )
+    return None
+
+
+def _sizes(instance: Instance, *, in_floats: bool) -> Iterator[tuple[int, int, str]]:
+    """Yield sizes of an instance with the largest reliable size and what they count."""
+    index = instance.index
+    kinds = {
+        (tuple(group.request.items()), tuple(group.selector.items()))
+        for g in np.flatnonzero(index.may_move)
+        for group in instance.gangs[g].pods
+    }
+    columns = len(instance.nodes) * (len(index.shape_count) + len(kinds)) + len(index.group_gang)
+    yield columns, MOST_VARIABLES, "variables"
+    requests = np.concatenate([index.group_request, index.shape_request])
+    divisors = {"weighted_gangs": math.gcd(*index.weight.tolist())}
+    for name, amounts in zip(instance.resources, requests.T, strict=True):
+        divisors[f"lost:{name}"] = unit = math.gcd(*amounts.tolist())
+        if not unit:
+            continue  # nobody requests the resource
+        most = max(node.capacity.get(name, 0) for node in instance.nodes) // unit
+        limit = MOST_UNITS_IN_FLOATS if in_floats else MOST_UNITS
+        yield most, limit, f"units of {unit} {name} on a node"
+    for term in instance.terms.terms:
+        limit = LARGEST_TERM_IN_FLOATS if in_floats else LARGEST_TERM
+        unit = max(1, divisors.get(term.name, 1))
+        yield term.largest // unit, limit, f"units of {unit} for {term.key}"
+
+
+FORMULATION = Formulation(
+    problem=PROBLEM,
+    variants=tuple(Moves),
+    supports=limits,
+    data=lambda instance, _start, _in_floats: PreemptionModel.whole(instance, LARGEST_STAGE),
+    whole=lambda instance, _in_floats: PreemptionModel.whole(instance, LARGEST_EXPORTED),
+    begin=lambda instance, _rng: nothing_changes(instance),
+    simple_bound=lambda _: 0,
+    summary="Model of lost, moved and placed pods, term by term",
+)

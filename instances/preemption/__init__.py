@@ -1,0 +1,1 @@
+"""Families of preemption instances, and the conversion of reclaim instances."""

@@ -1,0 +1,40 @@
+"""Print how often the imitations decide as the recorded programs did, with 20 seeds.
+
+Usage: ``python -m lyra_opt.instances.preemption.recorded [FILE ...]``. Without files, the bundled
+recordings are used.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from lyra_opt.instances.preemption.parameters import RECORDINGS
+from lyra_opt.instances.preemption.recorded.agreement import agreement
+from lyra_opt.instances.preemption.recorded.decisions import read_decisions, recorded_decisions
+from lyra_opt.preemption.heuristics.kubernetes import KubeGang, KubePods
+from lyra_opt.preemption.heuristics.slurm import Slurm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.core.solver import Solver
+
+
+RULES: dict[str, Solver] = {rule.name: rule for rule in (KubePods(), KubeGang(), Slurm())}
+
+
+def main(paths: Sequence[str]) -> None:
+    """Print the agreement of each imitation with its recordings, or with files of decisions."""
+    recordings = {path: read_decisions(path) for path in paths} or {
+        name: recorded_decisions(name) for name in RECORDINGS
+    }
+    for name, decisions in recordings.items():
+        for solver in sorted({each.solver for each in decisions}):
+            found = agreement(RULES[solver], [each for each in decisions if each.solver == solver])
+            print(f"{name}: {solver}: {found}")
+            print(f"  seeds with another cost, by case: {dict(found.different)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Scripts that record the decisions of real schedulers on preemption instances."""

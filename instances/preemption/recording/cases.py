@@ -1,0 +1,94 @@
+"""The parts that the recording scripts share: programs, waiting, the command line and the lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.documents import gzip_bytes, read_json_object
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.loading import instance_text
+from lyra_opt.core.temporary import TemporaryFolder
+from lyra_opt.preemption import PROBLEM, Instance, Moves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lyra_opt.core.documents import JsonObject
+
+POLL_S = 0.25
+
+
+def environment_with(variable: str, programs: str) -> dict[str, str]:
+    """Return the environment for some programs, whose folders an environment variable lists.
+
+    Raises
+    ------
+    UserError
+        If the variable is not set, or a program is missing from the folders.
+    """
+    folders = os.environ.get(variable, "")
+    for name in programs.split():
+        if shutil.which(name, path=folders or ".") is None:
+            rule = f"it must list the folders of the programs {programs}, joined by ':'"
+            raise UserError(f"{variable} is {folders!r}, where {name} is missing: {rule}")
+    return {**os.environ, "PATH": f"{folders}:{os.environ.get('PATH', '')}"}
+
+
+def until(is_true: Callable[[], bool], timeout_s: float) -> bool:
+    """Wait until a condition holds; return False if it does not within the time."""
+    ends_s = time.monotonic() + timeout_s
+    while not is_true():
+        if time.monotonic() > ends_s:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def main(
+    record_all: Callable[[list[Instance], Path, bool], Iterator[tuple[Instance, JsonObject]]],
+) -> None:
+    """Record the instances that the command line names; the folder for logs is temporary."""
+    parser = argparse.ArgumentParser(description="Record the preemptions of a real scheduler.")
+    parser.add_argument("out", type=Path, help="file to write, .jsonl.gz")
+    parser.add_argument("instances", nargs="+", type=Path, help="files of preemption instances")
+    parser.add_argument("--gangs", action="store_true", help="create PodGroups (Kubernetes)")
+    given = parser.parse_args()
+    instances = [_recordable(read_json_object(path)) for path in given.instances]
+    lines = []
+    with TemporaryFolder() as folder:
+        for instance, decision in record_all(instances, folder, given.gangs):
+            print(instance.name, json.dumps(decision), flush=True)
+            document = json.loads(instance_text(PROBLEM, instance))
+            line = {"instance": document, "decision": decision}
+            lines.append(json.dumps(line) + "\n")
+    given.out.write_bytes(gzip_bytes("".join(lines).encode()))
+
+
+def _recordable(document: JsonObject) -> Instance:
+    instance = PROBLEM.parse_instance(document)
+    assert isinstance(instance, Instance)
+    demand, index = instance.demand, instance.index
+    if (
+        demand is None
+        or len(demand.shapes) > 1
+        or demand.level is not None
+        or instance.moves is not Moves.NONE
+        or instance.victims != "lower"
+        or instance.budgets
+        or instance.empty_nodes
+        or not index.may_use.all()
+        or any(gang.is_protected for gang in instance.gangs)
+        or not all(node.capacity.get("gpu") for node in instance.nodes)
+    ):
+        rule = (
+            "it needs one shape of pending pods, victims of lower priority and usable nodes with "
+            "GPUs, and no level, moves, budgets, protected gangs or nodes to empty"
+        )
+        raise UserError(f"instance {instance.name!r} cannot be recorded: {rule}")
+    return instance

@@ -1,0 +1,170 @@
+"""Record which jobs a real Slurm preempts: ``python -m ....recording.slurm OUT INSTANCE...``.
+
+A controller and one daemon per node run on this machine. ``README.md`` lists what they need.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from typing import TYPE_CHECKING, Self
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.instances.preemption.recording.cases import environment_with, main, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from lyra_opt.core.documents import JsonObject
+    from lyra_opt.preemption import Instance
+
+FOLDERS = "LYRA_OPT_SLURM"
+PROGRAMS = "slurmctld slurmd sbatch squeue scontrol scancel sinfo"
+FIRST_PORT = 17001
+PATIENCE_S = 60
+
+CONF = """ClusterName=recording
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort=16817
+AuthType=auth/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldLogFile={folder}/controller.log
+SlurmdLogFile={folder}/%n.log
+SlurmctldPidFile={folder}/controller.pid
+SlurmdPidFile={folder}/%n.pid
+ProctrackType=proctrack/pgid
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+GresTypes=gpu
+SlurmdParameters=config_overrides
+SchedulerParameters=preempt_reorder_count=1
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+KillWait=1
+"""
+NODE = "NodeName={} NodeHostName={} NodeAddr=127.0.0.1 Port={} CPUs=64 RealMemory=512000 Gres={}\n"
+PARTITION = "PartitionName=tier{0} Nodes=ALL PriorityTier={0} PreemptMode={1}\n"
+
+
+class Cluster:
+    """A real Slurm with one daemon per node of an instance, and one partition per priority."""
+
+    def __init__(self, instance: Instance, folder: Path) -> None:
+        self._folder = folder
+        environment = environment_with(FOLDERS, PROGRAMS)
+        self._environment = {**environment, "SLURM_CONF": str(folder / "slurm.conf")}
+        self.nodes = {node.id: f"n{position:04d}" for position, node in enumerate(instance.nodes)}
+        self._gpus = [node.capacity["gpu"] for node in instance.nodes]
+        assert instance.demand is not None
+        self.levels = sorted({*instance.index.priority.tolist(), instance.demand.priority})
+
+    def __enter__(self) -> Self:
+        folder, host = self._folder, socket.gethostname().partition(".")[0]
+        conf, devices = CONF.format(host=host, folder=folder), ""
+        for part in ("state", "spool", "dev", *(f"spool/{name}" for name in self.nodes.values())):
+            (folder / part).mkdir()
+        for gpu in range(max(self._gpus)):  # any character device will do, such as /dev/null
+            os.mknod(folder / f"dev/gpu{gpu}", 0o20600, os.makedev(1, 3))
+        gpus = dict(zip(self.nodes.values(), self._gpus, strict=True))
+        for port, (name, count) in enumerate(gpus.items(), FIRST_PORT):
+            conf += NODE.format(name, host, port, f"gpu:h100:{count}")
+            devices += f"NodeName={name} Name=gpu Type=h100 File={folder}/dev/gpu[0-{count - 1}]\n"
+        for rank in range(1, len(self.levels) + 1):
+            conf += PARTITION.format(rank, "OFF" if rank == len(self.levels) else "CANCEL")
+        (folder / "slurm.conf").write_text(conf)
+        (folder / "gres.conf").write_text(devices)
+        (folder / "job.sh").write_text("#!/bin/sh\nexec sleep 100000\n")
+        self.run("slurmctld")
+        for name in gpus:
+            self.run("slurmd", "-N", name)
+        state = ("sinfo", "-h", "-N", "-p", "tier1", "-o%T")
+        if not until(lambda: self.run(*state).split() == ["idle"] * len(gpus), PATIENCE_S):
+            self.__exit__()
+            raise UserError(f"the nodes of Slurm did not register within {PATIENCE_S} s")
+        for name, count in gpus.items():  # some builds register nodes without their GPUs
+            self.run("scontrol", "update", f"NodeName={name}", f"Gres=gpu:h100:{count}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.run("scancel", "--user=root", check=False)
+        until(lambda: not self.jobs(), PATIENCE_S)
+        for file in self._folder.glob("*.pid"):
+            os.kill(int(file.read_text()), signal.SIGTERM)
+        until(lambda: not any(self._folder.glob("*.pid")), PATIENCE_S)
+
+    def run(self, *command: str, check: bool = True) -> str:
+        """Run a program of Slurm and return its output."""
+        done = subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, env=self._environment, cwd=self._folder
+        )
+        if check and done.returncode:
+            raise UserError(f"{' '.join(command)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def jobs(self, state: str = "") -> list[str]:
+        """Return the names of all jobs, or of those in a state."""
+        rows = self.run("squeue", "-h", "-o%j|%T", check=False).split()
+        return [row.partition("|")[0] for row in rows if row.endswith(f"|{state}" if state else "")]
+
+    def submit(self, name: str, priority: int, gpus: int, where: Sequence[str]) -> None:
+        """Submit a job that has one task and some GPUs on each of its nodes."""
+        job = ("--ntasks-per-node=1", "--mem=1G", f"--gres=gpu:h100:{gpus}", "job.sh")
+        tier = f"tier{self.levels.index(priority) + 1}"
+        self.run("sbatch", "-Q", "-o/dev/null", "-J", name, "-p", tier, *where, *job)
+
+
+def record(cluster: Cluster, instance: Instance) -> JsonObject:
+    """Run the gangs of an instance as jobs, submit the pending one, and return whom it preempts."""
+    demand = instance.demand
+    assert demand is not None
+    (shape,) = demand.shapes
+    names = {f"g{position}": gang for position, gang in enumerate(instance.gangs)}
+    for name, gang in names.items():
+        requests = {group.request.get("gpu", 0) for group in gang.pods}
+        nodes = {cluster.nodes[group.node] for group in gang.pods}
+        is_job = len(requests) == 1 and len(nodes) == gang.size == gang.min_pods
+        if not is_job or shape.max_per_node != 1:
+            rule = "must be whole, with one pod per node and equal requests, as the pending one"
+            raise UserError(f"instance {instance.name!r}: gang {gang.id!r} {rule}")
+        cluster.submit(name, gang.priority, requests.pop(), ["-w", ",".join(sorted(nodes))])
+    if not until(lambda: len(cluster.jobs("RUNNING")) == len(names), PATIENCE_S):
+        raise UserError(f"instance {instance.name!r}: not all of its gangs started")
+    where = ["-N", str(shape.count)]
+    cluster.submit("pending", demand.priority, shape.request.get("gpu", 0), where)
+    is_started = until(lambda: "pending" in cluster.jobs("RUNNING"), PATIENCE_S)
+    until(lambda: cluster.jobs() == cluster.jobs("RUNNING"), PATIENCE_S)
+    left = cluster.jobs("RUNNING")
+    hosts = cluster.run("squeue", "-h", "-n", "pending", "-o%N").strip()
+    on = cluster.run("scontrol", "show", "hostnames", hosts).split() if is_started else []
+    names_of = {name: node for node, name in cluster.nodes.items()}
+    return {
+        "solver": "slurm",
+        "program": f"slurm-wlm {cluster.run('squeue', '--version').split()[-1]}",
+        "mode": "partition_prio, CANCEL, reorder 1",
+        "lost": {
+            gang.id: list(range(gang.size)) for name, gang in names.items() if name not in left
+        },
+        "on": [names_of[host] for host in on],
+        "started": is_started,
+    }
+
+
+def record_all(
+    instances: list[Instance], folder: Path, _: bool
+) -> Iterator[tuple[Instance, JsonObject]]:
+    """Yield the decision for each instance; each instance gets a Slurm of its own."""
+    for position, instance in enumerate(instances):
+        own = folder / str(position)
+        own.mkdir()
+        with Cluster(instance, own) as cluster:
+            yield instance, record(cluster, instance)
+
+
+if __name__ == "__main__":
+    main(record_all)

@@ -1,0 +1,150 @@
+"""Families with a known optimum: ``rule-trap``, ``one-short`` and ``split-topology``.
+
+Source: this project. Sizes grow with ``--scale``, and nothing is random.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.instances.preemption.family import PreemptionFamily, gang_on
+from lyra_opt.instances.preemption.traps import (
+    BUILDERS,
+    Solved,
+    losing,
+    nodes_of,
+    numbered,
+    pending,
+    single_pods,
+)
+from lyra_opt.preemption.checker import check
+from lyra_opt.preemption.instance import Instance, Solution
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.instances.preemption.parameters import PreemptionParameters
+    from lyra_opt.preemption.instance import Gang
+
+
+class SolvedFamily(PreemptionFamily):
+    """Base class of the families with a known optimum."""
+
+    required: ClassVar[tuple[str, ...]] = ("scale",)
+
+    @abstractmethod
+    def _solved(self, parameters: PreemptionParameters) -> Solved:
+        """Return the parts of the instance, with its optimum."""
+
+    def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
+        """Return the instance, which does not depend on the seed."""
+        checked: PreemptionParameters = self.check(parameters)
+        nodes, gangs, question, _ = self._solved(checked)
+        return Instance(name=self._name(checked, seed), nodes=nodes, gangs=gangs, **question)
+
+    def known_optimum(self, parameters: Mapping[str, Any]) -> tuple[Solution, int] | None:
+        """Return the optimal solution with its objective; None if no solution is feasible."""
+        optimum = self._solved(self.check(parameters)).optimum
+        if optimum is None:
+            return None
+        objective = check(self.generate(parameters, 0), optimum).objective
+        assert objective is not None
+        return optimum, objective
+
+
+class RuleTrapFamily(SolvedFamily):
+    """Family ``rule-trap``: `lyra_opt.instances.preemption.traps` explains each trap."""
+
+    required = ("trap", "scale")
+
+    def _solved(self, parameters: PreemptionParameters) -> Solved:
+        return BUILDERS[parameters.trap](parameters.scale)
+
+
+class OneShortFamily(SolvedFamily):
+    """Family ``one-short``: racks in which one GPU is missing although everybody may be preempted.
+
+    As many pods of 8 GPUs are pending as a rack has nodes, and they must be in one rack. In each of
+    k + 1 racks, one pod with one GPU has the priority of the pending gang and must stay. The rest
+    of its node holds a gang of 7 pods with priority 1, and every other node a gang with two pods of
+    4 GPUs and priority 2.
+
+    With ``--blocked every`` no solution is feasible. With ``all-but-last`` the small pod of the
+    last rack has priority 1. The only solution is then to lose all gangs of this rack.
+    """
+
+    optional = ("rack_nodes", "blocked")
+
+    def _solved(self, parameters: PreemptionParameters) -> Solved:
+        width, racks = parameters.rack_nodes, numbered("rack", parameters.scale + 1)
+        names = {rack: numbered(f"{rack}-node", width) for rack in racks}
+        nodes = [node for rack in racks for node in nodes_of(names[rack], domains={"rack": rack})]
+        has_open = parameters.blocked == "all-but-last"
+        gangs: list[Gang] = []
+        for rack, (first, *others) in names.items():
+            guard = 1 if has_open and rack == racks[-1] else 3
+            gangs.append(gang_on(f"{rack}-guard", [(first, 1, 1)], priority=guard))
+            gangs.append(gang_on(f"{rack}-crew", [(first, 7, 1)]))
+            gangs += [gang_on(node, [(node, 2, 4)], priority=2) for node in others]
+        last = [gang.id for gang in gangs[-width - 1 :]]
+        optimum = losing(last, on=names[racks[-1]]) if has_open else None
+        return Solved(nodes, gangs, {"demand": pending(width, level="rack")}, optimum)
+
+
+class SplitTopologyFamily(SolvedFamily):
+    """Family ``split-topology``: cheap victims in different racks, so that a rack costs more.
+
+    For k + 1 pending pods, k + 1 racks have k + 1 nodes each, all filled by pods of 8 GPUs. One pod
+    per rack is a gang of its own with priority 1. The others have priority 2: in the last rack they
+    are one gang, in the other racks one gang each.
+
+    With ``--level none`` or ``prefer-rack`` the optimum is the k + 1 gangs of priority 1. With
+    ``--level rack`` a whole rack must be emptied, and the last one is cheapest, with one gang of
+    each priority.
+    """
+
+    optional = ("level",)
+
+    def _require(self, parameters: PreemptionParameters) -> None:
+        if parameters.level.endswith("block"):
+            raise UserError(
+                f"--level is {parameters.level}: must be rack, prefer-rack or none for family "
+                f"{self.name}"
+            )
+
+    def _solved(self, parameters: PreemptionParameters) -> Solved:
+        width = parameters.scale + 1
+        names = {rack: numbered(f"{rack}-node", width) for rack in numbered("rack", width)}
+        nodes = [node for rack in names for node in nodes_of(names[rack], domains={"rack": rack})]
+        *others, last = names.values()
+        cheap = [first for first, *_ in names.values()]
+        gangs = single_pods(cheap)
+        gangs += single_pods([node for rack in others for node in rack[1:]], priority=2)
+        gangs.append(gang_on("dear", [(node, 1, 8) for node in last[1:]], priority=2))
+        is_required = parameters.level == "rack"
+        level = None if parameters.level == "none" else "rack"
+        demand = pending(width, level=level, is_level_required=is_required)
+        optimum = losing([last[0], "dear"], on=last) if is_required else losing(cheap, on=cheap)
+        return Solved(nodes, gangs, {"demand": demand}, optimum)
+
+
+RULE_TRAP = RuleTrapFamily(
+    "rule-trap",
+    version=1,
+    summary="an instance with a known optimum that misleads one rule, which --trap names",
+    is_drawn=False,
+)
+ONE_SHORT = OneShortFamily(
+    "one-short",
+    version=1,
+    summary="racks that are one GPU short even if everybody who may be lost is lost",
+    is_drawn=False,
+)
+SPLIT_TOPOLOGY = SplitTopologyFamily(
+    "split-topology",
+    version=1,
+    summary="cheap victims in different racks; a required rack makes the optimum dearer",
+    is_drawn=False,
+)

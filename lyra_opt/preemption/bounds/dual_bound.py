@@ -1,0 +1,175 @@
+"""The toolkit's own lower bound on the objective of a preemption instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.preemption.bounds.prices import INFINITE, Task, prices
+from lyra_opt.preemption.costs import Costs
+from lyra_opt.preemption.counting import Verdict, count, is_monotone, required_domains
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.preemption.counting import Counting
+    from lyra_opt.preemption.instance import Instance
+
+    IntArray = NDArray[np.int64]
+
+BITS = 58
+"""Bits of the largest sum of scaled costs."""
+SHARE_BITS = 16
+"""Costs are multiplied by at most 2**16, so that their parts are precise."""
+
+
+def dual_bound(instance: Instance) -> int:
+    """Return a proved lower bound on the encoded optimum; the largest code if nothing is feasible.
+
+    The bound covers unplaced pods and the costs of gangs and pods. It is the least over the domains
+    of a required level. Time O(pod groups * units + nodes * pods per node * log nodes).
+    """
+    counting = count(instance)
+    if counting.verdict is Verdict.IMPOSSIBLE:
+        return instance.terms.largest
+    return min(domain_bounds(Relaxation.of(instance, counting, Costs.of(instance))).values())
+
+
+def domain_bounds(relaxation: Relaxation) -> dict[int, int]:
+    """Return a lower bound on the encoded objective for each domain that can hold the optimum."""
+    found = np.zeros(len(relaxation.fits), dtype=object)
+    for task, scaled in relaxation.tasks:
+        known = prices(task)
+        if known is not None:
+            found = np.maximum(found, [scaled.encoded(bound) for bound in known.bound.tolist()])
+    return {int(d): relaxation.constant + int(found[d]) for d in np.flatnonzero(relaxation.fits)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxation:
+    """Demands for pods of one shape that are implied by the demand of an instance.
+
+    Parameters
+    ----------
+    least, is_all
+        Number of pods of each shape that every optimal solution places at least, (S,), and whether
+        an optimal solution places no more.
+    fits
+        Whether an optimal solution can be in the domain of a required level, (D,); one domain
+        stands for the whole cluster if no level is required.
+    constant
+        The part of the encoded objective that all solutions have.
+    tasks
+        The demands with their costs: the pods of each shape alone and, with several shapes, the
+        total of each resource in pods of the largest common size.
+    """
+
+    least: IntArray
+    is_all: bool
+    fits: NDArray[np.bool_]
+    constant: int
+    tasks: tuple[tuple[Task, ScaledCosts], ...]
+
+    @classmethod
+    def of(cls, instance: Instance, counting: Counting, costs: Costs) -> Relaxation:
+        """Return the implied demands of an instance that counting does not refute."""
+        index, terms = instance.index, instance.terms
+        least, fits, constant = index.shape_min, counting.domain_fits, 0
+        names = [term.name for term in terms.terms]
+        is_all = "unplaced" not in names
+        if (
+            names[:1] == ["unplaced"]
+            and len(least) == 1
+            and is_monotone(instance, index.may_lose | index.may_move)
+        ):
+            room = counting.shapes[0].domain_room
+            most = min(int(room.max()), int(index.shape_count[0]))
+            least, fits, is_all = np.array([most]), room >= most, True
+            constant = terms.units[0] * (int(index.shape_count[0]) - most)
+        domain, domains = required_domains(instance)
+        tasks = []
+        for request, wanted, limit in _demands(instance, least):
+            scaled = ScaledCosts.of(instance, costs, wanted)
+            task = Task(
+                index=index,
+                request=request,
+                wanted=wanted,
+                limit=limit,
+                domain=domain,
+                domains=domains,
+                is_open=np.ones(len(domain), dtype=bool),
+                loss=scaled.loss,
+                own=scaled.own,
+                pod=scaled.pod,
+                pods=scaled.pods,
+            )
+            tasks.append((task, scaled))
+        return cls(least=least, is_all=is_all, fits=fits, constant=constant, tasks=tuple(tasks))
+
+
+def _demands(instance: Instance, least: IntArray) -> Iterator[tuple[IntArray, int, IntArray]]:
+    """Yield request, number of pods, and the largest numbers on each node, of implied demands."""
+    index = instance.index
+    limit = np.where(index.shape_allowed, index.shape_per_node[:, None], 0)
+    for shape in np.flatnonzero(least):
+        yield index.shape_request[shape], int(least[shape]), limit[shape]
+    if len(least) < 2:
+        return
+    for resource in range(index.free.shape[1]):
+        size = index.shape_request[:, resource]
+        unit = int(np.gcd.reduce(size))
+        if unit and (size * least).any():
+            request = np.where(np.arange(index.free.shape[1]) == resource, unit, 0)
+            parts = size // unit
+            yield request, int((parts * least).sum()), (limit * parts[:, None]).sum(axis=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaledCosts:
+    """Encoded costs as small integers: `scale` units stand for `divisor` units of the objective.
+
+    `loss`, `own`, `pod` and `pods` are those of `lyra_opt.preemption.bounds.prices.Task`.
+    """
+
+    loss: IntArray
+    own: IntArray
+    pod: IntArray
+    pods: IntArray
+    scale: int
+    divisor: int
+
+    def encoded(self, bound: int) -> int:
+        """Return the bound on the encoded objective that a scaled bound proves."""
+        return -(-bound // self.scale) * self.divisor
+
+    @classmethod
+    def of(cls, instance: Instance, costs: Costs, wanted: int) -> ScaledCosts:
+        """Return the costs for bounds on making room for so many pods."""
+        index, terms = instance.index, instance.terms
+        bits = BITS - (2 * wanted).bit_length()
+        excess = terms.largest.bit_length() - bits
+        divisor = 1 if excess <= 0 else 2 ** (excess + SHARE_BITS)
+        scale = 2 ** (SHARE_BITS if excess > 0 else min(SHARE_BITS, -excess))
+        loss, lost_pod, move = (
+            (cost * scale // divisor).astype(np.int64)
+            for cost in costs.encoded(terms.units, terms.largest * scale)
+        )
+        gang = index.group_gang
+        surplus = np.where(index.may_lose, index.size - index.min_pods, 0)[gang]
+        own = lost_pod * index.group_count
+        move = np.where(index.may_move[gang], move[gang], INFINITE)
+        lost_pod = np.where(surplus > 0, lost_pod, INFINITE)
+        return cls(
+            loss=np.where(index.may_lose, loss, INFINITE),
+            own=own,
+            pod=np.minimum(move, lost_pod),
+            pods=np.where(
+                index.may_move[gang], index.group_count, np.minimum(index.group_count, surplus)
+            ),
+            scale=scale,
+            divisor=divisor,
+        )

@@ -1,0 +1,320 @@
+r"""A lower bound on the cost of making room for pods of one shape, from prices of nodes.
+
+A gang that holds several nodes costs as much for one of them as for all. The bound splits its cost
+over its pod groups in the domain: each has the cost of its own pods, such as their GPUs, and an
+equal part of the rest. Each node then has a cost phi(t) of making room for t pods, which does not
+depend on other nodes: a knapsack. If a domain must hold d pods, every price p >= 0 per pod proves
+that its cost is at least
+
+    p d + sum over its nodes of min over t of (phi(t) - p t).
+
+The best price is the slope of the convex envelopes of all phi at which d pods are reached. All
+arithmetic that the proof depends on is in integers. The bound is valid for all variants: it ignores
+budgets and nodes to be emptied, and a moved pod costs only its move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.preemption.index import PreemptionIndex
+
+    IntArray = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+INFINITE = 2**60
+"""The cost of what is impossible."""
+MOST_UNITS = 64
+"""Largest width of the knapsacks; larger amounts are rounded in favour of the bound."""
+LARGEST_TABLE = 4_000_000
+"""Largest number of pairs of node and number of pods for which prices are computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The costs of gangs, and the pods for which room must be made.
+
+    Parameters
+    ----------
+    index
+        The arrays of the instance.
+    request, wanted
+        Amount of each resource that one pod requests, (R,), and the number of pods.
+    limit
+        Largest number of pods on each node, apart from its capacity, (N,).
+    domain, domains
+        Domain of each node, or -1 for a node without pods, (N,), and the number of domains.
+    is_open
+        Whether pods of gangs on the node can be lost or move; otherwise only its free capacity
+        counts, (N,).
+    loss, own
+        Cost of losing a gang whole, (G,), `INFINITE` if it is not lost, and the part of this cost
+        that is due to the pods of a group, (K,).
+    pod, pods
+        Cost of a pod of a group that is lost without the gang or moves, and the largest number of
+        such pods, (K,).
+    """
+
+    index: PreemptionIndex
+    request: IntArray
+    wanted: int
+    limit: IntArray
+    domain: IntArray
+    domains: int
+    is_open: Flags
+    loss: IntArray
+    own: IntArray
+    pod: IntArray
+    pods: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """Lower bounds for each domain, with the costs that prove them.
+
+    Parameters
+    ----------
+    bound
+        Least cost of each domain, (D,); `INFINITE` if it cannot hold the pods.
+    nodes, room
+        The nodes that can hold pods, and their numbers of pods, (M,).
+    cost, excess
+        Least cost of making room for t pods on a node, and how much the bound of its domain rises
+        if it holds t pods, (M, T + 1).
+    chosen
+        Number of pods on each node at the price of its domain, (M,).
+    items
+        The pod groups that can be lost or moved, by node.
+    """
+
+    bound: IntArray
+    nodes: IntArray
+    room: IntArray
+    cost: IntArray
+    excess: IntArray
+    chosen: IntArray
+    items: Items
+
+    def placement(self, task: Task) -> IntArray:
+        """Return a number of pods for each node, (N,), that sums to those wanted if all fit.
+
+        Nodes get the pods that are best at the price, and further pods where they raise the bound
+        least for each pod.
+        """
+        pods, placed = np.arange(self.excess.shape[1]), self.chosen.copy()
+        missing = task.wanted - int(placed.sum())
+        while missing > 0:
+            more = pods - placed[:, None]
+            ratio = self.excess / np.maximum(1, more)
+            ratio[(more <= 0) | (pods > self.room[:, None])] = np.inf
+            best = len(pods) - 1 - ratio[:, ::-1].argmin(axis=1)
+            least = ratio[np.arange(len(best)), best]
+            order = np.argsort(least, kind="stable")
+            further = np.where(np.isfinite(least), best - placed, 0)[order]
+            before = np.cumsum(further) - further
+            placed[order] += np.clip(missing - before, 0, further)
+            if not further.any():
+                break
+            missing = task.wanted - int(placed.sum())
+        found = np.zeros(len(task.limit), dtype=np.int64)
+        found[self.nodes] = placed
+        return found
+
+    def more_than(self, free: IntArray) -> Flags:
+        """Return which numbers of pods are possible and above those that `free`, (N,), holds."""
+        pods = np.arange(self.cost.shape[1])
+        return (pods > free[self.nodes, None]) & (pods <= self.room[:, None])
+
+    def components(self, free: IntArray, price: int) -> Flags:
+        """Return the nodes joined by gangs to one that makes room below a price per pod, (N,).
+
+        `free` is the number of pods that each node holds without losses, (N,).
+        """
+        more = np.arange(self.cost.shape[1]) - free[self.nodes, None]
+        inside = (self.more_than(free) & (self.cost < price * more)).any(axis=1)
+        row, gang = self.items.row, self.items.gang
+        while True:
+            joined = np.zeros(int(gang.max(initial=0)) + 1, dtype=bool)
+            joined[gang[inside[row]]] = True
+            before = int(inside.sum())
+            inside[row[joined[gang]]] = True
+            if int(inside.sum()) == before:
+                break
+        found = np.zeros(len(free), dtype=bool)
+        found[self.nodes[inside]] = True
+        return found
+
+
+def prices(task: Task) -> Prices | None:
+    """Return the bounds of all domains; None if the table of costs would be too large.
+
+    Time O(pod groups * units + nodes * pods per node * log nodes).
+    """
+    index, request = task.index, task.request
+    room = np.where(task.domain >= 0, np.minimum(task.limit, task.wanted), 0)
+    leaves = (task.loss < INFINITE)[index.group_gang] | (task.pods > 0)
+    leaves &= (task.is_open & (room > 0))[index.group_node]
+    for resource in np.flatnonzero(request):
+        amount = (index.group_request[:, resource] * index.group_count)[leaves]
+        gone = np.bincount(index.group_node[leaves], amount, len(room)).astype(np.int64)
+        room = np.minimum(room, (index.free[:, resource] + gone) // request[resource])
+    nodes = np.flatnonzero(room)
+    room = room[nodes]
+    pods = np.arange(int(room.max(initial=0)) + 1)
+    if len(nodes) * len(pods) > LARGEST_TABLE:
+        return None
+    items = Items.of(task, np.flatnonzero(leaves), nodes)
+    impossible = pods > room[:, None]
+    cost = np.where(impossible, INFINITE, 0)
+    for resource in np.flatnonzero(request):
+        need = pods * request[resource] - index.free[nodes, resource][:, None]
+        need = np.where(impossible, 0, np.maximum(0, need))
+        np.maximum(cost, items.cost(resource, need), out=cost)
+    return _bounded(task, nodes, room, cost, items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items:
+    """The items of the knapsacks of all nodes: pod groups that can be lost or moved, by node.
+
+    Parameters
+    ----------
+    group, gang, row
+        Pod group, its gang and position of the node, (I,).
+    rank
+        Position of the item on its node, (I,).
+    amount, pods, pod, whole
+        Amount of each resource that one pod holds, (I, R); number of pods that can be lost alone or
+        move, cost of each, and the part of the gang's cost for the loss of all pods, (I,).
+    """
+
+    group: IntArray
+    gang: IntArray
+    row: IntArray
+    rank: IntArray
+    request: IntArray
+    count: IntArray
+    pods: IntArray
+    pod: IntArray
+    whole: IntArray
+
+    @classmethod
+    def of(cls, task: Task, groups: IntArray, nodes: IntArray) -> Items:
+        """Return the items of the given pod groups on the given nodes."""
+        index = task.index
+        place = np.full(len(index.free), -1)
+        place[nodes] = np.arange(len(nodes))
+        groups = groups[place[index.group_node[groups]] >= 0]
+        groups = groups[np.argsort(place[index.group_node[groups]], kind="stable")]
+        row, gang = place[index.group_node[groups]], index.group_gang[groups]
+        part = gang * task.domains + task.domain[index.group_node[groups]]
+        _, place, parts = np.unique(part, return_inverse=True, return_counts=True)
+        own = np.zeros(len(parts), dtype=np.int64)
+        np.add.at(own, place, task.own[groups])
+        rest = np.maximum(0, task.loss[gang] - own[place]) // parts[place]
+        return cls(
+            group=groups,
+            gang=gang,
+            row=row,
+            rank=np.arange(len(row)) - np.searchsorted(row, row),
+            request=index.group_request[groups],
+            count=index.group_count[groups],
+            pods=task.pods[groups],
+            pod=task.pod[groups],
+            whole=np.where(task.loss[gang] < INFINITE, task.own[groups] + rest, INFINITE),
+        )
+
+    def cost(self, resource: int, need: IntArray) -> IntArray:
+        """Return the least cost of freeing the amounts `need` of a resource, (M, T + 1).
+
+        The table of a node holds the least costs of freeing 0, 1, 2, ... units.
+        """
+        amount = self.request[:, resource]
+        unit = max(1, int(np.gcd.reduce(np.append(amount[amount > 0], need[need > 0]))))
+        most = need.max(axis=1, initial=0)
+        units = unit * np.maximum(1, -(-most // (unit * MOST_UNITS)))
+        need = -(-need // units[:, None])
+        width = int(need.max(initial=0))
+        table = np.full((len(need), width + 1), INFINITE)
+        table[:, 0] = 0
+        useful = np.flatnonzero((amount > 0) & (most[self.row] > 0))
+        steps = np.arange(width + 1)
+        for rank in range(int(self.rank[useful].max(initial=-1)) + 1):
+            here = useful[self.rank[useful] == rank]
+            rows = self.row[here]
+            before = table[rows]
+            after = before.copy()
+            for pods, of, cost in self._options(here):
+                freed = -(-amount[here[of]] * pods // units[rows[of]])
+                source = np.maximum(0, steps - freed[:, None])
+                found = np.take_along_axis(before[of], source, axis=1) + cost[:, None]
+                after[of] = np.minimum(after[of], found)
+            table[rows] = np.minimum(after, INFINITE)
+        return np.take_along_axis(table, need, axis=1)
+
+    def _options(self, here: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Yield numbers of pods, positions in `here`, and costs of the options of some items."""
+        whole = np.flatnonzero(self.whole[here] < INFINITE)
+        yield self.count[here[whole]], whole, self.whole[here[whole]]
+        for pods in range(1, min(MOST_UNITS, int(self.pods[here].max(initial=0))) + 1):
+            of = np.flatnonzero(self.pods[here] >= pods)
+            yield np.full(len(of), pods), of, pods * self.pod[here[of]]
+
+
+def _bounded(task: Task, nodes: IntArray, room: IntArray, cost: IntArray, items: Items) -> Prices:
+    """Return the bounds that the best price of each domain proves."""
+    domain = task.domain[nodes]
+    price = _best_prices(cost, domain, task)
+    value = cost - price[domain][:, None] * np.arange(cost.shape[1])
+    least = value.min(axis=1, initial=INFINITE)
+    bound = price * task.wanted
+    np.add.at(bound, domain, least)
+    total = np.bincount(domain, room, task.domains)
+    return Prices(
+        bound=np.where(total < task.wanted, INFINITE, np.maximum(0, bound)),
+        nodes=nodes,
+        room=room,
+        cost=cost,
+        excess=value - least[:, None],
+        chosen=value.argmin(axis=1),
+        items=items,
+    )
+
+
+def _best_prices(cost: IntArray, domain: IntArray, task: Task) -> IntArray:
+    """Return the slope of the convex envelopes at which each domain reaches the wanted pods."""
+    rows, at = np.arange(len(cost)), np.zeros(len(cost), dtype=np.int64)
+    slopes, lengths, domains = [], [], []
+    pods = np.arange(cost.shape[1])
+    while len(rows):
+        rise = (cost[rows] - cost[rows, at][:, None]).astype(np.float64)
+        rise[cost[rows] >= INFINITE] = np.inf
+        run = pods - at[:, None]
+        slope = np.where(run > 0, rise / np.maximum(1, run), np.inf)
+        best = slope.shape[1] - 1 - slope[:, ::-1].argmin(axis=1)
+        steepness = slope[np.arange(len(rows)), best]
+        goes = np.isfinite(steepness)
+        slopes.append(steepness[goes])
+        lengths.append((best - at)[goes])
+        domains.append(domain[rows[goes]])
+        rows, at = rows[goes], best[goes]
+    price = np.zeros(task.domains, dtype=np.int64)
+    slope, length, of = map(np.concatenate, (slopes, lengths, domains)) if slopes else ([], [], [])
+    if not len(slope):
+        return price
+    order = np.lexsort((slope, of))
+    slope, length, of = slope[order], length[order], of[order]
+    starts = np.searchsorted(of, np.arange(task.domains + 1))
+    total = np.append(0, np.cumsum(length))
+    reached = np.searchsorted(total[1:], total[starts[:-1]] + task.wanted)
+    inside = reached < starts[1:]
+    price[inside] = slope[reached[inside]]
+    return price

@@ -1,0 +1,341 @@
+"""Decide by counting whether the pending pods fit once all gangs that may be touched are gone.
+
+Without moves and hard budgets, feasibility is monotone: losing more pods never hurts. A solution
+therefore exists if and only if the demand fits the cluster without all gangs that may be touched.
+For one pod shape this is a sum over nodes, and the table of the sums is a certificate that a person
+can check. For several shapes, hard budgets, or gangs that may only move, the same sums can still
+prove that no solution exists, but not that one exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lyra_opt.preemption.instance import Instance
+
+    IntArray = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+
+class Verdict(StrEnum):
+    """The result of counting."""
+
+    FITS = "fits"
+    """A solution exists."""
+    IMPOSSIBLE = "impossible"
+    """No solution exists."""
+    UNDECIDED = "undecided"
+    """Counting does not decide whether a solution exists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeCount:
+    """The number of pods of one shape that fit when all gangs that may be touched are gone.
+
+    Parameters
+    ----------
+    shape
+        Position of the shape in the demand.
+    wanted
+        Number of its pods that must be placed.
+    node_room
+        Number of its pods that fit on each node, (N,).
+    domain_room
+        Number of its pods that fit in each domain of a required level, after `empty_nodes` nodes
+        are emptied at the least loss, (D,); one domain if no level is required.
+    """
+
+    shape: int
+    wanted: int
+    node_room: IntArray
+    domain_room: IntArray
+
+    @property
+    def shortfall(self) -> IntArray:
+        """Number of pods that do not fit in each domain, (D,)."""
+        return np.maximum(0, self.wanted - self.domain_room)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """The verdict of counting, with the table that proves it.
+
+    Parameters
+    ----------
+    verdict
+        Whether a solution exists.
+    reason
+        Why no solution exists, in words; empty for other verdicts.
+    shapes
+        The counts of each shape.
+    staying
+        Amount of each resource that stays on each node, (N, R).
+    cannot_be_emptied
+        Whether pods that can neither be lost nor move hold the node, (N,).
+    domain_fits
+        Whether the least number of pods of every shape, taken alone, fits in the domain, (D,).
+    """
+
+    verdict: Verdict
+    reason: str
+    shapes: tuple[ShapeCount, ...]
+    staying: IntArray
+    cannot_be_emptied: Flags
+    domain_fits: Flags
+
+
+def count(instance: Instance) -> Counting:
+    """Count the pending pods that fit when all gangs that may be touched are gone.
+
+    Time O(pod groups * resources + nodes * (shapes * resources + log nodes)).
+    """
+    index = instance.index
+    return _count(instance, index.may_lose | index.may_move)
+
+
+def blocking_gangs(instance: Instance) -> tuple[str, ...] | None:
+    """Return the ids of gangs whose release would make an impossible demand fit, in file order.
+
+    The gangs are protected or have too high a priority. The set is minimal under inclusion: with
+    any one of its gangs untouched, the demand does not fit. It need not have the least size.
+    Gangs of higher priority are left out first. None if not even the empty cluster holds the
+    demand, or if counting decides neither.
+    """
+    index = instance.index
+    touchable = index.may_lose | index.may_move
+    everything = np.ones_like(touchable)
+    if (
+        _count(instance, touchable).verdict is not Verdict.IMPOSSIBLE
+        or _count(instance, everything).verdict is not Verdict.FITS
+    ):
+        return None
+    released = _gangs_in_the_way(instance, touchable)
+    if _count(instance, touchable | released).verdict is not Verdict.FITS:
+        released = ~touchable
+    inside = np.flatnonzero(released)
+    for gang in inside[np.argsort(-index.priority[inside], kind="stable")]:
+        released[gang] = False
+        if _count(instance, touchable | released).verdict is not Verdict.FITS:
+            released[gang] = True
+    return tuple(instance.gangs[gang].id for gang in np.flatnonzero(released))
+
+
+def required_domains(instance: Instance) -> tuple[IntArray, int]:
+    """Return the domain of each node, or -1, and their number; one domain if no level is required.
+
+    Nodes on which the level allows no pods have domain -1.
+    """
+    index, demand = instance.index, instance.demand
+    if demand is None or (demand.level is not None and demand.is_level_required):
+        return index.domain, index.domains
+    return np.where(index.domain < 0, -1, 0), 1
+
+
+def emptied(instance: Instance, touchable: Flags) -> IntArray:
+    """Return the amount of each resource on each node that `touchable` gangs do not deny, (N, R).
+
+    `touchable`, shape (G,), marks the gangs that leave.
+    """
+    index = instance.index
+    leaves = touchable[index.group_gang]
+    amount = index.group_request[leaves] * index.group_count[leaves, None]
+    node, found = index.group_node[leaves], index.free.copy()
+    for resource in range(found.shape[1]):
+        # A sum of floats is exact, because the capacities of all nodes sum to less than 2**53.
+        sums = np.bincount(node, amount[:, resource], len(found))
+        found[:, resource] += sums.astype(np.int64)
+    return found
+
+
+def node_room(instance: Instance, shape: int, available: IntArray) -> IntArray:
+    """Return the number of pods of a shape that fit on each node, (N,).
+
+    `available`, shape (N, R), is the amount of each resource for them.
+    """
+    index = instance.index
+    room = np.where(index.shape_allowed[shape], index.shape_per_node[shape], 0)
+    for resource in np.flatnonzero(index.shape_request[shape]):
+        request = index.shape_request[shape, resource]
+        room = np.minimum(room, available[:, resource] // request)
+    return room
+
+
+def _count(instance: Instance, touchable: Flags) -> Counting:
+    """Count with a given set of gangs that may be touched, shape (G,)."""
+    index = instance.index
+    available = emptied(instance, touchable)
+    cannot = np.zeros(len(index.free), dtype=bool)
+    cannot[index.group_node[~touchable[index.group_gang]]] = True
+    emptiable = index.can_be_chosen_empty & ~cannot
+    domain, domains = required_domains(instance)
+    shapes = []
+    for shape, wanted in enumerate(index.shape_min.tolist()):
+        room = node_room(instance, shape, available)
+        in_domain = _sums(domain, room, domains)
+        if instance.empty_nodes:
+            in_domain -= _least_loss(instance, room, domain, domains, emptiable)
+        shapes.append(ShapeCount(shape=shape, wanted=wanted, node_room=room, domain_room=in_domain))
+    fits = np.ones(domains, dtype=bool)
+    for each in shapes:
+        fits &= each.domain_room >= each.wanted
+    reason = _obstacle(instance, touchable, cannot, int(emptiable.sum()))
+    if not reason and not fits.any():
+        reason = _shortage(instance, shapes, available)
+    if not reason:
+        reason = _lack_of_volume(instance, available)
+    return Counting(
+        verdict=Verdict.IMPOSSIBLE if reason else _verdict(instance, touchable),
+        reason=reason,
+        shapes=tuple(shapes),
+        staying=emptied(instance, np.ones_like(touchable)) - available,
+        cannot_be_emptied=cannot,
+        domain_fits=fits,
+    )
+
+
+def _verdict(instance: Instance, touchable: Flags) -> Verdict:
+    """Return the verdict if the sums prove nothing against a solution."""
+    index = instance.index
+    empties = bool(instance.empty_nodes or index.must_be_empty.any())
+    shapes = int((index.shape_min > 0).sum())
+    if not shapes and not empties:
+        return Verdict.FITS  # without any loss
+    is_decided = shapes <= 1 and is_monotone(instance, touchable)
+    return Verdict.FITS if is_decided else Verdict.UNDECIDED
+
+
+def is_monotone(instance: Instance, touchable: Flags) -> bool:
+    """Return whether the loss of all touchable gangs, (G,), is allowed, so that none must move."""
+    index = instance.index
+    has_budget = any(budget.is_hard for budget in instance.budgets)
+    return not has_budget and not (index.may_move & ~index.may_lose & touchable).any()
+
+
+def _sums(domain: IntArray, values: IntArray, domains: int) -> IntArray:
+    """Return the sum of `values`, shape (N,), in each domain."""
+    inside = domain >= 0
+    return np.bincount(domain[inside], values[inside], domains).astype(np.int64)
+
+
+def _least_loss(
+    instance: Instance, room: IntArray, domain: IntArray, domains: int, emptiable: Flags
+) -> IntArray:
+    """Return by how much emptying nodes reduces the room of each domain at least, (D,).
+
+    Nodes outside a domain cost it nothing. Inside it, those with the least room are chosen.
+    """
+    inside = np.flatnonzero(emptiable & (domain >= 0))
+    outside = int(emptiable.sum()) - np.bincount(domain[inside], minlength=domains)
+    chosen = np.maximum(0, instance.empty_nodes - outside)
+    ordered = inside[np.lexsort((room[inside], domain[inside]))]
+    of = domain[ordered]
+    rank = np.arange(len(ordered)) - np.searchsorted(of, np.arange(domains))[of]
+    taken = ordered[rank < chosen[of]]
+    return _sums(domain[taken], room[taken], domains)
+
+
+def _obstacle(instance: Instance, touchable: Flags, cannot: Flags, emptiable: int) -> str:
+    """Return why nodes cannot be emptied; an empty string if they can."""
+    index = instance.index
+    stuck = np.flatnonzero(index.must_be_empty & cannot)
+    if len(stuck):
+        on_node = (index.group_node == stuck[0]) & ~touchable[index.group_gang]
+        gang = instance.gangs[index.group_gang[np.argmax(on_node)]]
+        return (
+            f"node {instance.nodes[stuck[0]].id!r} must be empty, but pods of gang {gang.id!r} "
+            "can neither be lost nor move"
+        )
+    if emptiable < instance.empty_nodes:
+        candidates = int(index.can_be_chosen_empty.sum())
+        return (
+            f"{_counted(instance.empty_nodes, 'node')} must be chosen to be emptied, but only "
+            f"{emptiable} of {candidates} can be emptied; pods that can neither be lost nor move "
+            "hold the others"
+        )
+    return ""
+
+
+def _shortage(instance: Instance, shapes: list[ShapeCount], available: IntArray) -> str:
+    """Return which shape does not fit, and by how much."""
+    assert instance.demand is not None
+    index, demand = instance.index, instance.demand
+    short = [each for each in shapes if (each.domain_room < each.wanted).all()]
+    several = len(shapes) > 1
+    if not short:
+        return f"no {demand.level} has room for the least number of pods of every shape"
+    worst = short[0]
+    shape = demand.shapes[worst.shape]
+    whole = emptied(instance, np.ones(len(index.size), dtype=bool))
+    of_shape = f" of shape {shape.id!r}" if several else ""
+    if not node_room(instance, worst.shape, whole).any():
+        request = " and ".join(f"{amount} {name}" for name, amount in shape.request.items())
+        allowed = index.shape_allowed[worst.shape]
+        nodes = "no node" if allowed.all() else "no node that the demand allows"
+        return f"{nodes} has {request}, even when empty"
+    best = int(np.argmax(worst.domain_room))
+    room = f"room for {worst.domain_room[best]} of {_counted(worst.wanted, 'pod')}{of_shape}"
+    when = "when all gangs that may be touched are gone"
+    if instance.empty_nodes:
+        when += f" and {_counted(instance.empty_nodes, 'node')} emptied"
+    if not (demand.level and demand.is_level_required):
+        return f"the cluster has {room} {when}"
+    node = instance.nodes[int(np.argmax(index.domain == best))]
+    largest = (
+        f"; the largest of {_counted(index.domains, demand.level)}" if index.domains > 1 else ""
+    )
+    return f"{demand.level} {node.domains[demand.level]!r} has {room} {when}{largest}"
+
+
+def _lack_of_volume(instance: Instance, available: IntArray) -> str:
+    """Return which resource is too scarce if gangs that may only move must be kept."""
+    index = instance.index
+    kept = (index.may_move & ~index.may_lose)[index.group_gang]
+    if not kept.any():
+        return ""
+    # Pods never leave the usable nodes as a whole: they move only among them, or to them.
+    stays = kept & (index.may_use | index.must_be_empty)[index.group_node]
+    for resource, name in enumerate(instance.resources):
+        wanted = int((index.shape_min * index.shape_request[:, resource]).sum())
+        amount = index.group_request[stays, resource] * index.group_count[stays]
+        left = int(available[index.may_use, resource].sum()) - int(amount.sum())
+        if wanted > left:
+            return (
+                f"the pending pods request {wanted} {name}, but the usable nodes have only {left} "
+                "beside the pods that cannot be lost"
+            )
+    return ""
+
+
+def _gangs_in_the_way(instance: Instance, touchable: Flags) -> Flags:
+    """Return untouchable gangs whose release is likely to make the demand fit, (G,)."""
+    index = instance.index
+    now, whole = _count(instance, touchable), _count(instance, np.ones_like(touchable))
+    domain, _ = required_domains(instance)
+    held = ~touchable[index.group_gang]
+    gangs_on = np.bincount(index.group_node[held], minlength=len(index.free))
+    wanted_nodes = index.must_be_empty.copy()
+    candidates = np.flatnonzero(index.can_be_chosen_empty)
+    easiest = candidates[np.argsort(gangs_on[candidates], kind="stable")]
+    wanted_nodes[easiest[: instance.empty_nodes]] = True
+    for before, after in zip(now.shapes, whole.shapes, strict=True):
+        best = int(np.argmax(np.where(whole.domain_fits, before.domain_room, -1)))
+        gain = after.node_room - before.node_room
+        nodes = np.flatnonzero((gain > 0) & (domain == best))
+        nodes = nodes[np.argsort(gangs_on[nodes] / gain[nodes], kind="stable")]
+        missing = before.wanted - before.domain_room[best]
+        count = int(np.searchsorted(np.cumsum(gain[nodes]), missing)) + 1
+        wanted_nodes[nodes[:count]] = True
+    released = np.zeros_like(touchable)
+    released[index.group_gang[held & wanted_nodes[index.group_node]]] = True
+    return released
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

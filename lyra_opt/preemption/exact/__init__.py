@@ -1,0 +1,1 @@
+"""The exact solver for preemption: counting, one model per domain, and HiGHS."""

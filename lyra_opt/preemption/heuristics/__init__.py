@@ -1,0 +1,1 @@
+"""Preemption heuristics: imitations of production rules, and rules of our own."""

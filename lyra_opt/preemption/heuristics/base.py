@@ -1,0 +1,510 @@
+"""The base class of the preemption heuristics, and the state on which their rules work."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import HeuristicSolver, Unsupported, find_solver, solver_names
+from lyra_opt.preemption.instance import Moves, Solution
+from lyra_opt.preemption.objective import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lyra_opt.preemption.index import Integers, PreemptionIndex
+    from lyra_opt.preemption.instance import Budget, Instance
+
+SEVERAL_SHAPES = "several shapes of pending pods"
+REQUIRED_LEVEL = "a required level"
+EMPTY_NODES = "nodes to be emptied"
+
+NOTHING_FOUND = (
+    "the rule finds no victims that make room; this does not prove that no such victims exist"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imitation:
+    """A statement of which rule of which program a heuristic imitates, and how faithfully.
+
+    Parameters
+    ----------
+    program, version
+        The program, and the version whose code or documentation was read.
+    sources
+        Paths of the files that state the rule, relative to the program's repository, or addresses.
+    leaves_out
+        Parts of the rule that the imitation lacks.
+    compared
+        How its decisions were compared with those of the real program; empty if they were not.
+    """
+
+    program: str
+    version: str
+    sources: tuple[str, ...]
+    leaves_out: tuple[str, ...] = ()
+    compared: str = ""
+
+
+def imitations() -> dict[str, Imitation]:
+    """Return the imitated program of each registered solver by name, without rules of our own."""
+    found = {}
+    for _, name in solver_names("preemption"):
+        imitates = getattr(find_solver("preemption", name), "imitates", None)
+        if imitates is not None:
+            found[name] = imitates
+    return found
+
+
+class State:
+    """The pods that stay, are lost or move, and the room that they leave for pending pods.
+
+    All changes go through its methods, which keep the arrays up to date. A change of one pod group
+    takes time O(resources + shapes); a change of many groups is vectorised.
+
+    Attributes
+    ----------
+    stay, lost
+        Number of pods of each pod group that stay on their node, and that are lost, (K,).
+    kept
+        Number of pods of each gang that are not lost, (G,).
+    moved
+        Number of pods that move, by pod group and target node.
+    placed
+        Number of pending pods of each shape on each node, (S, N).
+    wanted
+        Number of pending pods of each shape that must be placed, (S,).
+    emptied
+        Nodes chosen to be emptied, besides those that must be.
+    free
+        Amount of each resource that no pod holds, (N, R).
+    is_open
+        Whether pods may come to the node, (N,).
+    room
+        Number of further pods of each shape that fit on each node, (S, N), each shape on its own.
+    area
+        Number of the area of each node, (N,). All pending pods must be in one area: a domain of
+        the level if the demand requires one, else the whole cluster.
+    room_in
+        Sum of `room` over each area, (S, areas).
+    """
+
+    def __init__(self, instance: Instance, wanted: Integers | None = None) -> None:
+        self.instance = instance
+        self.index: PreemptionIndex = instance.index
+        index = self.index
+        demand = instance.demand
+        is_split = demand is not None and demand.level is not None and demand.is_level_required
+        self.area = np.maximum(index.domain, 0) if is_split else np.zeros_like(index.domain)
+        self.areas = index.domains if is_split else 1
+        self.stay = index.group_count.copy()
+        self.lost = np.zeros_like(self.stay)
+        self.kept = index.size.copy()
+        self.moved: dict[tuple[int, int], int] = {}
+        self.placed = np.zeros(index.shape_allowed.shape, dtype=np.int64)
+        self.wanted = (index.shape_count if wanted is None else wanted).copy()
+        self.emptied: list[int] = []
+        self.free = index.free.copy()
+        self.is_open = index.may_use.copy()
+        self._by_node = np.argsort(index.group_node, kind="stable")
+        self._first_on = np.searchsorted(
+            index.group_node[self._by_node], np.arange(len(index.free) + 1)
+        )
+        self._refresh_all()
+
+    def copy(self) -> State:
+        """Return an independent copy; time O(S * N + K + N * R)."""
+        other = object.__new__(State)
+        vars(other).update(vars(self))
+        for name in ("stay", "lost", "kept", "placed", "wanted", "free", "is_open", "room"):
+            setattr(other, name, getattr(self, name).copy())
+        other.room_in = self.room_in.copy()
+        other.moved, other.emptied = dict(self.moved), list(self.emptied)
+        return other
+
+    def become(self, other: State) -> None:
+        """Take over the state of a copy, which must not be changed afterwards."""
+        vars(self).update(vars(other))
+
+    def groups_on(self, node: int) -> Integers:
+        """Return the pod groups whose node is `node`, in file order, lost ones included."""
+        return self._by_node[self._first_on[node] : self._first_on[node + 1]]
+
+    def groups_of(self, gang: int) -> range:
+        """Return the pod groups of a gang."""
+        return range(int(self.index.first_group[gang]), int(self.index.first_group[gang + 1]))
+
+    def evict(self, group: int, count: int | None = None) -> None:
+        """Lose `count` of the pods of a group that stay; by default all of them."""
+        self._shift(group, int(self.stay[group]) if count is None else count)
+
+    def put_back(self, group: int, count: int | None = None) -> None:
+        """Let `count` lost pods of a group stay; by default all. `has_space` tells if they fit."""
+        self._shift(group, -int(self.lost[group]) if count is None else -count)
+
+    def evict_groups(self, groups: Integers) -> None:
+        """Lose all pods of the given groups that stay, in vectorised time O(groups + S * N * R)."""
+        index, counts = self.index, self.stay[groups]
+        np.add.at(
+            self.free, index.group_node[groups], counts[:, None] * index.group_request[groups]
+        )
+        np.subtract.at(self.kept, index.group_gang[groups], counts)
+        self.stay[groups] = 0
+        self.lost[groups] += counts
+        self._refresh_all()
+
+    def evict_gang(self, gang: int) -> None:
+        """Lose all pods of a gang, those that move included."""
+        for group in self.groups_of(gang):
+            self.evict(group)
+        for group, node in [each for each in self.moved if each[0] in self.groups_of(gang)]:
+            self.recall(group, node, self.moved[group, node])
+
+    def put_back_gang(self, gang: int) -> None:
+        """Let all lost pods of a gang stay on their nodes."""
+        for group in self.groups_of(gang):
+            self.put_back(group)
+
+    def has_space(self, group: int, count: int = 1, node: int | None = None) -> bool:
+        """Return whether `count` pods of a group fit on a node, by default their own."""
+        at = int(self.index.group_node[group]) if node is None else node
+        return bool((self.free[at] >= count * self.index.group_request[group]).all())
+
+    def move(self, group: int, node: int, count: int = 1) -> None:
+        """Move `count` lost pods of a group to another node, where they must fit."""
+        self.lost[group] -= count
+        self.kept[self.index.group_gang[group]] += count
+        self.moved[group, node] = self.moved.get((group, node), 0) + count
+        self._hold(node, count * self.index.group_request[group])
+
+    def recall(self, group: int, node: int, count: int = 1) -> None:
+        """Undo `move`: the pods are lost again."""
+        self.lost[group] += count
+        self.kept[self.index.group_gang[group]] -= count
+        self.moved[group, node] -= count
+        if not self.moved[group, node]:
+            del self.moved[group, node]
+        self._hold(node, -count * self.index.group_request[group])
+
+    def may_move_to(self, group: int, node: int) -> bool:
+        """Return whether the instance allows pods of a group to move to a node, if they fit."""
+        index = self.index
+        gang = int(index.group_gang[group])
+        if not self.is_open[node] or not index.may_move[gang] or node == index.group_node[group]:
+            return False
+        pods = self.instance.gangs[gang].pods[group - int(index.first_group[gang])]
+        labels = self.instance.nodes[node].labels
+        return all(labels.get(name) == value for name, value in pods.selector.items())
+
+    def clear(self, node: int) -> None:
+        """Lose all pods that stay on a node."""
+        for group in self.groups_on(node):
+            self.evict(int(group))
+
+    def choose_empty(self, node: int) -> None:
+        """Choose a node to be emptied: lose all pods that stay on it, and close it."""
+        self.emptied.append(node)
+        self.is_open[node] = False
+        self.clear(node)
+        self._refresh(node)
+
+    def place(self, shape: int, node: int, count: int = 1) -> None:
+        """Place `count` pending pods of a shape on a node; a negative count takes them away."""
+        self.placed[shape, node] += count
+        self._hold(node, count * self.index.shape_request[shape])
+
+    def missing(self) -> Integers:
+        """Return the number of wanted pods of each shape that are not placed yet, (S,)."""
+        return np.asarray(np.maximum(self.wanted - self.placed.sum(axis=1), 0))
+
+    def possible_areas(self) -> Iterator[int]:
+        """Yield the areas where each shape on its own has room for its missing pods."""
+        missing = self.missing()
+        used = np.unique(self.area[self.placed.any(axis=0)])
+        for area in np.flatnonzero((self.room_in >= missing[:, None]).all(axis=0)):
+            if len(used) == 0 or area in used:
+                yield int(area)
+
+    def fits(self) -> bool:
+        """Return whether the missing pods fit beside the pods that are placed.
+
+        For one shape the answer is exact and takes time O(areas). Several shapes are placed by
+        first fit, which may fail although they fit.
+        """
+        if len(self.wanted) > 1:
+            return self.placement() is not None
+        return next(self.possible_areas(), None) is not None
+
+    def placement(self) -> Integers | None:
+        """Return the number of missing pods of each shape by node, (S, N); None if first fit fails.
+
+        The first area in which all fit is used. Shapes come in decreasing order of the largest
+        share that one pod takes of any resource of the cluster, then in file order. Nodes come in
+        file order; if the demand prefers a level without requiring it, domains with most room for
+        the first shape come first. Time O(areas tried * S * nodes * resources).
+        """
+        for area in self.possible_areas():
+            found = self._first_fit(np.flatnonzero(self.area == area), self.missing())
+            if found is not None:
+                return found
+        return None
+
+    def _first_fit(self, nodes: Integers, missing: Integers) -> Integers | None:
+        found = np.zeros_like(self.placed)
+        order = self._shape_order()
+        if self.areas == 1 and self.index.domains > 1 and order:
+            sums = np.bincount(
+                np.maximum(self.index.domain, 0),
+                weights=self.room[order[0]],
+                minlength=self.index.domains,
+            )
+            domain = self.index.domain[nodes]
+            nodes = nodes[np.lexsort((nodes, domain, -sums[domain]))]
+        for shape in order:
+            free = self.free[nodes] - np.einsum(
+                "sn,sr->nr", found[:, nodes], self.index.shape_request
+            )
+            room = np.minimum(
+                pods_in(free, self.index.shape_request[shape]), self.room[shape, nodes]
+            )
+            before = np.cumsum(room) - room
+            found[shape, nodes] = np.clip(missing[shape] - before, 0, room)
+            if found[shape].sum() < missing[shape]:
+                return None
+        return found
+
+    def _shape_order(self) -> list[int]:
+        total = np.maximum((self.index.free.sum(axis=0) + self._held_at_first()), 1)
+        shares = (self.index.shape_request / total).max(axis=1, initial=0.0)
+        return [int(shape) for shape in np.argsort(-shares, kind="stable")]
+
+    def _held_at_first(self) -> Integers:
+        held = self.index.group_request * self.index.group_count[:, None]
+        return np.asarray(held.sum(axis=0))
+
+    def _shift(self, group: int, count: int) -> None:
+        """Lose `count` pods of a group that stay; a negative count takes them back."""
+        if not count:
+            return
+        self.stay[group] -= count
+        self.lost[group] += count
+        self.kept[self.index.group_gang[group]] -= count
+        self._hold(int(self.index.group_node[group]), -count * self.index.group_request[group])
+
+    def _hold(self, node: int, amounts: Integers) -> None:
+        self.free[node] -= amounts
+        self._refresh(node)
+
+    def _refresh(self, node: int) -> None:
+        index, area = self.index, self.area[node]
+        for shape in range(len(self.wanted)):
+            room = 0
+            if self.is_open[node] and index.shape_allowed[shape, node]:
+                fitting = pods_in(self.free[node], index.shape_request[shape])
+                room = min(
+                    int(fitting), int(index.shape_per_node[shape] - self.placed[shape, node])
+                )
+            self.room_in[shape, area] += room - self.room[shape, node]
+            self.room[shape, node] = room
+
+    def _refresh_all(self) -> None:
+        index = self.index
+        self.room = np.zeros_like(self.placed)
+        self.room_in = np.zeros((len(self.wanted), self.areas), dtype=np.int64)
+        for shape in range(len(self.wanted)):
+            room = np.minimum(
+                pods_in(self.free, index.shape_request[shape]),
+                index.shape_per_node[shape] - self.placed[shape],
+            )
+            self.room[shape] = np.where(self.is_open & index.shape_allowed[shape], room, 0)
+            np.add.at(self.room_in[shape], self.area, self.room[shape])
+
+
+_MANY = 2**40
+
+
+def pods_in(free: Integers, request: Integers) -> Integers:
+    """Return how many pods with a request fit into each row of free amounts."""
+    needs = np.flatnonzero(request)
+    if len(needs) == 0:
+        return np.full(free.shape[:-1], _MANY, dtype=np.int64)
+    return np.asarray((free[..., needs] // request[needs]).min(axis=-1))
+
+
+class PreemptionHeuristic(HeuristicSolver):
+    """A base class for rules that choose the pods that are lost, and complete their choice.
+
+    A rule evicts pods of a `State`, and may move lost pods, place pending pods and choose nodes to
+    be emptied. The base then completes the solution:
+
+    1. A gang that keeps fewer pods than its minimum is lost whole.
+    2. If the rule chose too few nodes to be emptied, nodes that are empty anyway are added in file
+       order.
+    3. Missing pending pods are placed by `State.placement`, exactly for one shape.
+    4. If the demand accepts fewer pods than its count, further pods are placed by first fit.
+
+    The rule is applied to the full number of pending pods, then to their minimum if it differs. If
+    no victims are needed, it is not applied at all. Without a valid solution the status is unknown,
+    because failure of a rule proves nothing. Hard budgets are only checked at the end.
+    """
+
+    problem = "preemption"
+    variants = tuple(Moves)
+    handles: frozenset[str] = frozenset()
+    """The features that the rule can handle: `SEVERAL_SHAPES`, `REQUIRED_LEVEL`, `EMPTY_NODES`."""
+    imitates: Imitation | None = None
+    """The program that the rule imitates; None for a rule of our own."""
+
+    def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
+        """Yield the numbers of pods of each shape for which the rule is tried, (S,), in order."""
+        yield index.shape_count
+        if (index.shape_min < index.shape_count).any():
+            yield index.shape_min
+
+    @abstractmethod
+    def choose(self, state: State, rng: np.random.Generator) -> bool:
+        """Change `state` until the wanted pods fit and nodes are empty; return whether it succeeds.
+
+        Pods on nodes that must be empty are lost already when the rule begins.
+        """
+
+    def supports(self, instance: Instance) -> Unsupported | None:
+        """Return which feature of the instance the rule cannot handle; None if it can."""
+        for feature in _features(instance):
+            if feature not in self.handles:
+                return Unsupported(f"{self.name} does not handle {feature}")
+        return super().supports(instance)
+
+    def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
+        """Return the completed choice of the rule, or why it found none."""
+        index = instance.index
+        message = ""
+        for wanted in self.targets(index):
+            state = State(instance, wanted)
+            for node in np.flatnonzero(index.must_be_empty):
+                state.clear(int(node))
+            is_done = not instance.empty_nodes and not state.lost.any() and state.fits()
+            if is_done or self.choose(state, rng):
+                why_not = complete(state)
+                if why_not is None:
+                    return result_of(state)
+                message = message or why_not
+        return SolveResult(status=Status.UNKNOWN, message=message or NOTHING_FOUND)
+
+
+def _features(instance: Instance) -> Iterator[str]:
+    demand = instance.demand
+    if demand is not None and len(demand.shapes) > 1:
+        yield SEVERAL_SHAPES
+    if demand is not None and demand.level is not None and demand.is_level_required:
+        yield REQUIRED_LEVEL
+    if instance.empty_nodes or any(node.must_be_empty for node in instance.nodes):
+        yield EMPTY_NODES
+
+
+def complete(state: State) -> str | None:
+    """Complete a rule's choice to a valid solution; return the reason if this is impossible."""
+    instance, index = state.instance, state.index
+    for gang in np.flatnonzero((state.kept < index.min_pods) & (state.kept > 0)):
+        state.evict_gang(int(gang))
+    for gang in np.flatnonzero((state.kept < index.size) & ~index.may_lose):
+        return (
+            f"pods of gang {instance.gangs[gang].id!r} must leave, but the gang may not lose pods"
+        )
+    holds = np.zeros(len(state.free), dtype=np.int64)
+    np.add.at(holds, index.group_node, state.stay)
+    for _, node in state.moved:
+        holds[node] += 1
+    is_idle = index.can_be_chosen_empty & (holds == 0) & ~state.placed.any(axis=0)
+    is_idle[state.emptied] = False
+    for node in np.flatnonzero(is_idle)[: max(0, instance.empty_nodes - len(state.emptied))]:
+        state.choose_empty(int(node))
+    if len(state.emptied) != instance.empty_nodes:
+        return f"the rule empties {len(state.emptied)} nodes, not {instance.empty_nodes}"
+    placement = state.placement()
+    if placement is None:
+        return "the rule's victims do not make room for the pending pods"
+    for shape, node in np.argwhere(placement):
+        state.place(int(shape), int(node), int(placement[shape, node]))
+    _place_more(state)
+    for budget in instance.budgets:
+        if budget.is_hard and budget.used + _counted(state, budget) > budget.most:
+            return f"the rule's victims break the hard budget {budget.id!r}"
+    return None
+
+
+def _place_more(state: State) -> None:
+    """Place pending pods beyond the wanted number, by first fit in the area that is used."""
+    used = np.unique(state.area[state.placed.any(axis=0)])
+    area = int(used[0]) if len(used) else int(np.argmax(state.room_in.sum(axis=0)))
+    left = state.index.shape_count - state.placed.sum(axis=1)
+    for shape in np.flatnonzero(left):
+        for node in np.flatnonzero((state.room[shape] > 0) & (state.area == area)):
+            count = min(int(left[shape]), int(state.room[shape, node]))
+            state.place(int(shape), int(node), count)
+            left[shape] -= count
+            if not left[shape]:
+                break
+
+
+def result_of(state: State) -> SolveResult[Solution]:
+    """Return the solution of a completed state, with its objective."""
+    solution = Solution.of_counts(
+        state.instance,
+        lost=state.lost.tolist(),
+        placed=state.placed,
+        moved=[(group, node, count) for (group, node), count in state.moved.items()],
+        emptied=state.emptied,
+    )
+    objective = objective_of(state)
+    return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
+
+
+def objective_of(state: State) -> int:
+    """Return the objective of a completed state; time O(gangs that lose or move pods * terms)."""
+    instance, index = state.instance, state.index
+    moved = {int(index.group_gang[group]) for group, _ in state.moved}
+    touched = sorted(moved | set(np.flatnonzero(state.kept < index.size).tolist()))
+    values = []
+    for term in instance.terms.terms:
+        if term.name == "unplaced":
+            value = int(index.shape_count.sum() - state.placed.sum())
+        elif term.name == "extra_domains":
+            value = max(0, len(np.unique(index.domain[state.placed.any(axis=0)])) - 1)
+        elif term.name == "budget_excess":
+            value = sum(
+                max(0, budget.used + _counted(state, budget) - budget.most)
+                for budget in instance.budgets
+                if not budget.is_hard
+            )
+        else:
+            value = _cost(state, term, touched)
+        values.append(value)
+    return instance.terms.encode(values)
+
+
+def _counted(state: State, budget: Budget) -> int:
+    gangs = (state.instance.gang_position[name] for name in budget.gangs)
+    return _cost(state, Term(budget.counts, None, 1), gangs)
+
+
+def _cost(state: State, term: Term, gangs: Iterable[int]) -> int:
+    """Return how much a term grows by the losses and moves of some gangs."""
+    total = 0
+    for g in gangs:
+        gang = state.instance.gangs[g]
+        if state.kept[g] == 0:
+            total += term.cost_of_loss(gang)
+            continue
+        for group, pods in zip(state.groups_of(g), gang.pods, strict=True):
+            if state.lost[group]:
+                total += int(state.lost[group]) * term.cost_of_lost_pod(gang, pods.request)
+        if state.moved and term.cost_of_move(gang):
+            groups = state.groups_of(g)
+            total += sum(count for (group, _), count in state.moved.items() if group in groups)
+    return total

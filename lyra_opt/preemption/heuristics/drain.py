@@ -1,0 +1,130 @@
+"""The rule that people follow by hand: first drain the nodes from which the fewest pods must go."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.stopwatch import require_time
+from lyra_opt.preemption.heuristics.base import (
+    EMPTY_NODES,
+    REQUIRED_LEVEL,
+    Imitation,
+    PreemptionHeuristic,
+)
+
+if TYPE_CHECKING:
+    from lyra_opt.preemption.heuristics.base import State
+
+Evictions = list[int]
+"""Pod groups that lose one pod each; a group can occur several times."""
+
+
+class FewestPodsFirst(PreemptionHeuristic):
+    """Empty the nodes with the fewest pods, or free the nodes where the fewest pods must go.
+
+    This is an imitation of people who choose nodes by ``kubectl get pods`` and empty them with
+    ``kubectl drain``. It describes no program and is unchecked. It leaves out what people know
+    about their jobs: it looks at one node after the other and does not see that pods on several
+    nodes belong to one gang. Pods that would start again elsewhere count as lost.
+
+    Nodes to be emptied: the nodes with the fewest pods, counted once, then file order. Nodes with a
+    pod that may not be lost are left out. For pending pods of one shape, the node where the fewest
+    pods must go for one more pending pod is freed, then counted again, until all pending pods fit.
+    On a node, the pod that covers most of the shortage goes first. With a required level, this is
+    done in each domain, and the domain with the fewest evicted pods is chosen. Ties are broken by
+    file order.
+
+    Notes
+    -----
+    Complexity O(nodes log(nodes) + pods * pod groups of a node) for each domain. Guarantee: none.
+    Whole gangs count as their pods on the node. Their cost is therefore unbounded.
+    """
+
+    name = "fewest-pods-first"
+    handles = frozenset({REQUIRED_LEVEL, EMPTY_NODES})
+    imitates = Imitation(
+        program="people who use kubectl drain",
+        version="not a program",
+        sources=("https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",),
+        leaves_out=("knowledge of the gangs", "restarts of evicted pods on other nodes"),
+    )
+
+    def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
+        """Empty nodes, then free nodes for the pending pods."""
+        for node in _fewest_pods(state)[: state.instance.empty_nodes]:
+            require_time()
+            state.choose_empty(node)
+        if state.fits():
+            return True
+        trial = state.copy()
+        found = [
+            (len(evictions), area, evictions)
+            for area in range(state.areas)
+            if (evictions := _evictions_in(trial, area)) is not None
+        ]
+        for group in min(found)[2] if found else ():
+            state.evict(group, 1)
+        return bool(found)
+
+
+def _fewest_pods(state: State) -> list[int]:
+    """Return the nodes that can be chosen to be emptied, those with the fewest pods first."""
+    index = state.index
+    pods = np.bincount(index.group_node, weights=state.stay, minlength=len(state.free))
+    is_allowed = index.can_be_chosen_empty.copy()
+    is_allowed[index.group_node[~index.may_lose[index.group_gang] & (state.stay > 0)]] = False
+    nodes = np.flatnonzero(is_allowed)
+    return [int(node) for node in nodes[np.argsort(pods[nodes], kind="stable")]]
+
+
+def _evictions_in(trial: State, area: int) -> Evictions | None:
+    """Evict pods in one area until the pending pods fit; return these pods, or None."""
+    missing = trial.missing()[0]
+    taken: Evictions = []
+    steps = []
+    allowed = (trial.area == area) & trial.is_open & trial.index.shape_allowed[0]
+    for node in np.flatnonzero(allowed).tolist():
+        step = _for_one_more(trial, node)
+        if step is not None:
+            steps.append((len(step), node, step))
+    heapify(steps)
+    while trial.room_in[0, area] < missing:
+        require_time()
+        if not steps:
+            return None
+        _, node, step = heappop(steps)
+        for group in step:
+            trial.evict(group, 1)
+        taken += step
+        following = _for_one_more(trial, node)
+        if following is not None:
+            heappush(steps, (len(following), node, following))
+    return taken
+
+
+def _for_one_more(state: State, node: int) -> Evictions | None:
+    """Return pods whose loss makes room on a node for one pending pod more than fit now."""
+    index = state.index
+    request = index.shape_request[0]
+    room = int(state.room[0, node])
+    if room == index.shape_per_node[0]:
+        return None
+    short = np.maximum((room + 1) * request - state.free[node], 0)
+    groups = [int(k) for k in state.groups_on(node) if index.may_lose[index.group_gang[k]]]
+    left = {group: int(state.stay[group]) for group in groups}
+    taken: Evictions = []
+    while short.any():
+        best, most = -1, 0.0
+        for group in groups:
+            covered = np.minimum(index.group_request[group], short)[short > 0] / short[short > 0]
+            if left[group] and float(covered.sum()) > most:
+                best, most = group, float(covered.sum())
+        if best < 0:
+            return None
+        left[best] -= 1
+        taken.append(best)
+        short = np.maximum(short - index.group_request[best], 0)
+    return taken

@@ -1,0 +1,405 @@
+"""An imitation of KAI-Scheduler: victims proposed by two generators, simulated, and re-placed.
+
+The rule first tries consolidation, in which no pod may be lost, then preemption. Each looks for
+victims for 1, 2, 4, ... of the pending pods, and then by bisection for the largest number that
+succeeds. The victims of one success are the start of the next search.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import heapify, heappop, heappush
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lyra_opt.core.stopwatch import require_time
+from lyra_opt.preemption.heuristics.base import (
+    REQUIRED_LEVEL,
+    SEVERAL_SHAPES,
+    Imitation,
+    PreemptionHeuristic,
+    pods_in,
+)
+from lyra_opt.preemption.instance import Moves, matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lyra_opt.preemption.heuristics.base import State
+    from lyra_opt.preemption.index import Flags, Integers
+    from lyra_opt.preemption.instance import Instance
+
+Pods = Counter[int]
+"""Numbers of pods by pod group."""
+
+MOST_CONSOLIDATED = 17
+"""The number of gangs that consolidation considers: KAI's default of 16, and one more."""
+TOPOLOGY_SCORES = 10
+"""The number of different scores that nodes get by the order of their domains."""
+
+
+class KAI(PreemptionHeuristic):
+    """Simulate growing sets of victims until the pending gang fits, and place the victims again.
+
+    This is an imitation of the actions consolidation and preempt of KAI-Scheduler with the
+    generators node-local greedy and multi-node gang. It is written from the code and is unchecked
+    against the real program. It leaves out fair share and the order of queues, subgroups, minimum
+    run times, the scores of other plug-ins, and search budgets in seconds.
+
+    Victims come in a fixed order: lower priority, gangs above their minimum first, later start,
+    last in the file. A gang above its minimum gives its last pod; then it is sorted in again. A
+    gang at its minimum gives all its pods. Node-local greedy proposes, for each node of the newest
+    pods, the accumulated victims of all gangs on this node. Multi-node gang sorts the nodes with
+    victims by capacity after eviction and proposes prefixes: the smallest that covers the demand,
+    then prefixes that grow by 1, 2, 4, ... nodes.
+
+    A proposal is simulated with all its victims evicted. Pods prefer nodes where they fit without
+    evictions, then the node with the fewest free GPUs, then file order. A required level is tried
+    domain by domain, the one that would be filled most first. After the pending pods, each gang of
+    victims is placed again: up to its minimum, or one pod if it has its minimum. A pod that returns
+    to its node stays. A pod that is placed elsewhere counts as moved if the instance allows it,
+    otherwise as lost. The first proposal whose pending pods fit is accepted.
+
+    Notes
+    -----
+    Files in the source folders: ``common/solvers/*.go``, ``common/action.go``,
+    ``consolidation/consolidation.go`` and ``preempt/preempt.go``; ``nodelocalgreedy/generator.go``,
+    ``multinodegang/generator.go``, ``topology/job_filtering.go``, ``nodeplacement/pack.go`` and
+    ``nodeavailability/nodeavailability.go``.
+    Consolidation needs an instance with moves. KAI considers 17 arbitrary gangs for it; the
+    imitation draws them at random. In consolidation the pending gang takes its turn by priority,
+    and counts as the newest gang; in preemption it comes first.
+    Complexity O(log(pending pods) * pods * nodes) simulations of O(pods * nodes) in the worst case,
+    so a time limit is advisable for large clusters. Guarantee: none. The rule can miss
+    a set that exists, and it accepts the first set that works, whatever the set costs.
+    """
+
+    name = "kai"
+    handles = frozenset({SEVERAL_SHAPES, REQUIRED_LEVEL})
+    imitates = Imitation(
+        program="KAI-Scheduler",
+        version="d5bc503 (7 August 2026)",
+        sources=("pkg/scheduler/actions", "pkg/scheduler/plugins"),
+        leaves_out=("fair share and order of queues", "subgroups", "search budgets in seconds"),
+    )
+
+    def choose(self, state: State, rng: np.random.Generator) -> bool:
+        """Apply the first plan that consolidation or preemption finds."""
+        instance, index = state.instance, state.index
+        if not instance.resources:
+            return False
+        plan = None
+        if instance.moves is not Moves.NONE:
+            gangs = np.flatnonzero(index.may_move)
+            if len(gangs) > MOST_CONSOLIDATED:
+                gangs = np.sort(rng.permutation(gangs)[:MOST_CONSOLIDATED])
+            plan = _Search(state, gangs, is_consolidation=True).plan()
+        if plan is None:
+            plan = _Search(state, np.flatnonzero(index.may_lose), is_consolidation=False).plan()
+        if plan is not None:
+            plan.apply_to(state)
+        return plan is not None
+
+
+class _Plan(NamedTuple):
+    """The result of a simulation.
+
+    Parameters
+    ----------
+    placed
+        Number of pending pods of each shape on each node, (S, N).
+    victims
+        Victims that do not return to their nodes.
+    elsewhere
+        Number of victims that are placed on another node, by pod group and node.
+    """
+
+    placed: Integers
+    victims: Pods
+    elsewhere: dict[tuple[int, int], int]
+
+    def apply_to(self, state: State) -> None:
+        """Evict the victims, place the pending pods, and move the victims that may move."""
+        for group, count in self.victims.items():
+            state.evict(group, count)
+        for shape, node in np.argwhere(self.placed):
+            state.place(int(shape), int(node), int(self.placed[shape, node]))
+        for (group, node), count in self.elsewhere.items():
+            if state.may_move_to(group, node):
+                state.move(group, node, count)
+
+
+class _Search:
+    """The search for victims among some gangs."""
+
+    def __init__(self, state: State, gangs: Integers, *, is_consolidation: bool) -> None:
+        self.start, self.index = state, state.index
+        self.gangs: list[int] = gangs.tolist()
+        self.is_consolidation = is_consolidation
+        self.failed: set[tuple[int, frozenset[tuple[int, int]]]] = set()
+        self.packed = _packed_column(state.instance, self.index.shape_request.max(axis=0))
+
+    def plan(self) -> _Plan | None:
+        """Return the plan for all wanted pods that the first successful generator finds."""
+        return self._plan_by(is_node_local=True) or self._plan_by(is_node_local=False)
+
+    def _plan_by(self, *, is_node_local: bool) -> _Plan | None:
+        """Search for the largest number of pods that succeeds, then for a plan for all pods."""
+        number = int(self.start.wanted.sum())
+        recorded = Pods()
+        low, high, probed = 0, number + 1, 1
+        while low < number and high - low > 1:
+            plan = self._probe(probed, recorded, is_node_local=is_node_local)
+            if plan is None:
+                high = probed
+            else:
+                low, recorded = probed, plan.victims
+            probed = min(2 * low, number) if high > number else (low + high) // 2
+        return self._probe(number, recorded, is_node_local=is_node_local) if low else None
+
+    def _probe(self, pods: int, recorded: Pods, *, is_node_local: bool) -> _Plan | None:
+        """Return the plan of the first proposal that makes room for the first pending pods."""
+        wanted = self.start.wanted
+        outer = self.start.copy()
+        outer.wanted = np.clip(pods - (np.cumsum(wanted) - wanted), 0, wanted)
+        for group, count in recorded.items():
+            outer.evict(group, count)
+        proposals = self._proposals(outer, recorded, is_node_local=is_node_local)
+        for victims in chain([recorded], proposals):
+            tried = (pods, frozenset(victims.items()))
+            if victims and tried not in self.failed:
+                plan = self._simulate(outer.wanted, victims)
+                if plan is not None:
+                    return plan
+                self.failed.add(tried)
+        return None
+
+    def _batches(self, recorded: Pods) -> Iterator[tuple[int, Pods]]:
+        """Yield the next gang in victim order and the pods that it gives, until none is left."""
+        index = self.index
+        left = index.group_count.copy()
+        for group, count in recorded.items():
+            left[group] -= count
+        pods = np.add.reduceat(left, index.first_group[:-1]) if len(left) else left
+
+        def entry(gang: int) -> tuple[int, bool, float, int]:
+            is_at_minimum = bool(pods[gang] <= index.min_pods[gang])
+            return int(index.priority[gang]), is_at_minimum, -float(index.start_s[gang]), -gang
+
+        heap = [entry(gang) for gang in self.gangs if pods[gang]]
+        heapify(heap)
+        while heap:
+            _, is_at_minimum, _, negative = heappop(heap)
+            gang = -negative
+            groups = [group for group in self.start.groups_of(gang) if left[group]]
+            batch = Pods({group: int(left[group]) for group in groups})
+            if not is_at_minimum:
+                batch = Pods({groups[-1]: 1})
+            left[list(batch)] -= list(batch.values())
+            pods[gang] -= batch.total()
+            yield gang, batch
+            if pods[gang]:
+                heappush(heap, entry(gang))
+
+    def _proposals(self, outer: State, recorded: Pods, *, is_node_local: bool) -> Iterator[Pods]:
+        """Yield the sets of victims that a generator proposes, including the recorded victims."""
+        batches: list[Pods] = []
+        batches_of: dict[int, list[int]] = {}
+        gangs_on: dict[int, set[int]] = {}
+        batches_on: dict[int, list[int]] = {}
+        for gang, batch in self._batches(recorded):
+            require_time()
+            nodes = dict.fromkeys(self.index.group_node[list(batch)].tolist())
+            batches_of.setdefault(gang, []).append(len(batches))
+            for node in nodes:
+                gangs_on.setdefault(node, set()).add(gang)
+                batches_on.setdefault(node, []).append(len(batches))
+            batches.append(batch)
+            for group, count in batch.items():
+                outer.evict(group, count)
+            if next(outer.possible_areas(), None) is None:
+                continue
+            picks: Iterable[list[list[int]]]
+            if is_node_local:
+                picks = ([batches_of[each] for each in gangs_on[node]] for node in sorted(nodes))
+            else:
+                picks = self._prefixes(outer, batches_on)
+            for picked in picks:
+                victims = Pods(recorded)
+                for number in sorted(set(chain.from_iterable(picked))):
+                    victims.update(batches[number])
+                yield victims
+
+    def _prefixes(
+        self, outer: State, batches_on: dict[int, list[int]]
+    ) -> Iterator[list[list[int]]]:
+        """Yield the batches on growing prefixes of the nodes with victims, smallest nodes first.
+
+        Nodes that hold no pending pod are left out. The dictionary is in the order in which nodes
+        got their first victim, which breaks ties.
+        """
+        request, free = self.index.shape_request[:, self.packed], outer.free[:, self.packed]
+        least = request[outer.wanted > 0].min()
+        nodes = sorted((node for node in batches_on if free[node] >= least), key=free.__getitem__)
+        need = int((outer.wanted * request).sum() - free.sum() + free[list(batches_on)].sum())
+        covered = np.concatenate(([0], np.cumsum(free[nodes])))
+        length, step = int(np.searchsorted(covered, max(need, 0))), 1
+        while length <= len(nodes):
+            yield [batches_on[node] for node in nodes[:length]]
+            if length == len(nodes):
+                return
+            length, step = min(length + step, len(nodes)), 2 * step
+
+    def _simulate(self, wanted: Integers, victims: Pods) -> _Plan | None:
+        """Return the result of evicting victims and placing everything again; None if it fails."""
+        require_time()
+        index, cluster = self.index, _Cluster(self.start, victims)
+        gangs = {int(index.group_gang[group]) for group in victims}
+        turns = sorted(
+            (
+                -int(index.priority[gang]),
+                bool(cluster.left[gang] >= index.min_pods[gang]),
+                float(index.start_s[gang]),
+                gang,
+            )
+            for gang in gangs
+        )
+        before = 0
+        if self.is_consolidation:
+            assert self.start.instance.demand is not None
+            pending = (-self.start.instance.demand.priority, False, np.inf, 0)
+            before = sum(turn < pending for turn in turns)
+        for *_, gang in turns[:before]:
+            cluster.place_again(gang)
+        if not cluster.place_pending(wanted):
+            return None
+        for *_, gang in turns[before:]:
+            cluster.place_again(gang)
+        if self.is_consolidation and cluster.victims.total() > sum(cluster.elsewhere.values()):
+            return None
+        return _Plan(cluster.placed, +cluster.victims, cluster.elsewhere)
+
+
+class _Cluster:
+    """The free resources of all nodes in a simulation, and the pods that are placed again."""
+
+    def __init__(self, state: State, victims: Pods) -> None:
+        self.state, self.index = state, state.index
+        self.victims = Pods(victims)
+        self.free, self.left = state.free.copy(), state.kept.copy()
+        self.placed = np.zeros_like(state.placed)
+        self.elsewhere: dict[tuple[int, int], int] = {}
+        for group, count in victims.items():
+            self.free[self.index.group_node[group]] += count * self.index.group_request[group]
+            self.left[self.index.group_gang[group]] -= count
+
+    def place_pending(self, wanted: Integers) -> bool:
+        """Place the wanted pods in the first set of nodes where all fit, if there is one."""
+        index, before = self.index, self.free.copy()
+        for nodes, score in self._node_sets(wanted):
+            for shape in np.flatnonzero(wanted):
+                allowed = nodes & self.state.is_open & index.shape_allowed[shape]
+                most = np.where(allowed, index.shape_per_node[shape], 0)
+                found = self._fill(index.shape_request[shape], int(wanted[shape]), most, score)
+                if found is None:
+                    break
+                for node, count in found:
+                    self.placed[shape, node] += count
+            else:
+                return True
+            self.free[:], self.placed[:] = before, 0
+        return False
+
+    def place_again(self, gang: int) -> None:
+        """Place the minimum of a gang's victims, or one if it has its minimum, or else none."""
+        index, before = self.index, self.free.copy()
+        to_place = max(int(index.min_pods[gang] - self.left[gang]), 1)
+        spots = []
+        for group in self.state.groups_of(gang):
+            count = min(self.victims[group], to_place)
+            most = np.where(self._targets(group), count, 0)
+            found = self._fill(index.group_request[group], count, most, np.zeros_like(most))
+            if found is None:
+                self.free = before
+                return
+            to_place -= count
+            spots += [(group, node, number) for node, number in found]
+        for group, node, number in spots:
+            if node == index.group_node[group]:
+                self.victims[group] -= number
+            else:
+                self.elsewhere[group, node] = number
+
+    def _targets(self, group: int) -> Flags:
+        """Return which nodes the pods of a group may be placed on, their own included."""
+        index, instance = self.index, self.state.instance
+        gang = int(index.group_gang[group])
+        selector = instance.gangs[gang].pods[group - int(index.first_group[gang])].selector
+        if not selector:
+            return self.state.is_open
+        return self.state.is_open & [matches(node, selector) for node in instance.nodes]
+
+    def _fill(
+        self, request: Integers, count: int, most: Integers, score: Integers
+    ) -> list[tuple[int, int]] | None:
+        """Place alike pods, up to a number per node, on the best nodes; None if not all fit.
+
+        The best node has the highest score, then room without evictions, then the fewest free
+        resources. A node that gets a pod remains the best one, so it gets as many as it can hold.
+        """
+        room = np.minimum(most, pods_in(self.free, request))
+        if room.sum() < count:
+            return None
+        nodes = np.flatnonzero(room)
+        is_full = (self.index.free[nodes] < request).any(axis=1)
+        free = self.free[nodes, _packed_column(self.state.instance, request)]
+        found = []
+        for node in nodes[np.lexsort((free, is_full, -score[nodes]))].tolist():
+            number = min(count, int(room[node]))
+            if not number:
+                break
+            found.append((node, number))
+            self.free[node] -= number * request
+            count -= number
+        return found
+
+    def _node_sets(self, wanted: Integers) -> Iterator[tuple[Flags, Integers]]:
+        """Yield the sets of nodes to try for the pending pods, and the scores of the nodes.
+
+        With a level, these are the domains with room for the pending pods, the one that they fill
+        most first; if the level is not required, the whole cluster follows.
+        """
+        demand, index = self.state.instance.demand, self.index
+        score = np.zeros(len(self.free), dtype=np.int64)
+        assert demand is not None
+        if demand.level is not None:
+            has_domain = index.domain >= 0
+            domain, free = index.domain[has_domain], self.free[has_domain]
+            request = index.shape_request[wanted > 0]
+            room = np.bincount(domain, weights=pods_in(free, request.max(axis=0)))
+            order = np.argsort(-self._shares(wanted, domain, free), kind="stable")
+            for each in order[(room[order] >= wanted.sum()) | (len(request) > 1)]:
+                yield index.domain == each, score
+            score[has_domain] = (np.argsort(order) + 1)[domain] * TOPOLOGY_SCORES // len(order)
+        if demand.level is None or not demand.is_level_required:
+            yield np.ones(len(self.free), dtype=bool), score
+
+    def _shares(self, wanted: Integers, domain: Integers, free: Integers) -> np.ndarray:
+        """Return the largest share of free resources that pods need in each domain, or 1000."""
+        need = (wanted[:, None] * self.index.shape_request).sum(axis=0)
+        shares = np.zeros(self.index.domains)
+        for resource in np.flatnonzero(need):
+            held = np.bincount(domain, weights=free[:, resource])
+            share = np.where(held > 0, need[resource] / np.maximum(held, 1), 1000.0)
+            shares = np.maximum(shares, share)
+        return shares
+
+
+def _packed_column(instance: Instance, request: Integers) -> int:
+    """Return the resource by which nodes are packed: GPUs, or else CPU, or else the first."""
+    names = instance.resources
+    requested = [name for name, amount in zip(names, request, strict=True) if amount] or names
+    preferred = [name for name in ("gpu", "cpu") if name in requested]
+    return names.index([*preferred, *requested][0])

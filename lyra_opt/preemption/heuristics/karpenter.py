@@ -1,0 +1,159 @@
+"""An imitation of Karpenter's consolidation: empty a prefix of the nodes and move their pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.stopwatch import require_time
+from lyra_opt.preemption.heuristics.base import (
+    EMPTY_NODES,
+    Imitation,
+    PreemptionHeuristic,
+    pods_in,
+)
+from lyra_opt.preemption.instance import Moves
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.preemption.heuristics.base import State
+    from lyra_opt.preemption.instance import Instance
+
+MOST_CANDIDATES = 100
+"""The limit of Karpenter's search over prefixes, which can try one candidate more."""
+POD_COST = 2**25
+"""The disruption cost of a pod of priority 0, in units of one priority level."""
+LARGEST_POD_COST = 10 * POD_COST
+"""The largest disruption cost of a pod; the least is 0."""
+
+
+class Karpenter(PreemptionHeuristic):
+    """Empty the nodes whose pods are cheapest to disrupt, as long as all their pods can move.
+
+    This is an imitation of Karpenter's consolidation: of emptiness, multi-node consolidation and
+    single-node consolidation, in this order. It is written from the code and is unchecked against
+    the real program. It leaves out new nodes, prices, node pools, disruption budgets and waiting
+    times. It supports instances that ask to empty nodes, allow moves and have no demand.
+
+    Nodes that are empty already are chosen first. The candidates are the other nodes all of whose
+    pods may move, in increasing order of disruption cost: the base cost of a node plus, for each
+    pod, the same base cost plus its priority, from 0 to ten base costs. As many candidates as there
+    are nodes to be emptied form a list. A binary search looks for a long prefix, of at least two
+    nodes, whose pods can all move elsewhere at the same time. If no prefix is found, the first
+    single candidate whose pods can move is emptied. All this is repeated until enough nodes are
+    empty. Pods move by first fit over the nodes in file order; pods with more CPU come first, then
+    with more memory, then with more of the other resources. Nodes that must be empty are emptied in
+    any case: pods that do not fit elsewhere are lost.
+
+    Parameters
+    ----------
+    tries_single_nodes
+        Whether single-node consolidation follows. Without it, a node that blocks early in the list
+        hides every later plan (issue 1962).
+
+    Notes
+    -----
+    Files in the source folders: ``multinodeconsolidation.go``, ``singlenodeconsolidation.go``,
+    ``consolidation.go``, ``helpers.go``, ``types.go``, ``queue.go`` and ``scheduler.go``.
+    Complexity O(nodes to empty * candidates) simulations of O(pod groups * nodes). Guarantee: none.
+    The moves are not minimised, and nodes can remain although other prefixes or other moves would
+    empty enough of them.
+    """
+
+    name = "karpenter"
+    variants = (Moves.VICTIMS, Moves.ANY)
+    handles = frozenset({EMPTY_NODES})
+    imitates = Imitation(
+        program="Karpenter",
+        version="2266468 (20 August 2026)",
+        sources=("pkg/controllers/disruption", "pkg/controllers/provisioning/scheduling"),
+        leaves_out=("new nodes and prices", "node pools", "disruption budgets", "waiting times"),
+    )
+
+    def __init__(self, *, tries_single_nodes: bool = True) -> None:
+        self.tries_single_nodes = tries_single_nodes
+
+    def supports(self, instance: Instance) -> Unsupported | None:
+        """Return that the rule empties nodes only, if the instance asks for anything else."""
+        if instance.demand is not None:
+            return Unsupported(f"{self.name} empties nodes and does not handle pending pods")
+        return super().supports(instance)
+
+    def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
+        """Choose nodes until enough are empty, and move their pods."""
+        count = state.instance.empty_nodes
+        candidates, chosen = _candidates(state)
+        chosen = chosen[:count]
+        while len(chosen) < count:
+            found = _longest_prefix(state, chosen, candidates[: count - len(chosen)])
+            if not found and self.tries_single_nodes:
+                singles = ([node] for node in candidates if _emptied(state, [*chosen, node]))
+                found = next(singles, [])
+            if not found:
+                return False
+            chosen = [*chosen, *found]
+            candidates = [node for node in candidates if node not in found]
+        emptied = _emptied(state, chosen)
+        state.become(emptied or state)
+        return emptied is not None
+
+
+def _candidates(state: State) -> tuple[list[int], list[int]]:
+    """Return the candidates in order, and the nodes that are empty already."""
+    index = state.index
+    cost: dict[int, int] = {}
+    is_blocked = np.zeros(len(state.free), dtype=bool)
+    for group in np.flatnonzero(state.stay):
+        node, gang = int(index.group_node[group]), index.group_gang[group]
+        pod_cost = min(max(POD_COST + int(index.priority[gang]), 0), LARGEST_POD_COST)
+        cost[node] = cost.get(node, POD_COST) + int(state.stay[group]) * pod_cost
+        is_blocked[node] |= not index.may_move[gang]
+    nodes = [int(node) for node in np.flatnonzero(index.can_be_chosen_empty)]
+    full = [node for node in nodes if node in cost and not is_blocked[node]]
+    return sorted(full, key=cost.__getitem__), [node for node in nodes if node not in cost]
+
+
+def _longest_prefix(state: State, chosen: list[int], candidates: list[int]) -> list[int]:
+    """Return a prefix of at least two candidates that can be emptied, by binary search."""
+    found: list[int] = []
+    low, high = 1, min(len(candidates) - 1, MOST_CANDIDATES)
+    while low <= high:
+        middle = (low + high) // 2
+        prefix = candidates[: middle + 1]
+        if _emptied(state, [*chosen, *prefix]):
+            found, low = prefix, middle + 1
+        else:
+            high = middle - 1
+    return found
+
+
+def _emptied(state: State, chosen: Sequence[int]) -> State | None:
+    """Return the state in which nodes are emptied and pods move; None if a pod cannot move.
+
+    Pods on nodes that must be empty may remain lost.
+    """
+    require_time()
+    index, trial = state.index, state.copy()
+    for node in chosen:
+        trial.choose_empty(node)
+    names = state.instance.resources
+    first = [names.index(name) for name in ("cpu", "memory") if name in names]
+    columns = [*first, *(column for column in range(len(names)) if column not in first)]
+
+    def order(group: int) -> tuple[tuple[int, ...], float, int]:
+        larger_first = tuple(-int(index.group_request[group, column]) for column in columns)
+        return larger_first, float(index.start_s[index.group_gang[group]]), group
+
+    for group in sorted((int(group) for group in np.flatnonzero(trial.lost)), key=order):
+        fitting = np.where(trial.is_open, pods_in(trial.free, index.group_request[group]), 0)
+        for node in np.flatnonzero(fitting).tolist():
+            if trial.may_move_to(group, node):
+                trial.move(group, node, min(int(trial.lost[group]), int(fitting[node])))
+            if not trial.lost[group]:
+                break
+        if trial.lost[group] and not index.must_be_empty[index.group_node[group]]:
+            return None
+    return trial

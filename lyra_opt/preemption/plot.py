@@ -1,0 +1,230 @@
+"""Drawings of preemption: the pods on each node, those that leave, and those that come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lyra_opt.core.errors import counted
+from lyra_opt.core.pictures import (
+    FREE_COLOUR,
+    ROW_INCHES,
+    TEXT_POINTS,
+    Drawing,
+    add_colour_legend,
+    add_panels,
+    as_written,
+    block_rows_of,
+    grid_of,
+    shortened,
+)
+from lyra_opt.preemption.checker import check
+from lyra_opt.preemption.instance import GPU
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.figure import FigureBase
+
+    from lyra_opt.preemption.instance import Instance, Node, Solution
+
+MOST_NODES = 20
+"""Most nodes that are drawn; of a larger fleet, only nodes on which something changes."""
+
+PANEL_INCHES, FRAME_INCHES, PAIR_ROWS = 4.8, 1.7, 2.1
+"""Width of a panel, height without rows, and rows of a node with a bar before and a bar after."""
+
+STAYS, SAFE, LOST, MOVES, PENDING = "#9db7d3", "#c5cad0", "#d1495b", "#eec16b", "#3f9b76"
+EMPTIED_EDGE = "#b8720a"
+
+
+class _Block(NamedTuple):
+    """Alike pods on a node, drawn as one block."""
+
+    gpus: int
+    colour: str
+    labels: tuple[str, ...]
+
+
+class _Panel(NamedTuple):
+    """The title of a panel, the blocks of each node before and after, and the emptied nodes."""
+
+    title: str
+    before: dict[str, list[_Block]]
+    after: dict[str, list[_Block]]
+    emptied: set[str]
+
+
+def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
+    """Return a drawing with one panel per solution, side by side, and the nodes by domain.
+
+    A node on which something changes has two bars. The upper bar shows its pods before, coloured by
+    whether they stay, are lost or move away. The lower bar shows its pods after, with those that
+    moved in and the pending pods that were placed. Pods are as wide as their number of GPUs, or
+    their amount of the first resource if no node has GPUs. Of a fleet with more than 20 nodes, only
+    nodes on which something changes are drawn.
+
+    Parameters
+    ----------
+    instance
+        The instance that the solutions answer.
+    solutions
+        Valid solutions, by solver name. If empty, the instance alone is drawn.
+    """
+    has_gpus = any(GPU in node.capacity for node in instance.nodes)
+    resource = GPU if has_gpus else next(iter(instance.resources), GPU)
+    panels = [_solution_panel(instance, *each, resource) for each in solutions.items()]
+    touched = {n for each in panels for n in each.before if each.before[n] != each.after[n]}
+    panels = panels or [_instance_panel(instance, resource)]
+    words = {STAYS: "stays", LOST: "lost", MOVES: "moves", PENDING: "placed"}
+    if not solutions:
+        words = {STAYS: "may be lost", SAFE: "may not be lost"}
+    shown, left_out = _shown(instance, touched, panels)
+    heads, row, height = _rows(instance, shown, touched)
+    labels = [as_written(f"{shortened(n.id)}{', cordoned' * (not n.is_usable)}") for n in shown]
+    middles = [sum(row[node.id]) / len(row[node.id]) for node in shown]
+    gpus = {node.id: node.capacity.get(resource, 0) for node in shown}
+    unit = ("GPUs" if resource == GPU else resource) + " (above: before, below: after)" * bool(
+        touched
+    )
+    grid = grid_of(len(panels), PANEL_INCHES)
+
+    def draw(figure: FigureBase) -> None:
+        used, framed = {FREE_COLOUR: "free"}, {}
+        for axes, panel in zip(add_panels(figure, len(panels), grid), panels, strict=True):
+            rows = block_rows_of(axes, labels, max(1, *gpus.values()), PANEL_INCHES)
+            axes.set_yticks(middles, labels)
+            axes.set_ylim(height - 0.4, -0.6)
+            axes.set_xlabel(unit)
+            axes.set_title(panel.title, loc="left")
+            for domain, place in heads.items():
+                axes.text(0, place + 0.1, as_written(shortened(domain, 40)), va="center")
+            for name, width in gpus.items():
+                for place, blocks in zip(row[name], (panel.before, panel.after), strict=False):
+                    rows.track(place, width)
+                    left = 0
+                    for block in blocks[name]:
+                        rows.block(place, left, block.gpus, block.colour, *block.labels)
+                        left += block.gpus
+                        used[block.colour] = words[block.colour]
+                if name in panel.emptied:
+                    rows.frame(row[name][-1], width, EMPTIED_EDGE)
+                    framed["to be emptied"] = EMPTIED_EDGE
+        order = [*words, FREE_COLOUR]
+        colours = {used[colour]: colour for colour in sorted(used, key=order.index)}
+        add_colour_legend(figure, colours, framed)
+        figure.supxlabel(left_out, fontsize=TEXT_POINTS)
+
+    return Drawing(PANEL_INCHES * grid[1], (FRAME_INCHES + ROW_INCHES * height) * grid[0], draw)
+
+
+def _block(name: str, count: int, width: int, colour: str) -> list[_Block]:
+    """Return the block of some pods; an empty list if it has no width."""
+    short = shortened(name)
+    labels = (f"{short} × {count}",) * (count > 1) + (short, shortened(name, 6))
+    return [_Block(count * width, colour, labels)] if count and width else []
+
+
+def _instance_panel(instance: Instance, resource: str) -> _Panel:
+    """Return the pods on each node, coloured by whether they may be lost."""
+    blocks: dict[str, list[_Block]] = {node.id: [] for node in instance.nodes}
+    for gang in instance.gangs:
+        colour = STAYS if instance.may_lose_pods(gang) else SAFE
+        for group in gang.pods:
+            width = group.request.get(resource, 0)
+            blocks[group.node] += _block(gang.id, group.count, width, colour)
+    parts = [counted(len(instance.nodes), "node"), counted(len(instance.gangs), "gang")]
+    for shape in instance.demand.shapes if instance.demand else ():
+        amount = _in_words(shape.request.get(resource, 0), resource)
+        parts.append(f"{shape.count:,} × {amount} pending")
+    must = {node.id for node in instance.nodes if node.must_be_empty}
+    parts += [f"{instance.empty_nodes + len(must):,} to empty"] * bool(instance.empty_nodes or must)
+    title = f"{as_written(shortened(instance.name, 40))}\n{', '.join(parts)}"
+    return _Panel(title, blocks, blocks, must)
+
+
+def _solution_panel(instance: Instance, name: str, solution: Solution, resource: str) -> _Panel:
+    """Return the pods on each node before and after; pods that stay come first in both."""
+    lost = {(each.gang, each.group): each.count for each in solution.lost_pods}
+    moves: dict[tuple[str, int], dict[str, int]] = {}
+    for move in solution.moved_pods:
+        moves.setdefault((move.gang, move.group), {})[move.to] = move.count
+    stay: dict[str, list[_Block]] = {node.id: [] for node in instance.nodes}
+    leaving, coming = ({node: list[_Block]() for node in stay} for _ in range(2))
+    for gang in instance.gangs:
+        for position, group in enumerate(gang.pods):
+            width, at = group.request.get(resource, 0), (gang.id, position)
+            gone = group.count if gang.id in solution.lost_gangs else lost.get(at, 0)
+            to = moves.get(at, {})
+            left = group.count - gone - sum(to.values())
+            stay[group.node] += _block(gang.id, left, width, STAYS)
+            leaving[group.node] += _block(gang.id, gone, width, LOST)
+            for target, count in to.items():
+                leaving[group.node] += _block(gang.id, count, width, MOVES)
+                coming[target] += _block(gang.id, count, width, MOVES)
+    requests = {each.id: each.request for each in instance.demand.shapes} if instance.demand else {}
+    for pods in solution.placements:
+        width = requests[pods.shape].get(resource, 0)
+        coming[pods.node] += _block(pods.shape, pods.count, width, PENDING)
+    emptied = {node.id for node in instance.nodes if node.must_be_empty} | {*solution.emptied_nodes}
+    return _Panel(
+        title=_title(instance, name, solution, resource),
+        before={node: blocks + leaving[node] for node, blocks in stay.items()},
+        after={node: blocks + coming[node] for node, blocks in stay.items()},
+        emptied=emptied,
+    )
+
+
+def _in_words(amount: int, resource: str) -> str:
+    return counted(amount, "GPU") if resource == GPU else f"{amount:,} {resource}"
+
+
+def _title(instance: Instance, name: str, solution: Solution, resource: str) -> str:
+    report = check(instance, solution)
+    shrunk = len(report.victims or ()) - len(solution.lost_gangs)
+    moved, unplaced = report.moved_pods_in_all or 0, report.unplaced_pods or 0
+    lost = _in_words((report.lost_resources or {}).get(resource, 0), resource)
+    parts = [f"{counted(len(solution.lost_gangs), 'gang')} lost"]
+    parts += [f"{counted(shrunk, 'gang')} smaller"] * bool(shrunk)
+    parts += [f"{lost} lost"] * bool(report.victims)
+    parts += [f"{counted(moved, 'pod')} moved"] * bool(moved)
+    parts += [f"{counted(unplaced, 'pod')} unplaced"] * bool(unplaced)
+    return f"{as_written(shortened(name, 40))}\n{', '.join(parts)}"
+
+
+def _shown(
+    instance: Instance, touched: set[str], panels: Sequence[_Panel]
+) -> tuple[list[Node], str]:
+    """Return the nodes to draw, in file order, and a sentence that counts the rest."""
+    chosen = touched.union(*(panel.emptied for panel in panels))
+    ranked = sorted(instance.nodes, key=lambda node: node.id not in chosen)
+    is_part = touched and len(ranked) > MOST_NODES
+    kept = {node.id for node in ranked[: min(MOST_NODES, len(chosen)) if is_part else MOST_NODES]}
+    rest = [node.id for node in instance.nodes if node.id not in kept]
+    more = f"{counted(len(rest), 'more node')} not drawn" if rest else ""
+    changing = sum(node in touched for node in rest)
+    words = f"; {changing:,} of them change" if changing else "; nothing changes there"
+    shown = [node for node in instance.nodes if node.id in kept]
+    return shown, more + words * bool(rest and touched)
+
+
+def _rows(
+    instance: Instance, shown: Sequence[Node], touched: set[str]
+) -> tuple[dict[str, float], dict[str, tuple[float, ...]], float]:
+    """Return the rows of the names of domains and of the bars of nodes, and their number."""
+    level = instance.demand.level if instance.demand else None
+    level = level or next((name for node in shown for name in node.domains), None)
+    by_domain: dict[str, list[str]] = {}
+    for node in shown:
+        by_domain.setdefault(node.domains.get(level, "") if level else "", []).append(node.id)
+    heads: dict[str, float] = {}
+    row: dict[str, tuple[float, ...]] = {}
+    height = 0.0
+    for domain, names in by_domain.items():
+        if level:
+            of_level = f"{level} {domain}" if domain else f"no {level}"
+            heads[domain if domain.startswith(level) else of_level] = height
+            height += 1
+        for name in names:
+            row[name] = (height, height + 0.9) if name in touched else (height,)
+            height += PAIR_ROWS if name in touched else 1
+    return heads, row, height

@@ -1,0 +1,68 @@
+"""Brute force against the reference, which enumerates the documents by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Limits, Status, StoppedBy
+from lyra_opt.core.solving import solve_and_check
+from lyra_opt.formulations.preemption.brute_force import BruteForce
+from lyra_opt.preemption import Gang, Instance, Node, PodGroup
+from tests.lyra_opt.preemption.draws import KINDS, draw
+from tests.optima import document_of
+from tests.reference import preemption as reference
+
+PREEMPTION = find_problem("preemption")
+
+
+def assert_agrees(solver, instance):
+    """Require the optimum of the reference with a proof, or a proof that there is none."""
+    values = reference.best(document_of(instance))
+    answer = solve_and_check(PREEMPTION, instance, solver)
+    if values is None:
+        assert answer.status is Status.INFEASIBLE, answer.message
+    else:
+        assert (answer.status, answer.message) == (Status.OPTIMAL, None)
+        assert instance.terms.decode(answer.objective) == values
+        assert answer.dual_bound == answer.objective
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [150, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_brute_force_agrees_with_the_reference(kind, count):
+    rng = np.random.default_rng(37)
+    for _ in range(count):
+        assert_agrees(BruteForce(), draw(rng, kind))
+
+
+def crowded(nodes: int) -> Instance:
+    """Return nodes with a gang each, of which all but one must leave."""
+    return Instance(
+        name="crowded",
+        nodes=[Node(id=f"n{n}", capacity={"gpu": 4}) for n in range(nodes)],
+        gangs=[
+            Gang(id=f"g{n}", min_pods=1, pods=[PodGroup(node=f"n{n}", request={"gpu": 1}, count=4)])
+            for n in range(nodes)
+        ],
+        empty_nodes=nodes - 1,
+    )
+
+
+def test_too_many_choices_are_declined_with_their_number():
+    assert BruteForce().supports(crowded(5)) is None
+    ways = 15 * 5**15  # which node stays, and how many pods of each gang are lost
+    assert f"in {ways} ways" in BruteForce().supports(crowded(15)).reason
+    assert "1000 nodes and pods" in BruteForce().supports(crowded(200)).reason
+
+
+def test_time_limit_leaves_a_bound_and_the_warm_start():
+    instance = crowded(5)
+    start = solve_and_check(PREEMPTION, instance, BruteForce()).solution
+    for warm_start in (None, start):
+        result = BruteForce().solve(
+            instance, limits=Limits(time_s=0), rng=np.random.default_rng(0), warm_start=warm_start
+        )
+        assert (result.solution, result.stopped_by) == (warm_start, StoppedBy.TIME)
+        assert result.dual_bound == 0

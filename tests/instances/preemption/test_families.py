@@ -1,0 +1,199 @@
+"""The preemption families: pinned bytes, fleets as documented, and optima that are known."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lyra_opt.core.documents import format_document
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.result import Limits
+from lyra_opt.instances.preemption import fleets, solved
+from lyra_opt.instances.preemption.parameters import TRAPS
+from lyra_opt.instances.preemption.traps import BUILDERS
+from lyra_opt.preemption import PROBLEM, Instance, Solution, check
+from lyra_opt.preemption.heuristics.drain import FewestPodsFirst
+from lyra_opt.preemption.heuristics.karpenter import Karpenter
+from lyra_opt.preemption.heuristics.kubernetes import KubePods
+from lyra_opt.preemption.heuristics.kueue import Kueue
+from lyra_opt.preemption.heuristics.slurm import Slurm
+from lyra_opt.preemption.heuristics.volcano import VolcanoGang
+from tests.reference import preemption as reference
+from tests.reference.drawing import INFEASIBLE
+from tests.tables import tables
+
+TABLES = tables(__file__)
+FAMILIES: dict[str, Any] = {
+    each.name: each
+    for each in (
+        *(fleets.CROWDED, fleets.SCATTERED, fleets.DRAIN, fleets.PROTECTED_POD),
+        *(solved.RULE_TRAP, solved.ONE_SHORT, solved.SPLIT_TOPOLOGY),
+    )
+}
+RULES: dict[str, Any] = {
+    rule.__name__: rule for rule in (FewestPodsFirst, KubePods, Kueue, Slurm, VolcanoGang)
+} | {"Karpenter": lambda: Karpenter(tries_single_nodes=False)}
+
+
+def drawn(family: str, seed: int = 0, **parameters: Any) -> Instance:
+    return FAMILIES[family].generate(parameters, seed)
+
+
+def busy_gpus(instance: Instance) -> int:
+    gpus = instance.resources.index("gpu")
+    return 8 * len(instance.nodes) - int(instance.index.free[:, gpus].sum())
+
+
+@pytest.mark.parametrize("sha256", TABLES["golden"])
+def test_golden_bytes(sha256):
+    """A seed gives the same bytes in every version; a family that changes gets a new version."""
+    family, parameters = TABLES["golden"][sha256]
+    text = format_document(PROBLEM.instance_document(drawn(family, **parameters)))
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == sha256
+
+
+@pytest.mark.parametrize("name", TABLES["names"])
+def test_names_tell_the_parameters(name):
+    family, parameters = TABLES["names"][name]
+    assert drawn(family, 3, **parameters).name == name
+
+
+@pytest.mark.parametrize(("family", "parameters", "message"), TABLES["refused"])
+def test_bad_parameters(family, parameters, message):
+    with pytest.raises(UserError) as caught:
+        drawn(family, **parameters)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("occupancy_percent", [85, 98])
+@pytest.mark.parametrize("placement", [{}, {"scattered_percent": 100}, {"mix": "dist"}])
+def test_crowded_fleets_are_as_documented(occupancy_percent, placement):
+    """Occupancy is reached, racks and blocks are complete, and gangs come in order of arrival."""
+    instance = drawn("crowded", nodes=200, occupancy_percent=occupancy_percent, **placement)
+    assert 16 * occupancy_percent <= busy_gpus(instance) <= 1600
+    domains = [(node.domains["rack"], node.domains["block"]) for node in instance.nodes]
+    assert domains == [(f"r{n // 18}", f"b{n // 144}") for n in range(200)]
+    starts = [gang.start_s for gang in instance.gangs]
+    assert starts == sorted(starts)
+    assert all(gang.min_pods in (gang.size, -(-gang.size // 2)) for gang in instance.gangs)
+
+
+def test_shares_of_gangs():
+    """Priorities have 40, 40 and 20 %; a third of the gangs of several pods may shrink."""
+    gangs = drawn("crowded", nodes=2000, protected_percent=10).gangs
+    several = [gang for gang in gangs if gang.size > 1]
+
+    def percent(flags: list[bool]) -> float:
+        return 100 * sum(flags) / len(flags)
+
+    for priority, expected in ((1, 40), (2, 40), (3, 20)):
+        assert abs(percent([gang.priority == priority for gang in gangs]) - expected) < 3
+    assert abs(percent([gang.min_pods < gang.size for gang in several]) - 35) < 7
+    assert abs(percent([gang.is_protected for gang in gangs]) - 10) < 3
+
+
+def test_tidiness():
+    """Packed gangs span few racks, and scattered gangs many."""
+
+    def mean_racks(percent: int) -> float:
+        instance = drawn("crowded", nodes=360, scattered_percent=percent)
+        racks = [{group.node for group in gang.pods} for gang in instance.gangs if gang.size > 3]
+        spans = [len({int(node[1:]) // 18 for node in nodes}) for nodes in racks]
+        return sum(spans) / len(spans)
+
+    assert mean_racks(0) < 1.5 < 3 < mean_racks(100)
+
+
+def test_question_does_not_change_the_fleet():
+    """Instances that ask something else can be compared in pairs; seeds differ."""
+    plain = drawn("crowded", nodes=54)
+    other = drawn("crowded", nodes=54, pods=3, pod_gpus=5, shapes=2, level="block", moves="any")
+    assert (plain.nodes, plain.gangs) == (other.nodes, other.gangs)
+    counts = [(shape.count, shape.request["gpu"]) for shape in other.demand.shapes]
+    assert (counts, other.demand.level) == ([(3, 5), (2, 2)], "block")
+    assert plain.gangs != drawn("crowded", 1, nodes=54).gangs
+    named, chosen = (
+        drawn("drain", nodes=54, drained_nodes=5, drained=each) for each in ("random", "chosen")
+    )
+    assert named.gangs == chosen.gangs
+    assert (sum(node.must_be_empty for node in named.nodes), named.empty_nodes) == (5, 0)
+    assert (sum(node.must_be_empty for node in chosen.nodes), chosen.empty_nodes) == (0, 5)
+    assert (named.demand, named.moves, named.victims) == (None, "any", "any")
+
+
+def test_gangs_without_gpus_and_scattered_gangs():
+    """Some gangs have no GPU if CPUs count; scattered gangs are whole and on many nodes."""
+    instance = drawn("crowded", nodes=100, resources="gpu-cpu-memory", occupancy_percent=80)
+    assert instance.resources == ("gpu", "cpu", "memory")
+    assert any("gpu" not in gang.pods[0].request for gang in instance.gangs)
+    assert busy_gpus(instance) >= 640
+    gangs = drawn("scattered", nodes=108).gangs
+    assert all(4 <= gang.size <= 16 and gang.min_pods == gang.size for gang in gangs)
+    assert sum(len(gang.pods) for gang in gangs) > 0.8 * sum(gang.size for gang in gangs)
+
+
+def test_sizes_of_a_trace(tmp_path):
+    """Sizes are weighted by run time, so that jobs of no duration never occur."""
+    path = tmp_path / "t.csv"
+    path.write_text("job_id,submit_time_s,duration_s,gpus\na,0,10,3\nb,1,0,1\nc,2,5,6\n")
+    instance = drawn("crowded", nodes=30, trace=path, split_percent=0)
+    assert {gang.pods[0].request["gpu"] for gang in instance.gangs} == {3, 6}
+    assert instance.name == "crowded-v1-n30-trace-t-split0-seed0"
+    path.write_text("job_id,submit_time_s,duration_s,gpus\nb,1,0,1\n")
+    with pytest.raises(UserError, match="all its jobs have duration 0"):
+        drawn("crowded", nodes=30, trace=path)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_protected_pods_leave_one_solution(seed):
+    """Only open nodes can hold a pending pod, so everything on them must go, and that suffices."""
+    instance = drawn("protected-pod", seed, nodes=60, open_nodes=5, occupancy_percent=90)
+    guarded = {gang.pods[0].node for gang in instance.gangs if gang.is_protected}
+    opened = [n for n, node in enumerate(instance.nodes) if node.id not in guarded]
+    assert (len(opened), instance.demand.shapes[0].count) == (5, 5)
+    index = instance.index
+    placed = np.zeros((1, 60), dtype=np.int64)
+    placed[0, opened] = 1
+    lost = np.where(np.isin(index.group_node, opened), index.group_count, 0)
+    forced = Solution.of_counts(instance, lost=lost.tolist(), placed=placed)
+    assert check(instance, forced).violations == ()
+
+
+@pytest.mark.parametrize(("family", "parameters", "values"), TABLES["solved"])
+def test_known_optima(family, parameters, values):
+    """The stated optimum is valid, and the reference finds the same value."""
+    instance = drawn(family, **parameters)
+    solution, objective = FAMILIES[family].known_optimum(parameters)
+    report = check(instance, solution)
+    assert (report.violations, dict(report.terms)) == ((), values)
+    assert reference.optimum(PROBLEM.instance_document(instance)) == objective == report.objective
+
+
+def test_one_gpu_is_missing():
+    """No rack fits the demand; one GPU less in a pod of one rack would make it fit."""
+    parameters = {"scale": 1, "rack_nodes": 2}
+    instance = drawn("one-short", **parameters)
+    assert FAMILIES["one-short"].known_optimum(parameters) is None
+    assert reference.optimum(PROBLEM.instance_document(instance)) is INFEASIBLE
+    first = replace(instance.nodes[0], capacity={"gpu": 9})
+    more = replace(instance, nodes=(first, *instance.nodes[1:]))
+    assert reference.optimum(PROBLEM.instance_document(more)) is not INFEASIBLE
+
+
+@pytest.mark.parametrize(("trap", "rule", "values"), TABLES["misled"])
+def test_rules_fall_into_their_traps(trap, rule, values):
+    """The imitations pay what the docstrings say, and more than the optimum."""
+    parameters = {"trap": trap, "scale": 3}
+    instance = drawn("rule-trap", **parameters)
+    found = RULES[rule]().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
+    paid = check(instance, found.solution).terms if found.solution else {}
+    assert dict(paid) == values
+    assert not values or found.objective > FAMILIES["rule-trap"].known_optimum(parameters)[1]
+
+
+def test_every_trap_has_a_rule():
+    assert set(TRAPS) == set(BUILDERS) == {trap for trap, _, _ in TABLES["misled"]}

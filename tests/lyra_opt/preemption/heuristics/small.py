@@ -1,0 +1,57 @@
+"""Small clusters whose only resource is the GPU, and what a rule does to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.result import Limits
+from lyra_opt.preemption import Demand, Gang, Instance, Node, PodGroup, Shape, Solution
+from lyra_opt.preemption.checker import check
+
+if TYPE_CHECKING:
+    from lyra_opt.preemption.heuristics.base import PreemptionHeuristic
+
+
+def gang(name: str, *nodes: str, gpus: int = 1, **others: Any) -> Gang:
+    """Return a gang with one pod on each of the given nodes."""
+    pods = [PodGroup(node=each, request={"gpu": gpus}) for each in nodes]
+    return Gang(id=name, pods=pods, **others)
+
+
+def pending(count: int, gpus: int = 1, **others: Any) -> Demand:
+    return Demand(priority=10, shapes=[Shape(count=count, request={"gpu": gpus})], **others)
+
+
+def cluster(gpus: dict[str, int], *gangs: Gang, racks: str = "", **others: Any) -> Instance:
+    """Return a cluster of nodes with GPUs; `racks` has one letter per node, `-` for none."""
+    domains: list[dict[str, str]] = [{"rack": rack} if rack != "-" else {} for rack in racks]
+    nodes = [
+        Node(id=name, capacity={"gpu": count}, domains=domains[position] if racks else {})
+        for position, (name, count) in enumerate(gpus.items())
+    ]
+    return Instance(nodes=nodes, gangs=gangs, **others)
+
+
+def answer(rule: PreemptionHeuristic, instance: Instance) -> Solution | None:
+    """Return the rule's solution, which must be valid and have the stated objective."""
+    assert rule.supports(instance) is None
+    found = rule.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
+    if found.solution is not None:
+        assert check(instance, found.solution).objective == found.objective
+    return found.solution
+
+
+def victims(rule: PreemptionHeuristic, instance: Instance) -> dict[str, int] | None:
+    """Return the number of pods that each gang loses; None if the rule finds nothing."""
+    solution = answer(rule, instance)
+    if solution is None:
+        return None
+    lost = Counter(
+        {each.id: each.size for each in instance.gangs if each.id in solution.lost_gangs}
+    )
+    for each in solution.lost_pods:
+        lost[each.gang] += each.count
+    return lost
