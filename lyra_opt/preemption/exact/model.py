@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.preemption.counting import emptied, node_room
+from lyra_opt.preemption.counting import node_room
 from lyra_opt.preemption.exact.plan import Plan, budget_counts
 from lyra_opt.preemption.exact.programme import Linear, Programme
 from lyra_opt.preemption.instance import matches
@@ -43,16 +43,15 @@ class Scope:
         Whether pods of a shape can be placed on a node, (S, N).
     least
         Number of pods of each shape that must be placed, (S,).
-    may_lose, may_move
-        Whether a gang may lose pods, and whether its pods may move, (G,).
+    is_open
+        Whether pods may be lost on the node or move away from it, (N,).
     """
 
     instance: Instance
     costs: Costs
     allowed: Flags
     least: IntArray
-    may_lose: Flags
-    may_move: Flags
+    is_open: Flags
 
 
 class Model:
@@ -66,18 +65,22 @@ class Model:
         instance, index = scope.instance, scope.instance.index
         self._scope, self._instance, self._index = scope, instance, index
         self.programme = Programme()
-        touchable = scope.may_lose | scope.may_move
-        self._available = emptied(instance, touchable)
+        touchable = (index.may_lose | index.may_move)[index.group_gang]
+        is_held = np.zeros(len(index.free), dtype=bool)
+        is_held[index.group_node[~touchable]] = True
+        self._choosable = index.can_be_chosen_empty & ~is_held & (instance.empty_nodes > 0)
+        leaves = scope.is_open | index.must_be_empty | self._choosable
+        groups = np.flatnonzero(touchable & leaves[index.group_node])
+        amount = index.group_request[groups] * index.group_count[groups, None]
+        self._available = index.free.copy()
+        np.add.at(self._available, index.group_node[groups], amount)
         self._room = np.zeros(scope.allowed.shape, dtype=np.int64)
         for shape, allowed in enumerate(scope.allowed):
             self._room[shape] = np.where(allowed, node_room(instance, shape, self._available), 0)
-        is_held = np.zeros(len(index.free), dtype=bool)
-        is_held[index.group_node[~touchable[index.group_gang]]] = True
-        self._choosable = index.can_be_chosen_empty & ~is_held & (instance.empty_nodes > 0)
         target = self._room.any(axis=0) | index.must_be_empty | self._choosable
-        target |= index.may_use & scope.may_move.any()
+        target |= index.may_use & index.may_move.any()
         self._budgets = [(budget, budget_counts(instance, budget)) for budget in instance.budgets]
-        self._add_groups(np.flatnonzero(touchable[index.group_gang] & target[index.group_node]))
+        self._add_groups(groups[target[index.group_node[groups]]])
         self._add_moves()
         self._add_gang_rows()
         self._add_demand()
@@ -93,15 +96,15 @@ class Model:
 
         Of gangs that share a column z, only the first one's group is kept, with their number.
         """
-        index, scope = self._index, self._scope
+        index = self._index
         gangs = np.unique(index.group_gang[groups])
-        losers = gangs[scope.may_lose[gangs]]
+        losers = gangs[index.may_lose[gangs]]
         first, self._z_place, sizes = _alike(self._features(losers))
         self._losers, self._z_gang, self._z = losers, losers[first], self.programme.columns(sizes)
         z_of, copies = np.full(len(index.size), NONE), np.ones(len(index.size), dtype=np.int64)
         z_of[self._z_gang], copies[self._z_gang] = self._z, sizes
         gang = index.group_gang[groups]
-        self._k = k = groups[~scope.may_lose[gang] | (z_of[gang] != NONE)]
+        self._k = k = groups[~index.may_lose[gang] | (z_of[gang] != NONE)]
         self._gang, self._node = index.group_gang[k], index.group_node[k]
         self._count, self._request = index.group_count[k], index.group_request[k]
         self._z_of, self._copies = z_of[self._gang], copies[self._gang]
@@ -117,7 +120,7 @@ class Model:
         """
         index, loss = self._index, self._scope.costs.loss
         first = index.first_group[losers]
-        is_alike = (index.first_group[losers + 1] - first == 1) & ~self._scope.may_move[losers]
+        is_alike = (index.first_group[losers + 1] - first == 1) & ~index.may_move[losers]
         is_alike &= (index.min_pods == index.size)[losers]
         for _, (used, _, _) in self._budgets:
             is_alike &= used[losers] == 0
@@ -130,7 +133,7 @@ class Model:
     def _add_moves(self) -> None:
         """Add the columns o and i, and require that all pods that move out move in."""
         index, programme = self._index, self.programme
-        movable = np.flatnonzero(self._scope.may_move[self._gang])
+        movable = np.flatnonzero(index.may_move[self._gang])
         kind, kinds = self._kinds(self._k[movable])
         # Pods that can only move share a column with alike pods on the same node.
         shares = (self._z_of[movable] == NONE) & ~self._leaves()[movable]

@@ -40,6 +40,7 @@ OPTIONS: dict[str, str | int | float | bool] = {
     "threads": 1,
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.0,
+    "presolve": "off",
 }
 
 
