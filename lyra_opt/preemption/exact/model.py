@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 NONE = -1
+NOTHING = Linear(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +87,10 @@ class Model:
         self._add_demand()
         self._add_capacities()
         self._add_choice()
-        self._excess = _joined([self._add_budget(*each) for each in self._budgets])
+        self._excess = [self._add_budget(*each) for each in self._budgets]
         terms = instance.terms.terms
-        self._extra = self._add_domains() if "extra_domains" in instance.objective else _NOTHING
+        has_domains = "extra_domains" in instance.objective
+        self._extra = self._add_domains() if has_domains else NOTHING
         self.programme.terms += [self._term(t, term.name) for t, term in enumerate(terms)]
 
     def _add_groups(self, groups: IntArray) -> None:
@@ -280,18 +282,20 @@ class Model:
         return np.concatenate(columns), np.concatenate(values)
 
     def _add_budget(self, budget: Budget, counts: tuple[IntArray, IntArray, IntArray]) -> IntArray:
-        """Limit the use of a budget; return the column of the excess over a soft one."""
+        """Limit the use of a budget; return the excess over a soft one."""
         columns, values = self._use(counts)
-        limit, excess = budget.most - budget.used, np.zeros(0, dtype=np.int64)
+        limit, excess = budget.most - budget.used, NOTHING
         if not budget.is_hard:
             if "budget_excess" not in self._instance.objective:
                 return excess
-            most = int((values * self.programme.upper[columns]).sum()) - limit
-            excess = self.programme.columns([max(0, most)])
-        self.programme.at_most([limit], (0, columns, values), (0, excess, -1))
+            limits = [self.programme.upper[column] for column in columns]
+            most = sum(a * u for a, u in zip(values.tolist(), limits, strict=True)) - limit
+            excess = self.programme.wide(max(0, most))
+        entries = (0, columns, values), (0, excess.columns, -excess.values)
+        self.programme.at_most([limit], *entries)
         return excess
 
-    def _add_domains(self) -> IntArray:
+    def _add_domains(self) -> Linear:
         """Add the columns u, and return the column that counts the domains beyond the first."""
         index, programme = self._index, self.programme
         used, place = np.unique(index.domain[self._x_node], return_inverse=True)
@@ -301,15 +305,17 @@ class Model:
         row = np.arange(len(self._x))
         programme.at_most(np.zeros(len(row)), (row, self._x, 1), (row, u[place], -most))
         programme.at_most([1], (0, u, 1), (0, extra, -1))
-        return extra
+        return Linear(extra, np.ones(1, dtype=np.int64))
 
     def _term(self, t: int, name: str) -> Linear:
         """Return a term of the objective as a sum of columns."""
         if name == "unplaced":
             return Linear(self._x, np.full(len(self._x), -1), int(self._index.shape_count.sum()))
-        columns = {"budget_excess": self._excess, "extra_domains": self._extra}.get(name)
-        if columns is not None:
-            return Linear(columns, np.ones(len(columns), dtype=np.int64))
+        if name in ("budget_excess", "extra_domains"):
+            parts = self._excess if name == "budget_excess" else [self._extra]
+            return Linear(
+                *(np.concatenate(each) for each in zip(*((p.columns, p.values) for p in parts)))
+            )
         costs = self._scope.costs
         return Linear(*self._use((costs.loss[t], costs.lost_pod[t], costs.move[t])))
 
@@ -366,17 +372,10 @@ class Model:
         return moved
 
 
-_NOTHING = np.zeros(0, dtype=np.int64)
-
-
-def _joined(parts: list[IntArray]) -> IntArray:
-    return np.concatenate(parts) if parts else _NOTHING
-
-
 def _alike(rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return the first of each set of equal rows, the set of each row, and the sizes of the sets."""
     if not len(rows):
-        return _NOTHING, _NOTHING, _NOTHING
+        return (np.zeros(0, dtype=np.int64),) * 3
     _, first, place, sizes = np.unique(
         rows, axis=0, return_index=True, return_inverse=True, return_counts=True
     )

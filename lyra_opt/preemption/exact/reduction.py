@@ -76,7 +76,7 @@ class Reduction:
         """Yield plans at the prices that were found for a task."""
         placements = [found.placement(task)]
         supply, price = self._supply(task, found)
-        if price < INFINITE:
+        if price is not None:
             placements.append(self.free + supply)
         for placed in placements:
             yield put_back(self.instance, self.loss, self.lost_pod, placed[None, :])
@@ -107,9 +107,9 @@ class Reduction:
         if not is_plain or instance.empty_nodes or index.must_be_empty.any():
             return task.is_open
         supply, price = self._supply(task, found)
-        price = -(-price * self.scaled.scale // self.scaled.divisor)
-        if price > limit:
+        if price is None:
             return task.is_open
+        price = min(limit + 1, -(-price * self.scaled.scale // self.scaled.divisor))
         return task.is_open & (supply | found.components(self.free, price))
 
     def _with_chains(self, task: Task, bound: int, limit: int) -> Flags:
@@ -129,11 +129,11 @@ class Reduction:
         is_open[node[(touched & index.may_lose)[gang]]] = True
         return is_open
 
-    def _supply(self, task: Task, found: Prices) -> tuple[Flags, int]:
+    def _supply(self, task: Task, found: Prices) -> tuple[Flags, int | None]:
         """Return open nodes for the pods that lack room, one more on each, and their price.
 
         Gangs on these nodes hold nothing else, so that the cost of a node is exact and independent
-        of other nodes. The price is the largest of the costs; `INFINITE` if there are too few.
+        of other nodes. The price is the largest of the costs; None if there are too few.
 
         A gang on several nodes joins them into a component of the nodes on which a solution makes
         room. If no node of a component makes room for less than the price for each pod, nodes of
@@ -150,7 +150,7 @@ class Reduction:
         nodes = found.nodes[rows[: 2 * wanted]]
         supply = np.zeros(len(free), dtype=bool)
         if not 0 < wanted <= len(nodes) or index.may_move.any():
-            return supply, INFINITE
+            return supply, None
         placed = np.zeros_like(free)
         placed[nodes] = free[nodes] + 1
         room = make_room(self.instance, self.loss, self.lost_pod, placed[None, :], supply)

@@ -176,7 +176,8 @@ class _Search:
         if reduction is None or self._code is None:
             self._offer(first_plan(instance, self._loss, self._lost_pod, scope.allowed))
         if reduction is None:
-            self._solve(domain, scope, None)
+            if not self._is_settled(domain):
+                self._solve(domain, scope, None)
             return
         step = FIRST_GUESS
         while domain in self._bounds and not self._is_settled(domain):
