@@ -12,20 +12,21 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.preemption.bounds.dual_bound import Relaxation, domain_bounds
-from lyra_opt.preemption.costs import Costs, sum_by_gang
+from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.counting import Verdict, count
-from lyra_opt.preemption.exact.plan import budget_counts
 from lyra_opt.preemption.heuristics.base import (
     NOTHING_FOUND,
     State,
     complete,
+    cost_of,
     objective_of,
     result_of,
 )
-from lyra_opt.preemption.heuristics.fast_data import FORBIDDEN, Base, Rights, base_of
+from lyra_opt.preemption.heuristics.fast_data import FORBIDDEN, Base, base_of
 from lyra_opt.preemption.heuristics.fast_kernels import COST, improve
 from lyra_opt.preemption.heuristics.rehoming import rehome
 from lyra_opt.preemption.instance import Moves
+from lyra_opt.preemption.objective import Term
 from lyra_opt.preemption.put_back import let_pods_return
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.preemption.counting import Counting
     from lyra_opt.preemption.index import Flags, Integers
-    from lyra_opt.preemption.instance import Budget, Instance, Solution
+    from lyra_opt.preemption.instance import Instance, Solution
 
 ROUNDS, BATCH = 1000, 100
 """Exchanges for each of the best starts, and for each check of the time limit."""
@@ -53,9 +54,9 @@ class Fast(HeuristicSolver):
     1. Counting (`lyra_opt.preemption.counting`) proves most impossible demands infeasible. The
        toolkit's lower bounds rank the domains of a required level, in which the steps below are
        tried one after the other, until a bound reaches the incumbent.
-    2. Pods are placed on the node where each costs least. The cost is that of the cheapest choice
-       of gangs and single pods on the node. It is exact for one resource and few gangs on a node.
-       A gang that is lost costs nothing on its other nodes. What fits again then returns.
+    2. Pods are placed on the node where each costs least. All gangs on the node that may be lost
+       leave it, and return as far as they fit beside the pods, the dearest first. A gang that is
+       lost costs nothing on its other nodes. In the end, what fits again returns.
     3. Random exchanges: the pods leave one to four nodes, what fits again returns, and the pods are
        placed anew, not on all of these nodes. In every second exchange a gang on several nodes is
        lost first. Exchanges that cost more are undone.
@@ -145,24 +146,23 @@ class _Run:
 
     def search_all(self) -> None:
         """Search without moves, then with moves, and again while budgets are exceeded."""
-        index, budgets = self.instance.index, self.instance.budgets
+        index = self.instance.index
         nobody = np.zeros_like(index.may_move)
         for moves in (nobody, index.may_move) if index.may_move.any() else (nobody,):
-            slack = np.where(index.may_lose, index.size - index.min_pods, 0)
-            rights = Rights(index.may_lose, np.where(moves, index.size, slack), moves)
-            exceeded = [(each, np.zeros_like(slack)) for each in budgets if each.is_hard]
+            is_frozen = nobody.copy()
             for _ in range(MOST_REPAIRS):
-                for budget, used in exceeded:
-                    rights = _limited(self.instance, rights, budget, used)
-                exceeded = self._search(rights)
+                state = self._search(moves & ~is_frozen, is_frozen)
                 if is_out_of_time():
                     return
-                if not exceeded:
+                if state is None or not _freeze(state, is_frozen):
                     break
 
-    def _search(self, rights: Rights) -> list[tuple[Budget, Integers]]:
-        """Search the areas; return the budgets that the last solution exceeds, with their use."""
-        base = base_of(self.instance, self.costs, rights, self.seed)
+    def _search(self, moves: Flags, is_frozen: Flags) -> State | None:
+        """Search all areas, and keep the best solution; return the state that costs least.
+
+        The flags are those of `lyra_opt.preemption.heuristics.fast_data.base_of`.
+        """
+        base = base_of(self.instance, self.costs, moves, is_frozen, self.seed)
         count, units = self.instance.index.shape_count, self.instance.terms.units
         names = [term.name for term in self.instance.terms.terms]
         unplaced = units[0] if names[:1] == ["unplaced"] else 0
@@ -176,11 +176,11 @@ class _Run:
             if start.is_done:
                 starts.append((left_out if unplaced else 0, start.cost, self.starts, start))
             self.starts += 1
-        exceeded: list[tuple[Budget, Integers]] = []
+        state = None
         for *_, start in sorted(starts)[BEST_STARTS - 1 :: -1]:
             start.exchange()
-            exceeded = list(_exceeded(self._offer(base, start)))
-        return exceeded
+            state = self._offer(base, start)
+        return state
 
     def _areas(self) -> Iterator[tuple[int, Flags, Integers]]:
         """Yield a bound, the marked nodes of an area, and the number of pods to place there."""
@@ -219,39 +219,20 @@ class _Run:
         return state
 
 
-def _exceeded(state: State) -> Iterator[tuple[Budget, Integers]]:
-    """Yield the budgets that a state exceeds, each with the amount that each gang uses, (G,)."""
-    index = state.index
-    moved = np.zeros_like(index.size)
-    for (k, _), pods in state.moved.items():
-        moved[index.group_gang[k]] += pods
-    for budget in state.instance.budgets:
-        loss, pod, move = budget_counts(state.instance, budget)
-        used = np.where(state.kept == 0, loss, sum_by_gang(state.instance, pod * state.lost))
-        used += move * moved
-        if budget.used + used.sum() > budget.most:
-            yield budget, used
+def _freeze(state: State, is_frozen: Flags) -> bool:
+    """Mark gangs so that exceeded budgets are kept; return whether any budget is exceeded.
 
-
-def _limited(instance: Instance, rights: Rights, budget: Budget, used: Integers) -> Rights:
-    """Return the rights with which single gangs keep a budget.
-
-    Of the gangs that have used it, (G,), those with the least use keep their rights as long as the
-    budget lasts. Each other gang may use what these leave.
+    The gangs that use least of such a budget may use it again, as long as it lasts. The others,
+    with all gangs that have not used it, are marked.
     """
-    loss, pod, move = budget_counts(instance, budget)
-    order = np.argsort(used, kind="stable")
-    total = np.cumsum(used[order])
-    most = max(0, budget.most - budget.used)
-    fits = np.zeros_like(rights.whole)
-    fits[order] = (total <= most) & (used[order] > 0)
-    left = most - int(used[fits].sum())
-    per_pod = np.ones_like(loss)
-    np.maximum.at(per_pod, instance.index.group_gang, pod)
-    per_pod = np.where(rights.moves, np.maximum(1, move), per_pod)
-    is_counted = (loss + move > 0) & ~fits
-    return Rights(
-        rights.whole & (~is_counted | (loss <= left)),
-        np.where(is_counted, np.minimum(rights.slack, left // per_pod), rights.slack),
-        rights.moves,
-    )
+    is_any = False
+    for budget in state.instance.budgets:
+        gangs = np.array([state.instance.gang_position[name] for name in budget.gangs])
+        term = Term(budget.counts, None, 1)
+        used = np.array([cost_of(state, term, [int(g)]) for g in gangs])
+        order = np.argsort(used, kind="stable")
+        total = budget.used + np.cumsum(used[order])
+        if total[-1] > budget.most:
+            is_frozen[gangs[order[(total > budget.most) | (used[order] == 0)]]] = True
+            is_any = True
+    return is_any

@@ -10,7 +10,6 @@ import numpy as np
 from lyra_opt.preemption.costs import Costs, sum_by_gang
 from lyra_opt.preemption.heuristics.fast_kernels import (
     DIRTY,
-    MOST_LABELS,
     NEVER,
     RANDOM,
     Data,
@@ -31,15 +30,6 @@ FORBIDDEN = 2**52
 """Cost of losing a gang that may not be lost whole."""
 SLOTS = 2**40
 """Slots of a node, of which each pod holds one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rights:
-    """What gangs may give: whether whole, how many pods otherwise, and whether these move, (G,)."""
-
-    whole: Flags
-    slack: Integers
-    moves: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +62,7 @@ class Base:
         limit = self.data.limit.reshape(-1, len(within)).copy()
         limit[first:, ~within] = 0
         active = np.flatnonzero(limit.any(axis=0))
-        shared = ("journal", "label", "label_freed", "amount", "target", "is_tabu")
-        own = {name: each.copy() for name, each in search._asdict().items() if name not in shared}
+        own = {name: each.copy() for name, each in search._asdict().items() if name != "journal"}
         own["missing"][first:] = wanted[self.shapes]
         own["numbers"][DIRTY] = len(active)
         own["dirty"][: len(active)] = active
@@ -81,8 +70,16 @@ class Base:
         return self.data._replace(limit=limit.ravel()), search._replace(**own), active
 
 
-def base_of(instance: Instance, costs: Costs, rights: Rights, seed: int) -> Base:
-    """Return the arrays of an instance. Time O(pod groups * resources)."""
+def base_of(instance: Instance, costs: Costs, moves: Flags, is_frozen: Flags, seed: int) -> Base:
+    """Return the arrays of an instance. Time O(pod groups * resources).
+
+    Parameters
+    ----------
+    moves
+        Whether any pods of the gang may leave, each at the cost of its move, (G,).
+    is_frozen
+        Whether all pods of the gang stay, (G,).
+    """
     index, terms = instance.index, instance.terms
     bits = terms.largest.bit_length()
     scale, shift = SCALE if bits < BITS - 8 else 1, max(0, bits - BITS)
@@ -91,7 +88,9 @@ def base_of(instance: Instance, costs: Costs, rights: Rights, seed: int) -> Base
         for cost in costs.encoded(terms.units, terms.largest * scale)
     )
     gang, count, node = index.group_gang, index.group_count, index.group_node
-    pod = np.where(rights.moves[gang], move[gang] + 1, pod)
+    whole = index.may_lose & ~is_frozen
+    slack = np.where(moves, index.size, np.where(whole, index.size - index.min_pods, 0))
+    pod = np.where(moves[gang], move[gang] + 1, pod)
     rest = np.maximum(0, loss - sum_by_gang(instance, pod * count))
 
     empties = np.array([index.must_be_empty, index.can_be_chosen_empty])
@@ -115,7 +114,7 @@ def base_of(instance: Instance, costs: Costs, rights: Rights, seed: int) -> Base
     limit = np.vstack((empties, allowed[shapes]))
 
     order = np.lexsort((gang, -loss[gang], node))
-    order = order[(rights.whole | (rights.slack > 0))[gang[order]]]
+    order = order[(whole | moves)[gang[order]]]
     first = np.searchsorted(node[order], np.arange(len(free) + 1))
     data = Data(
         nodes=len(free),
@@ -128,25 +127,21 @@ def base_of(instance: Instance, costs: Costs, rights: Rights, seed: int) -> Base
         group_node=node,
         group_cost=pod,
         request=request,
-        fixed=np.where(rights.whole, rest, FORBIDDEN),
+        fixed=np.where(whole, rest, FORBIDDEN),
         shape_request=shape_request,
         limit=limit,
     )
-    labels = MOST_LABELS + 2 + int(np.diff(first).max(initial=0))
     search = Search(
         numbers=np.where(np.arange(7) == RANDOM, seed, 0),
         free=free,
         stay=count,
         lost=np.zeros(len(gang)),
-        slack=rights.slack,
+        slack=slack,
         placed=np.zeros(limit.size),
         missing=np.append(wanted, index.shape_count),
         price=np.full(limit.size * data.levels, NEVER),
         journal=np.zeros(24 * len(gang) + 6 * limit.size),
         **dict.fromkeys(("dirty", "is_dirty", "is_tabu"), np.zeros(len(free))),
-        label=np.zeros(4 * labels),
-        label_freed=np.zeros(labels * len(columns)),
-        **dict.fromkeys(("amount", "target"), np.zeros(len(columns))),
     )
     return Base(_flat(data), _flat(search), shapes, scale, shift)
 

@@ -12,15 +12,10 @@ from lyra_opt.core.kernels import kernel
 
 NEVER = 2**60
 """The cost of room that cannot be made."""
-MOST_LABELS = 64
-"""Partial choices that are kept for a node, besides one for each of its gangs."""
-MOST_SHRINKS = 12
-"""Numbers of pods that are tried when a gang shrinks on a node."""
 MOST_LEAVING = 4
 """The largest number of nodes that an exchange without a gang takes pods from."""
 
-COST, JOURNAL, DIRTY, TURN, RANDOM, LABELS, LEAVING = range(7)
-PARENT, GROUP, COUNT = 1, 2, 3
+COST, JOURNAL, DIRTY, TURN, RANDOM, LEAVING, IS_TRIAL = range(7)
 
 
 class Data(NamedTuple):
@@ -62,7 +57,7 @@ class Search(NamedTuple):
     ----------
     numbers
         Total cost; actions in the journal; dirty nodes; turns of the search; last random number;
-        labels; number of the gang that an exchange loses, plus 1.
+        number of the gang that an exchange loses, plus 1; whether actions are only tried.
     free, stay, lost
         Free amounts (N * R); pods of each pod group that stay, and that are lost, (K,).
     slack
@@ -73,10 +68,6 @@ class Search(NamedTuple):
         Cost of room for 1, 2, ... further pods of a shape on a node, (S * N * levels).
     journal, dirty, is_dirty, is_tabu
         Three integers for each action; the dirty nodes; marks of nodes.
-    label, label_freed, amount, target
-        The labels of one node: cost, the label that it extends, and the pod group and number of
-        pods that it loses in addition; freed amounts; amounts of one extension, and those worth
-        freeing, (R,).
     """
 
     numbers: Any
@@ -91,16 +82,12 @@ class Search(NamedTuple):
     dirty: Any
     is_dirty: Any
     is_tabu: Any
-    label: Any
-    label_freed: Any
-    amount: Any
-    target: Any
 
 
 @kernel
 def mark(n: int, search: Any) -> None:
-    """List node n as dirty."""
-    if not search.is_dirty[n]:
+    """List node n as dirty, unless actions are only tried."""
+    if not (search.is_dirty[n] or search.numbers[IS_TRIAL]):
         search.is_dirty[n] = 1
         search.dirty[search.numbers[DIRTY]] = n
         search.numbers[DIRTY] += 1
@@ -182,116 +169,41 @@ def keep_on(n: int, data: Any, search: Any) -> None:
 
 
 @kernel
-def add_label(parent: int, cost: int, k: int, count: int, data: Any, search: Any) -> int:
-    """Add a label unless another one is at least as good; return the better of both.
+def take(s: int, n: int, count: int, data: Any, search: Any) -> int:
+    """Place pods of shape s on node n: lose its gangs, then keep what fits beside these pods.
 
-    It extends `parent` by `count` lost pods of group k, or by its whole gang if `count` is 0.
+    Return 0 if the pods do not fit, even without these gangs.
     """
-    resources, new, freed = data.resources, search.numbers[LABELS], search.label_freed
-    cost += search.label[4 * parent]
-    for r in range(resources):
-        total = freed[parent * resources + r] + search.amount[r]
-        freed[new * resources + r] = min(total, search.target[r])
-    for other in range(new):
-        if search.label[4 * other] <= cost:
-            r = 0
-            while r < resources and freed[other * resources + r] >= freed[new * resources + r]:
-                r += 1
-            if r == resources:
-                return other
-    search.label[4 * new], search.label[4 * new + PARENT] = cost, parent
-    search.label[4 * new + GROUP], search.label[4 * new + COUNT] = k, count
-    search.numbers[LABELS] += 1
-    return new
-
-
-@kernel
-def list_labels(s: int, n: int, data: Any, search: Any) -> int:
-    """List the choices of lost pods on node n that make room for shape s; return the most pods.
-
-    The first extension of each gang is the loss of all gangs so far, so that it is never left out.
-    """
-    resources, start, end = data.resources, data.node_start[n], data.node_start[n + 1]
-    at = s * data.nodes + n
-    most = min(data.limit[at] - search.placed[at], data.levels)
-    for r in range(resources):
-        if most > 0 and data.shape_request[s * resources + r]:
-            amount = search.free[n * resources + r]
-            for entry in range(start, end):
-                k = data.node_groups[entry]
-                amount += search.stay[k] * data.request[k * resources + r]
-            most = min(most, amount // data.shape_request[s * resources + r])
-    lacks = 0
-    for r in range(resources):
-        need = most * data.shape_request[s * resources + r] - search.free[n * resources + r]
-        search.label_freed[r], search.target[r] = 0, max(0, need)
-        lacks = max(lacks, need)
-    search.label[0] = 0
-    search.numbers[LABELS] = 1
-    if most <= 0 or lacks == 0:
-        return most
-    entry, all_lost, most_labels = start, 0, MOST_LABELS
-    while entry < end:
-        first, size = entry, search.numbers[LABELS]
-        g = data.group_gang[data.node_groups[first]]
-        for r in range(resources):
-            search.amount[r] = 0
-        while entry < end and data.group_gang[data.node_groups[entry]] == g:
-            k = data.node_groups[entry]
-            for r in range(resources):
-                search.amount[r] += search.stay[k] * data.request[k * resources + r]
-            entry += 1
-        if search.slack[g] < 0:
-            continue
-        whole = data.fixed[g]
-        for k in range(data.first_group[g], data.first_group[g + 1]):
-            whole += search.stay[k] * data.group_cost[k]
-        most_labels += 1
-        all_lost = add_label(all_lost, whole, data.node_groups[first], 0, data, search)
-        for label in range(size):
-            if search.numbers[LABELS] < most_labels:
-                add_label(label, whole, data.node_groups[first], 0, data, search)
-        for e in range(first, entry):
-            k = data.node_groups[e]
-            largest = min(search.stay[k], search.slack[g])
-            steps = min(largest, MOST_SHRINKS)
-            for step in range(1, steps + 1):
-                count = largest * step // steps
-                for r in range(resources):
-                    search.amount[r] = count * data.request[k * resources + r]
-                for label in range(size):
-                    if search.numbers[LABELS] < most_labels:
-                        add_label(label, count * data.group_cost[k], k, count, data, search)
-    return most
-
-
-@kernel
-def cheapest_label(s: int, n: int, pods: int, data: Any, search: Any) -> int:
-    """Return the cheapest label that makes room for `pods` pods, -1 if none does."""
-    resources, best = data.resources, -1
-    for label in range(search.numbers[LABELS]):
-        if best < 0 or search.label[4 * label] < search.label[4 * best]:
-            is_enough = True
-            for r in range(resources):
-                room = search.free[n * resources + r] + search.label_freed[label * resources + r]
-                is_enough &= room >= pods * data.shape_request[s * resources + r]
-            best = label if is_enough else best
-    return best
+    for entry in range(data.node_start[n], data.node_start[n + 1]):
+        if search.stay[data.node_groups[entry]]:
+            lose_gang(data.group_gang[data.node_groups[entry]], data, search)
+    place(s, n, count, data, search)
+    for r in range(data.resources):
+        if search.free[n * data.resources + r] < 0:
+            return 0
+    keep_on(n, data, search)
+    return 1
 
 
 @kernel
 def refresh(data: Any, search: Any) -> None:
     """Recompute the prices of all dirty nodes."""
-    for position in range(search.numbers[DIRTY]):
+    numbers, levels = search.numbers, data.levels
+    length, cost = numbers[JOURNAL], numbers[COST]
+    numbers[IS_TRIAL] = 1
+    for position in range(numbers[DIRTY]):
         n = search.dirty[position]
         search.is_dirty[n] = 0
         for s in range(len(search.missing)):
-            most = list_labels(s, n, data, search)
-            for t in range(data.levels):
-                label = cheapest_label(s, n, t + 1, data, search) if t < most else -1
-                price = search.label[4 * label] if label >= 0 else NEVER
-                search.price[(s * data.nodes + n) * data.levels + t] = price
-    search.numbers[DIRTY] = 0
+            at = s * data.nodes + n
+            most = min(levels, data.limit[at] - search.placed[at])
+            for t in range(levels):
+                can_hold = t < most and take(s, n, t + 1, data, search)
+                search.price[at * levels + t] = numbers[COST] - cost if can_hold else NEVER
+                undo(length, data, search)
+                if not can_hold:
+                    break
+    numbers[IS_TRIAL], numbers[DIRTY] = 0, 0
 
 
 @kernel
@@ -312,16 +224,7 @@ def place_cheapest(s: int, active: Any, data: Any, search: Any) -> int:
                 best, best_node, pods = price, n, t + 1
     if best_node < 0:
         return 0
-    list_labels(s, best_node, data, search)
-    label = cheapest_label(s, best_node, pods, data, search)
-    while label > 0:
-        k, count = search.label[4 * label + GROUP], search.label[4 * label + COUNT]
-        if count:
-            lose(k, count, data, search)
-        else:
-            lose_gang(data.group_gang[k], data, search)
-        label = search.label[4 * label + PARENT]
-    place(s, best_node, pods, data, search)
+    take(s, best_node, pods, data, search)
     return 1
 
 
