@@ -168,37 +168,8 @@ class Analysis:
         median_certify_time_ms
             Median time of the problem's own bound, over the runs that computed it.
         """
-        frame = self.frame
-        excess, has_optimum = frame.excess_percent, frame.has_optimum
-        is_supported = frame.status != Status.UNSUPPORTED
-        is_solved = frame.is_answered & frame.objective.notna()
-        finite = excess.where(np.isfinite(excess))
-        has_terms = frame.terms.fillna(1) > 1
-        is_summed = excess.notna() & ~has_terms
-        optimum = frame.cell.map(self.proofs.optima)
         found = self.grouped(
-            frame.assign(
-                unproved=is_solved & ~has_optimum,
-                infeasible=frame.status == Status.INFEASIBLE,
-                without_solution=frame.is_answered
-                & ~is_solved
-                & (frame.status != Status.INFEASIBLE),
-                failed=frame.status == Status.ERROR,
-                unsupported=~is_supported,
-                infinite=np.isinf(excess) & ~has_terms,
-                several_terms=np.isinf(excess) & has_terms,
-                finite=finite,
-                at_most=finite.where(has_optimum, frame.largest_excess_percent),
-                paid=frame.objective.where(is_summed).astype(float),
-                least=optimum.where(is_summed).astype(float),
-                summed=is_summed,
-                optimal=excess == 0,
-                has_known=is_supported & has_optimum,
-                proved=frame.status.isin(PROVED),
-                supported=is_supported,
-                time_ms=1e3 * frame.time_s,
-                certify_ms=1e3 * frame.certify_time_s.where(frame.is_answered),
-            ),
+            self._counted(),
             *by,
         ).agg(
             instances=("cell", "size"),
@@ -230,6 +201,37 @@ class Analysis:
         found["optimal_percent"] *= 100 / found.has_known.where(found.has_known > 0)
         found["proved_percent"] *= 100 / found.supported.where(found.supported > 0)
         return self._named(found.drop(columns=["least", "summed", "has_known", "supported"]))
+
+    def _counted(self) -> pd.DataFrame:
+        """Return the runs with the columns that `summaries` counts and averages."""
+        frame = self.frame
+        excess, has_optimum = frame.excess_percent, frame.has_optimum
+        is_supported = frame.status != Status.UNSUPPORTED
+        is_solved = frame.is_answered & frame.objective.notna()
+        finite = excess.where(np.isfinite(excess))
+        has_terms = frame.terms.fillna(1) > 1
+        is_summed = excess.notna() & ~has_terms
+        optimum = frame.cell.map(self.proofs.optima)
+        return frame.assign(
+            unproved=is_solved & ~has_optimum,
+            infeasible=frame.status == Status.INFEASIBLE,
+            without_solution=frame.is_answered & ~is_solved & (frame.status != Status.INFEASIBLE),
+            failed=frame.status == Status.ERROR,
+            unsupported=~is_supported,
+            infinite=np.isinf(excess) & ~has_terms,
+            several_terms=np.isinf(excess) & has_terms,
+            finite=finite,
+            at_most=finite.where(has_optimum, frame.largest_excess_percent),
+            paid=frame.objective.where(is_summed).astype(float),
+            least=optimum.where(is_summed).astype(float),
+            summed=is_summed,
+            optimal=excess == 0,
+            has_known=is_supported & has_optimum,
+            proved=frame.status.isin(PROVED),
+            supported=is_supported,
+            time_ms=1e3 * frame.time_s,
+            certify_ms=1e3 * frame.certify_time_s.where(frame.is_answered),
+        )
 
     def speed_table(self, yardstick: str, *by: str) -> pd.DataFrame:
         """Return the times of each solver, and their ratios to the times of the solver `yardstick`.

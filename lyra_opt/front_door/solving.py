@@ -156,6 +156,8 @@ def compare(
             An upper limit on the gap to the optimum: the gap to ``optimum`` or, if that is missing,
             to the best dual bound in the table. 0.082 means 8.2 %. It is infinite if the reference
             is or may be 0; this also holds for the other two gaps.
+            For an objective with several terms (preemption), gaps compare the integers that encode
+            the terms and say little.
         ``gap_to_best``, ``gap``
             The gap to the best objective in the table, and the gap to the answer's own dual bound.
         ``dual_bound``

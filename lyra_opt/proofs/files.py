@@ -109,8 +109,11 @@ def _proof_of_infeasibility(instance: ProblemInstance, document: JsonObject) -> 
     """Return the proof that no solution exists, for a programme that depends on no solution."""
     try:
         programme = programme_of(document, {})
-    except (ValueError, LookupError) as error:
+    except ValueError as error:  # the programme is too large
         raise UserError(f"no proof of {instance.name}: {error}") from None
+    except LookupError:  # the programme needs the level of a solution
+        rule = "this objective has no proofs of infeasibility"
+        raise UserError(f"no proof of {instance.name}: {rule}") from None
     programme.cost = [0] * len(programme.names)
     prover = Prover(programme, Fraction(1))  # a feasible point costs 0, which is not enough
     try:

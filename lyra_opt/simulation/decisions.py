@@ -63,7 +63,7 @@ class ReclaimRule:
     def __init__(
         self, solver: SolverLike, *, weighs_lost_work: bool = False, seed: int = 0
     ) -> None:
-        self._solver = _solver_of("reclaim", Semantics.RIGID, solver)
+        self._solver = solver_of("reclaim", Semantics.RIGID, solver)
         self._weighs_lost_work = weighs_lost_work
         self._rng = np.random.default_rng(
             derive_seed(simulation="reclaim", solver=self._solver.name, seed=seed)
@@ -167,7 +167,7 @@ class KnapsackScaling(ScalingRule):
     """
 
     def __init__(self, solver: SolverLike) -> None:
-        self._solver = _solver_of("allocation", Objective.JCT_REDUCTION, solver)
+        self._solver = solver_of("allocation", Objective.JCT_REDUCTION, solver)
         self._jobs = _ElasticJobs()
 
     def extra_workers(
@@ -255,7 +255,7 @@ _SCALINGS: Mapping[str, Callable[[SolverLike], ScalingRule]] = {
 }
 
 
-def _solver_of(problem: str, variant: str, given: SolverLike) -> Solver:
+def solver_of(problem: str, variant: str, given: SolverLike) -> Solver:
     """Return a solver of a problem; raise `UserError` if it does not solve the given variant."""
     solver = find_solver(problem, given)
     if variant not in solver.variants:

@@ -87,6 +87,12 @@ class Metrics:
         became free; in total and per job.
     lost_gpu_s
         GPU-seconds of work, on reference GPUs, that preemptions lost.
+    queue_mean_s_by_priority, queue_p95_s_by_priority
+        Mean and 95th percentile of the queuing times of the jobs of each priority; None if all jobs
+        have one priority.
+    preemptions_by_priority, lost_gpu_s_by_priority
+        The parts of `preemptions` and `lost_gpu_s` at each priority; None if all jobs have one
+        priority.
     losses
         Number of times that jobs had to give up their GPUs before completion.
     restarts, restarting_s
@@ -170,6 +176,10 @@ class Metrics:
     preemptions: int
     preemptions_per_submission: float
     lost_gpu_s: float
+    queue_mean_s_by_priority: Mapping[int, float] | None
+    queue_p95_s_by_priority: Mapping[int, float] | None
+    preemptions_by_priority: Mapping[int, int] | None
+    lost_gpu_s_by_priority: Mapping[int, float] | None
     losses: int
     restarts: int
     restarting_s: float
@@ -253,11 +263,8 @@ def measure(simulation: Kernel) -> Metrics:
         fairness_mean=math.fsum(fairness) / len(runs),
         fairness_max=float(fairness.max()),
         preemptions_per_submission=sum(run.preemptions for run in runs) / len(runs),
-        lost_gpu_s=math.fsum(
-            run.lost_work * simulation.speed.worker_s(run.job) * run.job.gpus_per_worker
-            for run in runs
-            if run.lost_work
-        ),
+        lost_gpu_s=_lost_gpu_s(simulation, runs),
+        **_by_priority(simulation),
         **{name: sum(getattr(run, name) for run in runs) for name in _COUNTS_OF_RUNS},
         restarting_s=math.fsum(run.restarting_s for run in runs),
         migrations=sum(run.migrations for run in runs) if has_racks else None,
@@ -292,6 +299,39 @@ def measure(simulation: Kernel) -> Metrics:
     )
 
 
+def _lost_gpu_s(simulation: Kernel, runs: Iterable[JobRun]) -> float:
+    return math.fsum(
+        run.lost_work * simulation.speed.worker_s(run.job) * run.job.gpus_per_worker
+        for run in runs
+        if run.lost_work
+    )
+
+
+def _by_priority(simulation: Kernel) -> dict[str, Any]:
+    """Return the fields of `Metrics` with a value for each priority, highest first."""
+    runs_of: dict[int, list[JobRun]] = {}
+    for run in simulation.runs:
+        runs_of.setdefault(run.job.priority, []).append(run)
+    levels = sorted(runs_of.items(), reverse=True) if len(runs_of) > 1 else []
+    columns = {
+        level: (
+            math.fsum(run.queued_s for run in runs) / len(runs),
+            float(np.percentile([run.queued_s for run in runs], 95)),
+            sum(run.preemptions for run in runs),
+            _lost_gpu_s(simulation, runs),
+        )
+        for level, runs in levels
+    }
+    return {
+        name: {level: values[place] for level, values in columns.items()} or None
+        for place, name in enumerate(_FIGURES_BY_PRIORITY)
+    }
+
+
+_FIGURES_BY_PRIORITY = (
+    *("queue_mean_s_by_priority", "queue_p95_s_by_priority"),
+    *("preemptions_by_priority", "lost_gpu_s_by_priority"),
+)
 _COUNTS_OF_RUNS = ("preemptions", "losses", "restarts", "allocations")
 _TOTALS = (
     *("rounds", "merging_s", "scaling_operations", "loans", "reclaims", "returned_servers"),

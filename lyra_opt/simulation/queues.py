@@ -92,18 +92,23 @@ def _by_remaining_work(run: JobRun, speed: Speed) -> tuple[float, ...]:
     return (float(run.job.heterogeneous), work)
 
 
+def _by_priority(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
+    return (-run.job.priority,)
+
+
 ORDERS: Mapping[str, Callable[[JobRun, Speed], tuple[float, ...]]] = {
     FIRST_COME: _by_submission,
     OVERTAKING: _by_submission,
     "shortest": _by_true_duration,
     "shortest-base": _by_shortest_running_time,
     "smallest-work": _by_remaining_work,
+    "priority": _by_priority,
 }
 """Sort key of each queue order, smallest first.
 
 ``first-come`` (no job overtakes the head of the queue), ``first-come-overtaking`` (a job that fits
 may overtake jobs that do not fit), ``shortest`` (by true duration), ``shortest-base`` (Lyra's phase
-1: by the estimated running time with the most workers) and ``smallest-work`` (by estimated
-remaining work). In all orders but ``first-come``, a job that does not fit is skipped and may
-starve.
+1: by the estimated running time with the most workers), ``smallest-work`` (by estimated remaining
+work) and ``priority`` (highest priority, then earliest submission). In all orders but
+``first-come``, a job that does not fit is skipped and may starve.
 """

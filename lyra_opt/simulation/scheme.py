@@ -185,13 +185,16 @@ class ComposedScheme(Composition, Scheme):
         return self.reclaimer is not None
 
     def require_parts(self) -> None:
-        """Raise `UserError` if the reclaim solver or the scaling solver cannot be used."""
+        """Raise `UserError` if a solver of the scheme cannot be used."""
         from lyra_opt.simulation.decisions import ReclaimRule, scaling_rule
+        from lyra_opt.simulation.preempting import PreemptionRule
 
         if self.reclaimer is not None:
             ReclaimRule(self.reclaimer)
         if self.scaling is not None and self.scaling != OF_GOODPUT:
             scaling_rule(self.scaling)
+        if self.preempter is not None:
+            PreemptionRule(self.preempter)
 
     def policy(self, cluster: Cluster, options: Options) -> Policy:
         """Return a `ComposedPolicy` with the queue, scaling and reclaimer of this scheme."""
@@ -199,8 +202,13 @@ class ComposedScheme(Composition, Scheme):
         interval_s = options.scaling_interval_s
         return ComposedPolicy(self.name, self, scaling=scaling, scaling_interval_s=interval_s)
 
-    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
-        """Return why the scaling or the placement cannot run a workload; None if they can."""
+    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
+        """Return why this scheme cannot run a workload with a tenure; None if it can."""
+        if self.preempter is not None and not tenure.frees_at_once:
+            return (
+                "it starts a gang at once on the GPUs of the jobs that give way, but with tenure "
+                f"{tenure.name} these GPUs become free later"
+            )
         reason = _goodput_obstacle(workload, cluster) if self.scaling == OF_GOODPUT else None
         return reason or _spread_obstacle(workload, cluster)
 

@@ -198,7 +198,8 @@ class CaptureObserver(Observer):
     take
         Called with the kind and the instance of each decision.
     kinds
-        The kinds to capture: any of ``reclaim``, ``allocation``, ``heterogeneous`` and ``network``.
+        The kinds to capture: any of ``reclaim``, ``allocation``, ``heterogeneous``, ``network`` and
+        ``preemption``.
     """
 
     def __init__(self, take: Callable[[str, object], None], kinds: frozenset[str]) -> None:

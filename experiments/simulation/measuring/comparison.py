@@ -41,7 +41,7 @@ JOB_INPUTS = ("submit_s", "work_worker_s", "min_workers", "gpus_per_worker")
 
 ASSUMED_INPUTS = (
     *("max_workers", "fungible", "heterogeneous", "checkpoints", "model", "gpu_types", "steps"),
-    *("weight", "deadline_s"),
+    *("weight", "deadline_s", "priority"),
 )
 """Columns of the table of jobs that a scenario may assume."""
 
@@ -386,7 +386,9 @@ def rows_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[Measure
 def main_rows(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
     """Return the rows of the main measures, in the order of `MAIN_MEASURES`."""
     by_key = {row.key: row for row in rows}
-    return [by_key[key] for key in MAIN_MEASURES if key in by_key]
+    of_priorities = [key for key in by_key if key.startswith("queue_priority_")]
+    keys = [*MAIN_MEASURES, *of_priorities, *(("lost_gpu_s",) if of_priorities else ())]
+    return [by_key[key] for key in keys if key in by_key]
 
 
 def _shown_as(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.resources import files
 from itertools import groupby
@@ -190,4 +191,23 @@ def shown_measures(runs: Iterable[ReplayRecord]) -> list[Measure]:
         values = [each.get(measure.key) for each in figures]
         return any(values) if measure in TIME_PARTS else any(each is not None for each in values)
 
-    return [measure for measure in MEASURES if is_shown(measure)]
+    every = (each for measure in MEASURES for each in _at_each_priority(measure, figures))
+    return [measure for measure in every if is_shown(measure)]
+
+
+def _at_each_priority(measure: Measure, figures: Sequence[Mapping[str, Any]]) -> Iterable[Measure]:
+    """Return a measure for each priority of the figures, highest first, if its key has an N."""
+    before, is_of_priority, after = measure.key.partition("priority_N")
+    if not is_of_priority:
+        return [measure]
+    pattern = re.compile(rf"{before}priority_(-?[0-9]+){after}")
+    keys = {match for each in figures for key in each if (match := pattern.fullmatch(key))}
+    levels = {int(match[1]) for match in keys}
+    return [
+        replace(
+            measure,
+            key=measure.key.replace("N", str(level)),
+            name=measure.name.replace("priority N", f"priority {level}"),
+        )
+        for level in sorted(levels, reverse=True)
+    ]

@@ -25,10 +25,14 @@ if TYPE_CHECKING:
     from lyra_opt.allocation.instance import Instance as AllocationInstance
     from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
     from lyra_opt.network.instance import Instance as NetworkInstance
+    from lyra_opt.preemption import Instance as PreemptionInstance
     from lyra_opt.reclaim import Instance as ReclaimInstance
 
 YARDSTICK = "lyra-greedy"
 """The reclaim solver that separates contested from easy decisions under every scheme."""
+
+PREEMPTION_YARDSTICK = "kueue"
+"""The preemption solver that separates contested from easy decisions under every scheme."""
 
 
 def preempts_somebody(instance: ReclaimInstance) -> bool:
@@ -42,6 +46,17 @@ def preempts_somebody(instance: ReclaimInstance) -> bool:
     objective = find_problem("reclaim").check(instance, result.solution).objective
     assert objective is not None, "a heuristic's choice is valid"
     return objective > 0
+
+
+def loses_several(instance: PreemptionInstance) -> bool:
+    """Return whether Kueue's rule loses more than one gang when it answers a preemption instance.
+
+    If it loses one gang, no answer loses fewer gangs, and the decision is easy.
+    """
+    result = find_solver("preemption", PREEMPTION_YARDSTICK).solve(
+        instance, limits=Limits(), rng=generator(capture=PREEMPTION_YARDSTICK)
+    )
+    return result.solution is None or len(result.solution.lost_gangs) > 1
 
 
 def lacks_gpus(instance: AllocationInstance) -> bool:
@@ -64,6 +79,7 @@ _IS_CONTESTED: Mapping[str, Callable[[Any], bool]] = {
         _gang_gpus(instance) > sum(sum(server.gpus.values()) for server in instance.servers)
     ),
     "network": lambda instance: _gang_gpus(instance) > instance.free_gpus,
+    "preemption": loses_several,
 }
 
 
@@ -99,8 +115,8 @@ class Capture:
 
     A reclaim decision is contested if Lyra's greedy rule preempts a job. An allocation decision is
     contested if the GPUs do not suffice for the maximum number of workers of every job. A decision
-    on gangs is contested if the GPUs do not suffice for all gangs. The same seed samples the same
-    decisions.
+    on gangs is contested if the GPUs do not suffice for all gangs, and a preemption decision if
+    Kueue's rule loses more than one gang. The same seed samples the same decisions.
 
     Parameters
     ----------

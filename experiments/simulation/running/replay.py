@@ -47,6 +47,7 @@ ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS, EPOCHS: EPOC
 JOB_COLUMNS = (
     *("id", "submit_s", "work_worker_s", "min_workers", "max_workers", "gpus_per_worker"),
     *("fungible", "heterogeneous", "checkpoints", "model", "steps", "weight", "deadline_s"),
+    "priority",
 )
 RUN_COLUMNS = (
     *("start_s", "completion_s", "queued_s", "jct_s", "held_gpu_s", "running_s", "done_gpu_s"),
@@ -88,6 +89,14 @@ WISH_FIGURES = (
     *("jct_weighted_mean_s", "deadlines", "missed_deadlines", "missed_deadline_share", "cost"),
 )
 """More such keys, for runs whose jobs have weights or deadlines, or whose GPUs have prices."""
+
+PRIORITY_FIGURES = {
+    "queue_priority_N_mean_s": "queue_mean_s_by_priority",
+    "queue_priority_N_p95_s": "queue_p95_s_by_priority",
+    "preemptions_priority_N": "preemptions_by_priority",
+    "lost_priority_N_gpu_s": "lost_gpu_s_by_priority",
+}
+"""The field of `Metrics` for more such keys, in which N is a priority; for several priorities."""
 
 METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses": "losses"}
 """The field of `Metrics` for each key that has another name."""
@@ -182,10 +191,20 @@ class FinishedReplay:
             **({"load_by_type": loads} if (loads := load_by_type(setup)) else {}),
             **{key: metrics[METRIC_OF.get(key, key)] for key in keys},
             **{key: metrics[key] for key in WISH_FIGURES if metrics[key] is not None},
+            **self._by_priority(),
             **(self._usage_of_pools() if setup.kind == POOLS else {}),
             "wall_time_s": self.wall_time_s,
             "jobs_per_cpu_s": self.metrics.jobs / max(self.cpu_time_s, LEAST_CPU_TIME_S),
             "assumptions": list(self.assumptions),
+        }
+
+    def _by_priority(self) -> dict[str, Any]:
+        if self.metrics.preemptions_by_priority is None:
+            return {}
+        return {"lost_gpu_s": self.metrics.lost_gpu_s} | {
+            key.replace("N", str(level)): value
+            for key, name in PRIORITY_FIGURES.items()
+            for level, value in getattr(self.metrics, name).items()
         }
 
     def _of_pools(self) -> dict[str, Any]:

@@ -121,7 +121,8 @@ def _require_readable(run: ReplayRecord) -> None:
         f"setting.{name}": run.setting[name] for name in ("own_gpus", "lent_gpus_per_server")
     }
     figures = run.figures or {}
-    for key in (measure.key for measure in MEASURES if figures.get(measure.key) is not None):
+    keys = [measure.key for measure in MEASURES] + [key for key in figures if "priority_" in key]
+    for key in (each for each in keys if figures.get(each) is not None):
         # Only a measure whose key contains "_by_" has one number per GPU type or tier.
         numbers[f"figures.{key}"] = figures[key] if "_by_" in key else {"": figures[key]}
     for path, values in numbers.items():

@@ -54,7 +54,7 @@ DEFAULT_HEADROOM = 0.02
 NO_AXES = ("format", "version", "name", "description", "seeds", "axes", "cases", "schemes")
 """Keys that cannot be an axis: they identify the scenario or are lists of alternatives already."""
 
-DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network")
+DECISION_KINDS = ("reclaim", "allocation", "heterogeneous", "network", "preemption")
 """The problems whose instances can be captured from a simulation."""
 
 

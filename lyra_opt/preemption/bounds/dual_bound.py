@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 BITS = 58
 """Bits of the largest sum of scaled costs."""
+MOST_PODS = 2**20
+"""Largest number of pods in an implied demand."""
 SHARE_BITS = 16
 """Costs are multiplied by at most 2**16, so that their parts are precise."""
 
@@ -122,10 +124,10 @@ def _demands(instance: Instance, least: IntArray) -> Iterator[tuple[IntArray, in
     for resource in range(index.free.shape[1]):
         size = index.shape_request[:, resource]
         unit = int(np.gcd.reduce(size))
-        if unit and (size * least).any():
+        wanted = int((size // max(1, unit) * least).sum())
+        if 0 < wanted <= MOST_PODS:
             request = np.where(np.arange(index.free.shape[1]) == resource, unit, 0)
-            parts = size // unit
-            yield request, int((parts * least).sum()), (limit * parts[:, None]).sum(axis=0)
+            yield request, wanted, (limit * (size // unit)[:, None]).sum(axis=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +146,7 @@ class ScaledCosts:
 
     def encoded(self, bound: int) -> int:
         """Return the bound on the encoded objective that a scaled bound proves."""
-        return -(-bound // self.scale) * self.divisor
+        return -(-bound * self.divisor // self.scale)
 
     @classmethod
     def of(cls, instance: Instance, costs: Costs, wanted: int) -> ScaledCosts:

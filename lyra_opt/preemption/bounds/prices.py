@@ -168,9 +168,10 @@ def prices(task: Task) -> Prices | None:
         room = np.minimum(room, (index.free[:, resource] + gone) // request[resource])
     nodes = np.flatnonzero(room)
     room = room[nodes]
-    pods = np.arange(int(room.max(initial=0)) + 1)
-    if len(nodes) * len(pods) > LARGEST_TABLE:
+    most = int(room.max(initial=0))
+    if len(nodes) * (most + 1) > LARGEST_TABLE:
         return None
+    pods = np.arange(most + 1)
     items = Items.of(task, np.flatnonzero(leaves), nodes)
     impossible = pods > room[:, None]
     cost = np.where(impossible, INFINITE, 0)

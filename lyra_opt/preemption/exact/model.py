@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.preemption.counting import emptied, node_room
+from lyra_opt.preemption.counting import node_room
 from lyra_opt.preemption.exact.plan import Plan, budget_counts
 from lyra_opt.preemption.exact.programme import Linear, Programme
 from lyra_opt.preemption.instance import matches
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 NONE = -1
+NOTHING = Linear(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +44,15 @@ class Scope:
         Whether pods of a shape can be placed on a node, (S, N).
     least
         Number of pods of each shape that must be placed, (S,).
-    may_lose, may_move
-        Whether a gang may lose pods, and whether its pods may move, (G,).
+    is_open
+        Whether pods may be lost on the node or move away from it, (N,).
     """
 
     instance: Instance
     costs: Costs
     allowed: Flags
     least: IntArray
-    may_lose: Flags
-    may_move: Flags
+    is_open: Flags
 
 
 class Model:
@@ -66,26 +66,31 @@ class Model:
         instance, index = scope.instance, scope.instance.index
         self._scope, self._instance, self._index = scope, instance, index
         self.programme = Programme()
-        touchable = scope.may_lose | scope.may_move
-        self._available = emptied(instance, touchable)
+        touchable = (index.may_lose | index.may_move)[index.group_gang]
+        is_held = np.zeros(len(index.free), dtype=bool)
+        is_held[index.group_node[~touchable]] = True
+        self._choosable = index.can_be_chosen_empty & ~is_held & (instance.empty_nodes > 0)
+        leaves = scope.is_open | index.must_be_empty | self._choosable
+        groups = np.flatnonzero(touchable & leaves[index.group_node])
+        amount = index.group_request[groups] * index.group_count[groups, None]
+        self._available = index.free.copy()
+        np.add.at(self._available, index.group_node[groups], amount)
         self._room = np.zeros(scope.allowed.shape, dtype=np.int64)
         for shape, allowed in enumerate(scope.allowed):
             self._room[shape] = np.where(allowed, node_room(instance, shape, self._available), 0)
-        is_held = np.zeros(len(index.free), dtype=bool)
-        is_held[index.group_node[~touchable[index.group_gang]]] = True
-        self._choosable = index.can_be_chosen_empty & ~is_held & (instance.empty_nodes > 0)
         target = self._room.any(axis=0) | index.must_be_empty | self._choosable
-        target |= index.may_use & scope.may_move.any()
+        target |= index.may_use & index.may_move.any()
         self._budgets = [(budget, budget_counts(instance, budget)) for budget in instance.budgets]
-        self._add_groups(np.flatnonzero(touchable[index.group_gang] & target[index.group_node]))
+        self._add_groups(groups[target[index.group_node[groups]]])
         self._add_moves()
         self._add_gang_rows()
         self._add_demand()
         self._add_capacities()
         self._add_choice()
-        self._excess = _joined([self._add_budget(*each) for each in self._budgets])
+        self._excess = [self._add_budget(*each) for each in self._budgets]
         terms = instance.terms.terms
-        self._extra = self._add_domains() if "extra_domains" in instance.objective else _NOTHING
+        has_domains = "extra_domains" in instance.objective
+        self._extra = self._add_domains() if has_domains else NOTHING
         self.programme.terms += [self._term(t, term.name) for t, term in enumerate(terms)]
 
     def _add_groups(self, groups: IntArray) -> None:
@@ -93,15 +98,15 @@ class Model:
 
         Of gangs that share a column z, only the first one's group is kept, with their number.
         """
-        index, scope = self._index, self._scope
+        index = self._index
         gangs = np.unique(index.group_gang[groups])
-        losers = gangs[scope.may_lose[gangs]]
+        losers = gangs[index.may_lose[gangs]]
         first, self._z_place, sizes = _alike(self._features(losers))
         self._losers, self._z_gang, self._z = losers, losers[first], self.programme.columns(sizes)
         z_of, copies = np.full(len(index.size), NONE), np.ones(len(index.size), dtype=np.int64)
         z_of[self._z_gang], copies[self._z_gang] = self._z, sizes
         gang = index.group_gang[groups]
-        self._k = k = groups[~scope.may_lose[gang] | (z_of[gang] != NONE)]
+        self._k = k = groups[~index.may_lose[gang] | (z_of[gang] != NONE)]
         self._gang, self._node = index.group_gang[k], index.group_node[k]
         self._count, self._request = index.group_count[k], index.group_request[k]
         self._z_of, self._copies = z_of[self._gang], copies[self._gang]
@@ -117,7 +122,7 @@ class Model:
         """
         index, loss = self._index, self._scope.costs.loss
         first = index.first_group[losers]
-        is_alike = (index.first_group[losers + 1] - first == 1) & ~self._scope.may_move[losers]
+        is_alike = (index.first_group[losers + 1] - first == 1) & ~index.may_move[losers]
         is_alike &= (index.min_pods == index.size)[losers]
         for _, (used, _, _) in self._budgets:
             is_alike &= used[losers] == 0
@@ -130,7 +135,7 @@ class Model:
     def _add_moves(self) -> None:
         """Add the columns o and i, and require that all pods that move out move in."""
         index, programme = self._index, self.programme
-        movable = np.flatnonzero(self._scope.may_move[self._gang])
+        movable = np.flatnonzero(index.may_move[self._gang])
         kind, kinds = self._kinds(self._k[movable])
         # Pods that can only move share a column with alike pods on the same node.
         shares = (self._z_of[movable] == NONE) & ~self._leaves()[movable]
@@ -277,18 +282,20 @@ class Model:
         return np.concatenate(columns), np.concatenate(values)
 
     def _add_budget(self, budget: Budget, counts: tuple[IntArray, IntArray, IntArray]) -> IntArray:
-        """Limit the use of a budget; return the column of the excess over a soft one."""
+        """Limit the use of a budget; return the excess over a soft one."""
         columns, values = self._use(counts)
-        limit, excess = budget.most - budget.used, np.zeros(0, dtype=np.int64)
+        limit, excess = budget.most - budget.used, NOTHING
         if not budget.is_hard:
             if "budget_excess" not in self._instance.objective:
                 return excess
-            most = int((values * self.programme.upper[columns]).sum()) - limit
-            excess = self.programme.columns([max(0, most)])
-        self.programme.at_most([limit], (0, columns, values), (0, excess, -1))
+            limits = [self.programme.upper[column] for column in columns]
+            most = sum(a * u for a, u in zip(values.tolist(), limits, strict=True)) - limit
+            excess = self.programme.wide(max(0, most))
+        entries = (0, columns, values), (0, excess.columns, -excess.values)
+        self.programme.at_most([limit], *entries)
         return excess
 
-    def _add_domains(self) -> IntArray:
+    def _add_domains(self) -> Linear:
         """Add the columns u, and return the column that counts the domains beyond the first."""
         index, programme = self._index, self.programme
         used, place = np.unique(index.domain[self._x_node], return_inverse=True)
@@ -298,15 +305,17 @@ class Model:
         row = np.arange(len(self._x))
         programme.at_most(np.zeros(len(row)), (row, self._x, 1), (row, u[place], -most))
         programme.at_most([1], (0, u, 1), (0, extra, -1))
-        return extra
+        return Linear(extra, np.ones(1, dtype=np.int64))
 
     def _term(self, t: int, name: str) -> Linear:
         """Return a term of the objective as a sum of columns."""
         if name == "unplaced":
             return Linear(self._x, np.full(len(self._x), -1), int(self._index.shape_count.sum()))
-        columns = {"budget_excess": self._excess, "extra_domains": self._extra}.get(name)
-        if columns is not None:
-            return Linear(columns, np.ones(len(columns), dtype=np.int64))
+        if name in ("budget_excess", "extra_domains"):
+            parts = self._excess if name == "budget_excess" else [self._extra]
+            return Linear(
+                *(np.concatenate(each) for each in zip(*((p.columns, p.values) for p in parts)))
+            )
         costs = self._scope.costs
         return Linear(*self._use((costs.loss[t], costs.lost_pod[t], costs.move[t])))
 
@@ -363,17 +372,10 @@ class Model:
         return moved
 
 
-_NOTHING = np.zeros(0, dtype=np.int64)
-
-
-def _joined(parts: list[IntArray]) -> IntArray:
-    return np.concatenate(parts) if parts else _NOTHING
-
-
 def _alike(rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return the first of each set of equal rows, the set of each row, and the sizes of the sets."""
     if not len(rows):
-        return _NOTHING, _NOTHING, _NOTHING
+        return (np.zeros(0, dtype=np.int64),) * 3
     _, first, place, sizes = np.unique(
         rows, axis=0, return_index=True, return_inverse=True, return_counts=True
     )

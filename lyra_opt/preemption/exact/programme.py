@@ -1,10 +1,10 @@
 """Integer programmes as arrays, minimised term by term with HiGHS.
 
-All data are integers. HiGHS computes in floating point with a tolerance of 1e-6, so coefficients
-must be small. A row or a term with coefficients of 2**20 or more is split into digits in base 2**20
-with carries, which changes neither the feasible set nor the order of the values. Each solution is
-rounded and compared with all rows in integers. A dual bound is rounded up after a margin is
-subtracted.
+All data are integers. HiGHS computes in floating point, so products of a coefficient and the upper
+limit of its column must be small. Larger rows are split into digits with carries, and larger terms
+and columns are represented by digits, which changes neither the feasible set nor the order of the
+values. Each solution is rounded and compared with all rows in integers. A dual bound is rounded up
+after a margin is subtracted.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import is_out_of_time, limits_in_force, loading, remaining_s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     IntArray = NDArray[np.int64]
-    Entries = Iterable[tuple[Any, Any, Any]]
 
-BASE = 2**20
-"""Coefficients in HiGHS are smaller than this."""
+BITS = 10
+BASE = 2**BITS
+"""The base of the digits."""
+LARGEST_PRODUCT = 2**26
+"""Largest product of a coefficient and the upper limit of its column in HiGHS."""
 LARGEST_MERGED = 2**24
 """Consecutive digits become one objective while the product of their ranges is at most this."""
 LARGEST_EXACT_SUM = 2.0**50
@@ -40,6 +42,9 @@ OPTIONS: dict[str, str | int | float | bool] = {
     "threads": 1,
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.0,
+    "mip_feasibility_tolerance": 1e-9,
+    "primal_feasibility_tolerance": 1e-9,
+    "presolve": "off",  # it takes seconds for thousands of alike columns, and ignores time limits
 }
 
 
@@ -51,15 +56,10 @@ class Linear:
     values: IntArray
     offset: int = 0
 
-    def at(self, values: IntArray) -> int:
-        """Return the exact sum for given values of the columns."""
-        pairs = zip(self.values.tolist(), values[self.columns].tolist(), strict=True)
-        return self.offset + sum(coefficient * value for coefficient, value in pairs)
-
 
 @dataclass(frozen=True, slots=True)
 class _Digit:
-    """One digit of a term, from 0 to `most`; the term grows by `weight` with each unit of it."""
+    """A part of a term, from 0 to `most`; the term grows by `weight` with each unit of it."""
 
     linear: Linear
     most: int
@@ -97,18 +97,22 @@ class Programme:
 
     def __init__(self) -> None:
         self.terms: list[Linear] = []
-        self.size = 0
-        self._rows = 0
-        self._upper: list[IntArray] = []
+        self.upper: list[int] = []
         self._limits: list[tuple[NDArray[np.float64], IntArray]] = []
         self._entries: list[tuple[IntArray, IntArray, IntArray]] = []
+        self._rows = 0
 
     def columns(self, upper: IntArray | Sequence[int]) -> IntArray:
         """Add integer columns from 0 to `upper`, and return their positions."""
-        added = np.arange(self.size, self.size + len(upper))
-        self._upper.append(np.asarray(upper, dtype=np.int64))
-        self.size += len(upper)
-        return added
+        first = len(self.upper)
+        self.upper += np.asarray(upper, dtype=np.int64).tolist()
+        return np.arange(first, len(self.upper))
+
+    def wide(self, most: int) -> Linear:
+        """Add columns for the digits of an integer from 0 to at least `most`, the lowest first."""
+        digits = max(1, -(-most.bit_length() // BITS))
+        columns = self.columns([min(most, BASE - 1)] * digits)
+        return Linear(columns, BASE ** np.arange(digits))
 
     def at_most(self, high: IntArray | Sequence[int], *entries: tuple[Any, Any, Any]) -> None:
         """Add one row for each number in `high`, which limits the row from above.
@@ -116,74 +120,120 @@ class Programme:
         `entries` are triples of arrays (row, column, value), with rows from 0. Entries of the same
         row and column are summed.
         """
-        limits = np.asarray(high, dtype=np.int64)
-        self._add(np.full(len(limits), -np.inf), limits, entries)
+        self._add(np.full(len(high), -np.inf), np.asarray(high, dtype=np.int64), entries)
 
     def between(self, low: int, high: int, columns: IntArray) -> None:
         """Require that the sum of some columns is from `low` to `high`."""
         self._add(np.array([float(low)]), np.array([high]), [(0, columns, 1)])
 
-    def _add(self, low: NDArray[np.float64], high: IntArray, entries: Entries) -> None:
+    def _add(self, low: NDArray[np.float64], high: IntArray, entries: Sequence[Any]) -> None:
         for row, column, value in entries:
-            shape = np.shape(column)
-            rows = np.broadcast_to(row, shape) + self._rows
-            self._entries.append((rows, np.asarray(column), np.broadcast_to(value, shape)))
+            parts = np.broadcast_arrays(row + np.int64(self._rows), column, value)
+            self._entries.append(tuple(np.atleast_1d(part).astype(np.int64) for part in parts))
         self._limits.append((low, high))
         self._rows += len(high)
 
-    @property
-    def upper(self) -> IntArray:
-        """The upper limits of the columns, (C,)."""
-        return _joined(self._upper)
+    def minimise(self, cutoff: Sequence[int] | None = None) -> Outcome:
+        """Minimise the terms in lexicographic order, within the limits in force.
 
-    def assembled(self) -> _Rows:
+        If `cutoff` has values of the terms, only better solutions are of interest. If none is
+        better, the outcome has no bound, as if no solution existed.
+        """
+        size = len(self.upper)
+        least, digits = [], []
+        for term in self.terms:
+            linear = _summed(term)
+            limits = [self.upper[column] for column in linear.columns]
+            ranges = [a * u for a, u in zip(linear.values.tolist(), limits, strict=True)]
+            least.append(term.offset + sum(min(0, each) for each in ranges))
+            digits += self._digits(len(least) - 1, linear, ranges)
+        return _Minimisation(self, size, self._small_rows(), least, digits).run(cutoff)
+
+    def _digits(self, term: int, linear: Linear, ranges: list[int]) -> list[_Digit]:
+        """Return the digits of a term, the highest one first, from the ranges of its summands."""
+        if not ranges:
+            return []
+        unit, most = int(np.gcd.reduce(linear.values)), sum(map(abs, ranges))
+        if max(map(abs, ranges)) < LARGEST_PRODUCT * unit:
+            offset = -sum(min(0, each) for each in ranges) // unit
+            small = Linear(linear.columns, linear.values // unit, offset)
+            return [_Digit(small, most // unit, term, unit)]
+        wide = self.wide(most // unit)
+        entries = (0, linear.columns, linear.values // unit), (0, wide.columns, -wide.values)
+        self.at_most([0], *entries)
+        return [
+            _Digit(Linear(wide.columns[i : i + 1], np.array([1])), most, term, unit * weight)
+            for i, weight in reversed(list(enumerate(wide.values.tolist())))
+            for most in [self.upper[wide.columns[i]]]
+        ]
+
+    def _small_rows(self) -> _Rows:
+        """Return the rows, with large ones split into one row for each digit.
+
+        A row sum a x <= f with a = a' B + a'' and f = f' B + f'' holds if and only if an integer k
+        exists with sum a'' x <= f'' + B k and sum a' x + k <= f'.
+        """
+        rows, upper = self._assembled(), np.array(self.upper)
+        with np.errstate(over="ignore"):
+            products = np.abs(rows.value) * upper[rows.column].astype(np.float64)
+        large = np.unique(rows.row[products >= LARGEST_PRODUCT])
+        for position in large.tolist():
+            inside = rows.row == position
+            linear = Linear(rows.column[inside], rows.value[inside])
+            limit = int(rows.high[position])
+            while np.abs(linear.values).max() >= BASE:
+                sign = np.sign(linear.values)
+                high, low = (sign * part for part in np.divmod(sign * linear.values, BASE))
+                limits = [self.upper[column] for column in linear.columns]
+                ranges = [a * u for a, u in zip(low.tolist(), limits, strict=True)]
+                limit, low_limit = divmod(limit, BASE)
+                # The column of the carry k is k + shift, which is at least 0.
+                shift = -(sum(min(0, each) for each in ranges) - low_limit) // BASE + 1
+                most = sum(max(0, each) for each in ranges) // BASE + 1 + shift
+                columns = np.append(linear.columns, self.columns([most]))
+                low_row = Linear(columns, np.append(low, -BASE))
+                rows = rows.with_row(low_row, low_limit - BASE * shift)
+                linear, limit = Linear(columns, np.append(high, 1)), limit + shift
+            rows = rows.with_row(linear, limit)
+        return rows.without(large)
+
+    def _assembled(self) -> _Rows:
         """Return the rows with entries in order, divided by common factors.
 
         Rows that all values of the columns satisfy are left out.
         """
-        row, column, value = (_joined(part) for part in zip(*self._entries, strict=True))
-        keys, place = np.unique(row * self.size + column, return_inverse=True)
-        sums = np.zeros(len(keys), dtype=np.int64)
-        np.add.at(sums, place, value)
-        keys, sums = keys[sums != 0], sums[sums != 0]
-        row, column = np.divmod(keys, max(1, self.size))
-        low, high = (_joined(part) for part in zip(*self._limits, strict=True))
+        row, column, value = (_joined(parts) for parts in zip(*self._entries, strict=True))
+        size, upper = max(1, len(self.upper)), np.array(self.upper, dtype=np.float64)
+        keys, place = np.unique(row * size + column, return_inverse=True)
+        value = _sums(place, value, len(keys))
+        keys, value = keys[value != 0], value[value != 0]
+        row, column = np.divmod(keys, size)
+        low, high = (_joined(parts) for parts in zip(*self._limits, strict=True))
         starts = np.flatnonzero(np.diff(row, prepend=-1))
         factor = np.ones(len(high), dtype=np.int64)
         if len(starts):
-            factor[row[starts]] = np.gcd.reduceat(np.abs(sums), starts)
-        low, high = np.ceil(low / factor), high // factor
-        sums = sums // factor[row]
-        most = np.bincount(row, np.maximum(sums, 0.0) * self.upper[column], len(high))
-        stays = (most > np.minimum(high, LARGEST_EXACT_SUM)) | np.isfinite(low)
-        kept, number = stays[row], np.cumsum(stays) - 1
-        return _Rows(low[stays], high[stays], number[row[kept]], column[kept], sums[kept])
-
-    def minimise(
-        self, start: IntArray | None = None, cutoff: Sequence[int] | None = None
-    ) -> Outcome:
-        """Minimise the terms in lexicographic order, within the limits in force.
-
-        Parameters
-        ----------
-        start
-            Feasible values of the columns, (C,), to start from.
-        cutoff
-            Values of the terms: only better solutions are of interest. If none is better, the
-            outcome has no bound, as if no solution existed.
-        """
-        return _Minimisation(self).run(start, cutoff)
+            factor[row[starts]] = np.gcd.reduceat(np.abs(value), starts)
+        low, high, value = np.ceil(low / factor), high // factor, value // factor[row]
+        most = np.bincount(row, np.maximum(value, 0) * upper[column], len(high))
+        idle = (most <= np.minimum(high, LARGEST_EXACT_SUM)) & np.isneginf(low)
+        return _Rows(low, high, row, column, value).without(np.flatnonzero(idle))
 
 
 def _joined(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 
+def _sums(place: IntArray, values: IntArray, size: int) -> IntArray:
+    """Return the sum of the values at each place."""
+    sums = np.zeros(size, dtype=np.int64)
+    np.add.at(sums, place, values)
+    return sums
+
+
 def _summed(linear: Linear) -> Linear:
     """Return the same sum with each column once and without zeros."""
     columns, place = np.unique(linear.columns, return_inverse=True)
-    values = np.zeros(len(columns), dtype=np.int64)
-    np.add.at(values, place, linear.values)
+    values = _sums(place, linear.values, len(columns))
     return Linear(columns[values != 0], values[values != 0], linear.offset)
 
 
@@ -199,8 +249,7 @@ class _Rows:
 
     def allow(self, values: IntArray) -> bool:
         """Return whether integer values of the columns satisfy all rows."""
-        sums = np.zeros(len(self.high), dtype=np.int64)
-        np.add.at(sums, self.row, self.value * values[self.column])
+        sums = _sums(self.row, self.value * values[self.column], len(self.high))
         return bool(((self.low <= sums) & (sums <= self.high)).all())
 
     def with_row(self, linear: Linear, high: int) -> _Rows:
@@ -212,6 +261,14 @@ class _Rows:
             np.append(self.column, linear.columns),
             np.append(self.value, linear.values),
         )
+
+    def without(self, positions: IntArray) -> _Rows:
+        """Return the rows without some of them."""
+        stays = np.ones(len(self.high), dtype=bool)
+        stays[positions] = False
+        kept, number = stays[self.row], np.cumsum(stays) - 1
+        entries = number[self.row[kept]], self.column[kept], self.value[kept]
+        return _Rows(self.low[stays], self.high[stays], *entries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,36 +284,30 @@ class _Step:
 class _Minimisation:
     """A programme in HiGHS, and the digits that are minimised one after the other."""
 
-    def __init__(self, programme: Programme) -> None:
-        self._programme = programme
-        self._upper = programme.upper.tolist()
-        self._rows = self._with_small_rows(programme.assembled())
-        self._least: list[int] = []
-        self._digits: list[_Digit] = []
-        for term in programme.terms:
-            self._add_digits(_summed(term))
+    def __init__(
+        self, programme: Programme, size: int, rows: _Rows, least: list[int], digits: list[_Digit]
+    ) -> None:
+        self._terms, self._upper, self._size = programme.terms, programme.upper, size
+        self._rows, self._least, self._digits = rows, least, digits
         self._nodes = 0
         self._highs: Any = None
 
-    def run(self, start: IntArray | None, cutoff: Sequence[int] | None) -> Outcome:
+    def run(self, cutoff: Sequence[int] | None) -> Outcome:
         """Minimise the digits group by group; see `Programme.minimise`."""
-        best, digits = start, None if start is None else self._digits_at(start)
         limit = None if cutoff is None else self._largest_below(cutoff)
         if cutoff is not None and limit is None:
             return Outcome(values=None, bound=None, is_proved=True)
+        best: IntArray | None = None
+        digits: list[int] | None = None
         proved: list[int] = []
-        groups = self._groups()
-        for group in groups:
-            is_last = group is groups[-1]
+        for group in self._groups():
             most = None if limit is None else self._code(group, limit)
-            if digits is not None and most is None and self._code(group, digits) == 0:
-                step = _Step()
-            else:
-                step = self._solve(group, best, most)
+            is_least = digits is not None and most is None and not self._code(group, digits)
+            step = _Step() if is_least else self._solve(group, most)
             if step.is_infeasible and (limit is not None or digits is None):
                 return Outcome(values=None, bound=None, is_proved=True, nodes=self._nodes)
             if step.values is not None:
-                found = self._digits_at(step.values)
+                found = self._digits_of([_value(term, step.values) for term in self._terms])
                 if digits is None or found < digits:
                     best, digits = step.values, found
             if digits is None or step.bound < self._code(group, digits):
@@ -271,74 +322,12 @@ class _Minimisation:
                 )
             if limit is not None and self._code(group, digits) < self._code(group, limit):
                 limit = None
-            proved += [digits[position] for position in group]
-            if not is_last and self._highs is not None:
-                for position in group:
+            for position in group:
+                proved.append(digits[position])
+                if self._highs is not None:
                     self._add_row(self._digits[position].linear, digits[position])
-        return Outcome(values=best, bound=self._terms_of(proved), is_proved=True, nodes=self._nodes)
-
-    def _with_small_rows(self, rows: _Rows) -> _Rows:
-        """Replace each row with large coefficients by one row for each digit.
-
-        A row sum a x <= f with a = a' B + a'' and f = f' B + f'' holds if and only if an integer k
-        exists with sum a'' x <= f'' + B k and sum a' x + k <= f'.
-        """
-        is_large = np.zeros(len(rows.high), dtype=bool)
-        is_large[rows.row[np.abs(rows.value) >= BASE]] = True
-        if not is_large.any():
-            return rows
-        stays, number = ~is_large[rows.row], np.cumsum(~is_large) - 1
-        found = _Rows(
-            *(rows.low[~is_large], rows.high[~is_large], number[rows.row[stays]]),
-            *(rows.column[stays], rows.value[stays]),
-        )
-        for position in np.flatnonzero(is_large):
-            inside = rows.row == position
-            linear = Linear(rows.column[inside], rows.value[inside])
-            limit = int(rows.high[position])
-            while np.abs(linear.values).max() >= BASE:
-                limit, low_limit = divmod(limit, BASE)
-                low, linear = self._split(linear)
-                found = found.with_row(low, low_limit)
-            found = found.with_row(linear, limit)
-        return found
-
-    def _split(self, linear: Linear) -> tuple[Linear, Linear]:
-        """Return the lowest digit of a sum, minus its carry, and the other digits plus the carry.
-
-        The carry is a new column.
-        """
-        high, low = np.divmod(linear.values, BASE)
-        limits = (self._upper[column] for column in linear.columns)
-        most = sum(value * limit for value, limit in zip(low.tolist(), limits, strict=True))
-        columns = np.append(linear.columns, len(self._upper))
-        self._upper.append(most // BASE + 1)
-        return Linear(columns, np.append(low, -BASE)), Linear(columns, np.append(high, 1))
-
-    def _add_digits(self, term: Linear) -> None:
-        """Add the digits of the next term, the highest one first."""
-        number = len(self._least)
-        limits = [self._upper[column] for column in term.columns]
-        ranges = [value * limit for value, limit in zip(term.values.tolist(), limits, strict=True)]
-        least = sum(min(0, each) for each in ranges)
-        self._least.append(term.offset + least)
-        if not ranges:
-            return
-        unit = int(np.gcd.reduce(term.values))
-        linear = Linear(term.columns, term.values // unit, -least // unit)
-        most = sum(map(abs, ranges)) // unit
-        digits: list[_Digit] = []
-        while np.abs(linear.values).max() >= BASE:
-            # With the digit v as a column: sum a x <= B V + v if sum a'' x <= B k + v, V >= a' x + k
-            low, linear = self._split(linear)
-            digit = np.array([len(self._upper)])
-            self._upper.append(BASE - 1)
-            columns, values = np.append(low.columns, digit), np.append(low.values, -1)
-            self._rows = self._rows.with_row(Linear(columns, values), 0)
-            digits.append(_Digit(Linear(digit, np.array([1])), BASE - 1, number, unit))
-            unit, most = unit * BASE, most // BASE
-        digits.append(_Digit(linear, most, number, unit))
-        self._digits += reversed(digits)
+        bound = self._terms_of(proved)
+        return Outcome(values=best, bound=bound, is_proved=True, nodes=self._nodes)
 
     def _digits_of(self, terms: Sequence[int]) -> list[int]:
         """Return the digits of the values of the terms."""
@@ -364,10 +353,6 @@ class _Minimisation:
             is_less = is_less or left > 0
         code -= not is_less
         return None if code < 0 else self._decoded(range(len(self._digits)), code)
-
-    def _digits_at(self, values: IntArray) -> list[int]:
-        """Return the digits of feasible values of the columns of the programme."""
-        return self._digits_of([term.at(values) for term in self._programme.terms])
 
     def _terms_of(self, digits: Sequence[int]) -> tuple[int, ...]:
         """Return the values of the terms with the given digits."""
@@ -413,29 +398,24 @@ class _Minimisation:
             weight *= self._digits[position].most + 1
         return _summed(Linear(_joined(columns), _joined(values), offset))
 
-    def _solve(self, group: range, start: IntArray | None, most: int | None) -> _Step:
+    def _solve(self, group: range, most: int | None) -> _Step:
         """Minimise a group of digits with HiGHS, among solutions with at most `most`."""
         if is_out_of_time():
             return _Step(stopped_by=StoppedBy.TIME)
         size = len(self._upper)
         if not size:
-            is_feasible = self._rows.allow(np.zeros(0, dtype=np.int64))
-            values = np.zeros(0, dtype=np.int64) if is_feasible else None
-            return _Step(values=values, is_infeasible=not is_feasible or most is not None)
+            nothing = np.zeros(0, dtype=np.int64)
+            is_feasible = self._rows.allow(nothing) and most is None
+            return _Step(values=nothing if is_feasible else None, is_infeasible=not is_feasible)
         if self._highs is None:
             self._load()
-        highs = self._highs
-        objective = self._objective(group)
+        highs, objective = self._highs, self._objective(group)
         costs = np.zeros(size)
         costs[objective.columns] = objective.values
         highs.changeColsCost(size, np.arange(size, dtype=np.int32), costs)
         highs.changeObjectiveOffset(float(objective.offset))
         if most is not None:
             self._add_row(objective, most)
-        if start is not None and size == self._programme.size:  # without carries
-            solution = self._module.HighsSolution()
-            solution.col_value = start.tolist()
-            highs.setSolution(solution)
         left_s, nodes = remaining_s(), limits_in_force().nodes
         if left_s is not None:  # the time limit of HiGHS covers all runs together
             highs.setOptionValue("time_limit", highs.getRunTime() + left_s)
@@ -469,13 +449,9 @@ class _Minimisation:
 
     def _add_row(self, linear: Linear, most: int) -> None:
         """Require in HiGHS that a sum of columns is at most `most`."""
-        self._highs.addRow(
-            -self._module.kHighsInf,
-            float(most - linear.offset),
-            len(linear.columns),
-            linear.columns.astype(np.int32),
-            linear.values.astype(np.float64),
-        )
+        columns, values = linear.columns.astype(np.int32), linear.values.astype(np.float64)
+        limit = float(most - linear.offset)
+        self._highs.addRow(-self._module.kHighsInf, limit, len(columns), columns, values)
 
     def _read(self) -> _Step:
         """Return what the last run of HiGHS found and proved."""
@@ -490,9 +466,12 @@ class _Minimisation:
         if info.primal_solution_status == self._module.SolutionStatus.kSolutionStatusFeasible:
             rounded = np.rint(np.array(self._highs.getSolution().col_value)).astype(np.int64)
             if self._rows.allow(rounded):
-                values = rounded[: self._programme.size]
-        stops = {
-            statuses.kTimeLimit: StoppedBy.TIME,
-            statuses.kSolutionLimit: StoppedBy.NODES,
-        }
+                values = rounded[: self._size]
+        stops = {statuses.kTimeLimit: StoppedBy.TIME, statuses.kSolutionLimit: StoppedBy.NODES}
         return _Step(bound=bound, values=values, stopped_by=stops.get(status))
+
+
+def _value(linear: Linear, values: IntArray) -> int:
+    """Return the exact value of a sum for given values of the columns."""
+    pairs = zip(linear.values.tolist(), values[linear.columns].tolist(), strict=True)
+    return linear.offset + sum(coefficient * value for coefficient, value in pairs)

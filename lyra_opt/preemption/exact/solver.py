@@ -11,29 +11,27 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.preemption.bounds.dual_bound import Relaxation, domain_bounds
-from lyra_opt.preemption.bounds.prices import INFINITE, prices
+from lyra_opt.preemption.bounds.prices import prices
 from lyra_opt.preemption.checker import check
 from lyra_opt.preemption.costs import Costs
-from lyra_opt.preemption.counting import Verdict, count, node_room, required_domains
+from lyra_opt.preemption.counting import Verdict, count, required_domains
 from lyra_opt.preemption.exact.model import Model, Scope
-from lyra_opt.preemption.exact.start import first_plan, losses_for, put_back
+from lyra_opt.preemption.exact.reduction import Reduction
+from lyra_opt.preemption.exact.start import first_plan
 from lyra_opt.preemption.instance import Moves
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from lyra_opt.core.result import Limits
     from lyra_opt.core.solver import Observer
-    from lyra_opt.preemption.bounds.prices import Prices, Task
     from lyra_opt.preemption.counting import Counting
     from lyra_opt.preemption.exact.plan import Plan
     from lyra_opt.preemption.instance import Instance, Solution
 
-    IntArray = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
-
 KEPT = 0.9
 """Nodes are removed again as long as more than a tenth of them can be removed."""
+FIRST_GUESS = 2
+GUESS_GROWTH = 8
+"""The first guess exceeds the bound by 2, and the next ones by 16, 128 and so on."""
 
 
 class Exact(Solver):
@@ -161,130 +159,87 @@ class _Search:
             self._search_domain(domain)
 
     def _search_domain(self, domain: int) -> None:
-        index = self._instance.index
+        """Solve a domain, or prove that it holds no better solution than the incumbent.
+
+        Without an incumbent, or with moves, for which starts are poor, solutions up to a guessed
+        value are sought first, because the guess removes nodes.
+        """
+        instance = self._instance
         scope = Scope(
-            instance=self._instance,
+            instance=instance,
             costs=self._costs,
-            allowed=index.shape_allowed & (self._domain == domain),
+            allowed=instance.index.shape_allowed & (self._domain == domain),
             least=self._relaxation.least,
-            may_lose=index.may_lose,
-            may_move=index.may_move,
+            is_open=np.ones(len(self._domain), dtype=bool),
         )
-        if self._is_simple:
-            scope = self._reduced(domain, scope)
-        else:
-            self._offer(first_plan(self._instance, self._loss, self._lost_pod, scope.allowed))
-        if self._is_settled(domain):
+        reduction = Reduction.of(instance, self._relaxation, domain, self._loss, self._lost_pod)
+        if reduction is None or self._code is None:
+            self._offer(first_plan(instance, self._loss, self._lost_pod, scope.allowed))
+        if reduction is None:
+            if not self._is_settled(domain):
+                self._solve(domain, scope, None)
             return
-        self._counters["models"] += 1
-        model = Model(scope)
-        outcome = model.programme.minimise(cutoff=self._values)
-        self._counters["nodes"] += outcome.nodes
-        if outcome.values is not None:
-            self._offer(model.plan(outcome.values))
-        if outcome.bound is not None:
-            bound = [max(0, value) for value in outcome.bound]
-            self._raise_bound(domain, self._instance.terms.encode(bound))
-        elif self._code is None:
-            del self._bounds[domain]  # the domain cannot hold the demand
-        else:
-            self._raise_bound(domain, self._code)
-        self._stopped_by = outcome.stopped_by or self._stopped_by
+        step = FIRST_GUESS
+        while domain in self._bounds and not self._is_settled(domain):
+            guess = None
+            if self._code is None or instance.index.may_move.any():
+                guess = self._bounds[domain] + step
+            reduced = self._reduced(domain, reduction, scope, guess)
+            if reduced is not None and not self._solve(domain, reduced, guess):
+                break
+            step *= GUESS_GROWTH
 
-    @property
-    def _is_simple(self) -> bool:
-        """Whether a node only loses pods to make room for pods of the only shape.
+    def _limit(self, guess: int | None) -> int | None:
+        """Return the largest objective of interest: better than the incumbent, up to the guess."""
+        known = None if self._code is None else self._code - 1
+        known = min((each for each in (known, guess) if each is not None), default=None)
+        return None if known is None or known >= self._instance.terms.largest else known
 
-        The number of these pods is known then, and the nodes to be emptied keep all their columns.
-        """
-        known = self._relaxation
-        is_single = len(known.least) == 1 and bool(known.least[0])
-        return is_single and known.is_all and not self._instance.index.may_move.any()
-
-    def _put_back(self, placed: IntArray) -> Plan | None:
-        return put_back(self._instance, self._loss, self._lost_pod, placed[None, :])
-
-    @property
-    def _is_exchangeable(self) -> bool:
-        """Whether only costs of gangs and pods matter, so that cheaper nodes can replace others."""
-        instance, terms = self._instance, self._instance.terms.terms
-        is_plain = not instance.budgets and all(term.name != "extra_domains" for term in terms)
-        return is_plain and not instance.empty_nodes and not instance.index.must_be_empty.any()
-
-    def _reduced(self, domain: int, scope: Scope) -> Scope:
-        """Return the scope without nodes on which no better solution makes room.
-
-        A node is removed if the bound of the solutions that make room there reaches the incumbent.
-        """
-        index = self._instance.index
-        task, scaled = self._relaxation.tasks[0]
-        task = replace(task, domain=np.where(task.domain == domain, 0, -1), domains=1)
-        free = np.where(task.domain == 0, node_room(self._instance, 0, index.free), 0)
+    def _reduced(
+        self, domain: int, reduction: Reduction, scope: Scope, guess: int | None
+    ) -> Scope | None:
+        """Return a scope with the solutions up to the limit; None if the bound refutes them."""
+        task = reduction.task
         while True:
             found = prices(task)
             if found is None:
                 return scope
-            bound = int(found.bound[0])
-            self._raise_bound(domain, self._relaxation.constant + scaled.encoded(bound))
-            self._offer(self._put_back(found.placement(task)))
-            supply, price = self._supply(task, found, free)
-            if price < INFINITE:
-                self._offer(self._put_back(free + supply))
-            if self._code is None or self._is_settled(domain):
+            bound = self._relaxation.constant + reduction.scaled.encoded(int(found.bound[0]))
+            for plan in reduction.plans(task, found):
+                self._offer(plan)
+            limit = self._limit(guess)
+            self._raise_bound(domain, bound if limit is None else min(bound, limit + 1))
+            if self._is_settled(domain):
+                return None
+            if limit is None:
                 return scope
-            limit = (self._code - 1 - self._relaxation.constant) * scaled.scale // scaled.divisor
-            is_open = np.zeros_like(task.is_open)
-            more = found.more_than(free)
-            is_open[found.nodes] = (more & (found.excess + bound <= limit)).any(axis=1)
-            is_open &= task.is_open
-            before = int(task.is_open.sum())
-            loss = np.where(task.loss <= limit, task.loss, INFINITE)
-            task = replace(task, is_open=is_open, loss=loss)
-            if is_open.sum() >= KEPT * before:
-                break
-        price = -(-price * scaled.scale // scaled.divisor)
-        if self._is_exchangeable and price <= limit:
-            is_open &= supply | found.components(free, price)
-        leaves = index.must_be_empty | (
-            index.can_be_chosen_empty & (self._instance.empty_nodes > 0)
-        )
-        may_lose = np.zeros_like(scope.may_lose)
-        may_lose[index.group_gang[(is_open | leaves)[index.group_node]]] = True
-        allowed = scope.allowed & (is_open | (free > 0))
-        return replace(scope, allowed=allowed, may_lose=may_lose & scope.may_lose)
+            if bound > limit:
+                return None
+            scaled_limit = limit - self._relaxation.constant
+            narrowed = reduction.narrowed(task, found, scaled_limit)
+            if narrowed.is_open.sum() >= KEPT * task.is_open.sum():
+                is_open = reduction.open_nodes(narrowed, found, scaled_limit)
+                allowed = scope.allowed & (is_open | (reduction.free > 0))
+                return replace(scope, allowed=allowed, is_open=is_open)
+            task = narrowed
 
-    def _supply(self, task: Task, found: Prices, free: IntArray) -> tuple[Flags, int]:
-        """Return nodes with room for one more pod each, as many as lack room, and their price.
-
-        Gangs on these nodes hold nothing else, so that the cost of a node is exact and independent
-        of other nodes. The price is the largest of the costs; `INFINITE` if there are too few.
-
-        A gang on several nodes joins them into a component of the nodes that a solution uses. If no
-        node of a component makes room for less than the price for each pod, nodes of the supply can
-        replace the component. So an optimal solution exists on the supply and the components with a
-        cheaper node.
-        """
-        index = self._instance.index
-        wanted = task.wanted - int(free.sum())
-        is_alone = index.first_group[1:] - index.first_group[:-1] == 1
-        is_local = task.is_open[found.nodes] & found.more_than(free).any(axis=1)
-        is_local[found.items.row[~is_alone[index.group_gang[found.items.group]]]] = False
-        rows = np.flatnonzero(is_local)
-        rows = rows[np.argsort(found.cost[rows, free[found.nodes[rows]] + 1], kind="stable")]
-        nodes = found.nodes[rows[: max(0, 2 * wanted)]]
-        supply = np.zeros(len(free), dtype=bool)
-        if not 0 < wanted <= len(nodes):
-            return supply, INFINITE
-        placed = np.zeros_like(free)
-        placed[nodes] = free[nodes] + 1
-        lost = losses_for(self._instance, self._loss, self._lost_pod, placed[None, :], supply)
-        assert lost is not None
-        groups = np.flatnonzero(lost)
-        gang = index.group_gang[groups]
-        whole = index.size[gang] - lost[groups] < index.min_pods[gang]
-        cost = np.zeros(len(free), dtype=self._loss.dtype)
-        pods = self._lost_pod[groups] * lost[groups]
-        np.add.at(cost, index.group_node[groups], np.where(whole, self._loss[gang], pods))
-        nodes = nodes[np.argsort(cost[nodes], kind="stable")][:wanted]
-        supply[nodes] = True
-        return supply, int(cost[nodes[-1]])
+    def _solve(self, domain: int, scope: Scope, guess: int | None) -> bool:
+        """Minimise over a scope up to the limit; return whether the run ended with a proof."""
+        terms, limit = self._instance.terms, self._limit(guess)
+        self._counters["models"] += 1
+        model = Model(scope)
+        cutoff = None if limit is None else terms.decode(limit + 1)
+        outcome = model.programme.minimise(cutoff=cutoff)
+        self._counters["nodes"] += outcome.nodes
+        if outcome.values is not None:
+            self._offer(model.plan(outcome.values))
+        if outcome.bound is not None:
+            pairs = zip(outcome.bound, terms.terms, strict=True)
+            bound = terms.encode([min(max(0, value), term.largest) for value, term in pairs])
+            self._raise_bound(domain, bound if limit is None else min(bound, limit + 1))
+        elif limit is not None:
+            self._raise_bound(domain, limit + 1)
+        else:
+            del self._bounds[domain]  # the domain cannot hold the demand
+        self._stopped_by = outcome.stopped_by or self._stopped_by
+        return outcome.is_proved

@@ -1,4 +1,4 @@
-"""First solutions: give up everything on the nodes that the pending pods take, then put back."""
+"""First solutions: everything leaves the nodes that the pending pods take, and much returns."""
 
 from __future__ import annotations
 
@@ -8,18 +8,49 @@ import numpy as np
 
 from lyra_opt.preemption.counting import emptied, node_room
 from lyra_opt.preemption.exact.plan import Plan
+from lyra_opt.preemption.instance import matches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.preemption.costs import Costs
     from lyra_opt.preemption.instance import Instance
 
     IntArray = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+    Move = tuple[int, int, int]
+
+
+def first_plan(instance: Instance, loss: Any, lost_pod: Any, allowed: Flags) -> Plan | None:
+    """Return a plan with pods on allowed nodes, shape (S, N), where little is lost for each pod.
+
+    Pods take free capacity first. Then the cheapest nodes follow, where the cost of a node is that
+    of all gangs on it that may be lost, for each pod that fits. See `put_back`.
+    """
+    index = instance.index
+    by_cost, cost = _emptiable(instance, loss)
+    used = allowed.any(axis=0)[by_cost]
+    chosen = by_cost[np.argsort(used, kind="stable")][: instance.empty_nodes]
+    is_open = np.ones(len(cost), dtype=bool)
+    is_open[chosen] = False
+    available = emptied(instance, index.may_lose | index.may_move)
+    placed = np.zeros(allowed.shape, dtype=np.int64)
+    wanted = index.shape_count if "unplaced" in instance.objective else index.shape_min
+    largest = np.maximum(1, available.max(axis=0, initial=0))
+    size = (index.shape_request / largest).max(axis=1, initial=0)
+    for shape in np.argsort(-size, kind="stable").tolist():
+        taken = _requested(instance, placed)
+        room = np.where(allowed[shape] & is_open, node_room(instance, shape, available - taken), 0)
+        free = np.minimum(node_room(instance, shape, np.maximum(0, index.free - taken)), room)
+        order = np.argsort(cost / np.maximum(1, room), kind="stable")
+        for part in (free, room - free):
+            missing = wanted[shape] - placed[shape].sum()
+            before = np.cumsum(part[order]) - part[order]
+            placed[shape, order] += np.clip(missing - before, 0, part[order])
+    return put_back(instance, loss, lost_pod, placed)
 
 
 def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> Plan | None:
-    """Return a plan that places the pending pods as given, with the losses of `losses_for`.
+    """Return a plan that places the pending pods as given, with the losses of `make_room`.
 
     The cheapest nodes without pending pods are chosen to be emptied. None if that is not possible,
     or breaks a hard budget.
@@ -38,96 +69,94 @@ def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> 
     closed[chosen] = True
     if (placed.sum(axis=1) < index.shape_min).any() or len(chosen) < instance.empty_nodes:
         return None
-    lost = losses_for(instance, loss, lost_pod, placed, closed)
-    if lost is None:
+    found = make_room(instance, loss, lost_pod, placed, closed)
+    if found is None:
         return None
-    plan = Plan(lost=lost, placed=placed, emptied=tuple(chosen.tolist()))
+    lost, moved = found
+    plan = Plan(lost=lost, placed=placed, moved=tuple(moved), emptied=tuple(chosen.tolist()))
     return plan if plan.keeps_budgets(instance) else None
 
 
-def losses_for(
-    instance: Instance, loss: Any, lost_pod: Any, placed: IntArray, closed: NDArray[np.bool_]
-) -> IntArray | None:
-    """Return the number of lost pods of each group that makes room for given pods, (K,).
+def make_room(
+    instance: Instance, loss: Any, lost_pod: Any, placed: IntArray, closed: Flags
+) -> tuple[IntArray, list[Move]] | None:
+    """Return lost pods, (K,), and moves that make room for given pods and empty closed nodes.
 
-    All gangs that may be lost leave the nodes on which the pods do not fit, and the closed nodes,
-    (N,). Then the dearest gang returns first, and of equally dear gangs the smallest: whole, or
-    without pods above its minimum, or not at all. None if that makes no room. Time O(pod groups on
-    these nodes * resources).
+    All gangs that may be lost or move leave the nodes on which the pods do not fit, and the closed
+    nodes, (N,). Then they return, those first that can only move, and then the dearest, and of
+    equally dear gangs the smallest. Pods that do not fit move to the nodes that they fill best. The
+    others are lost: alone above the minimum of the gang, or else with the gang. None if that makes
+    no room. Time O(pod groups on these nodes * resources + moved pods * nodes).
     """
     index = instance.index
-    left = index.free - (placed[:, :, None] * index.shape_request[:, None, :]).sum(axis=0)
+    left = index.free - _requested(instance, placed)
     is_tight = (left < 0).any(axis=1) | closed
-    leaves = is_tight[index.group_node] & index.may_lose[index.group_gang]
+    leaves = is_tight[index.group_node] & (index.may_lose | index.may_move)[index.group_gang]
     groups = np.flatnonzero(leaves)
-    node, gang, count = (
-        index.group_node[groups],
-        index.group_gang[groups],
-        index.group_count[groups],
-    )
-    np.add.at(left, node, index.group_request[groups] * count[:, None])
+    amount = index.group_request[groups] * index.group_count[groups, None]
+    np.add.at(left, index.group_node[groups], amount)
     if (left < 0).any() or (closed[index.group_node] & ~leaves).any():
         return None
-    lost = np.zeros(len(leaves), dtype=np.int64)
-    gangs = np.unique(gang)
-    order = sorted(gangs.tolist(), key=lambda g: (-loss[g], index.size[g], g))
-    starts = np.searchsorted(gang, np.arange(len(index.size) + 1))
-    for g in order:
-        before = left[node[starts[g] : starts[g + 1]]].copy()
-        here = range(starts[g], starts[g + 1])
-        gone = {}
-        for k in here:
-            request, room = index.group_request[groups[k]], left[node[k]]
-            asked = request > 0
-            fit = min([int(count[k]), *(room[asked] // request[asked]).tolist()])
-            fit = 0 if closed[node[k]] else fit
-            left[node[k]] -= fit * request
-            gone[int(groups[k])] = int(count[k]) - fit
+    lost, moved = np.zeros(len(leaves), dtype=np.int64), []
+    gangs, starts = np.unique(index.group_gang[groups], return_index=True)
+    parts = dict(zip(gangs.tolist(), np.split(groups, starts[1:]), strict=False))
+    for g in sorted(parts, key=lambda g: (index.may_lose[g], -loss[g], index.size[g], g)):
+        before = left.copy() if index.may_move[g] else left[index.group_node[parts[g]]]
+        gone, moves = _returned(instance, parts[g].tolist(), left, closed)
+        partly = sum(int(lost_pod[k]) * number for k, number in gone.items())
         number = sum(gone.values())
-        partly = sum(int(lost_pod[k]) * lost_pods for k, lost_pods in gone.items())
-        if number <= index.size[g] - index.min_pods[g] and partly <= loss[g]:
+        is_partial = number <= index.size[g] - index.min_pods[g] and partly <= loss[g]
+        if not number or (is_partial and index.may_lose[g]):
             lost[list(gone)] = list(gone.values())
+            moved += moves
+        elif not index.may_lose[g]:
+            return None
         else:
-            for k in here:  # the groups of a gang on one node share `before`
-                left[node[k]] = before[k - starts[g]]
+            left[slice(None) if index.may_move[g] else index.group_node[parts[g]]] = before
             every = slice(index.first_group[g], index.first_group[g + 1])
             lost[every] = index.group_count[every]
-    return lost
+    return lost, moved
 
 
-def first_plan(instance: Instance, loss: Any, lost_pod: Any, allowed: IntArray) -> Plan | None:
-    """Return a plan with pods on allowed nodes, shape (S, N), where least is lost for each pod.
-
-    Pods take free capacity first. Then each node counts with the cost of all gangs on it that may
-    be lost. None if the pods are not placed so, or a gang would have to move.
-    """
+def _returned(
+    instance: Instance, groups: list[int], left: IntArray, closed: Flags
+) -> tuple[dict[int, int], list[Move]]:
+    """Return the pods of each group that find no place, and moves; reduce what is `left`, (N, R)."""
     index = instance.index
-    by_cost, cost = _emptiable(instance, loss)
-    used = allowed.any(axis=0)[by_cost]
-    chosen = by_cost[np.argsort(used, kind="stable")][: instance.empty_nodes]
-    available = emptied(instance, index.may_lose)
-    is_open = np.ones(len(cost), dtype=bool)
-    is_open[chosen] = False
-    placed = np.zeros(allowed.shape, dtype=np.int64)
-    wanted = index.shape_count if "unplaced" in instance.objective else index.shape_min
-    largest = np.maximum(1, available.max(axis=0, initial=0))
-    for shape in np.argsort(-(index.shape_request / largest).max(axis=1, initial=0), kind="stable"):
-        taken = (placed[:, :, None] * index.shape_request[:, None, :]).sum(axis=0)
-        free = np.minimum(
-            node_room(instance, shape, np.maximum(0, index.free - taken)), wanted[shape]
-        )
-        room = np.where(allowed[shape] & is_open, node_room(instance, shape, available - taken), 0)
-        free = np.minimum(free, room)
-        order = np.argsort(cost / np.maximum(1, room), kind="stable")
-        for part in (free, room - free):
-            missing = wanted[shape] - placed[shape].sum()
-            before = np.cumsum(part[order]) - part[order]
-            placed[shape, order] += np.clip(missing - before, 0, part[order])
-    return put_back(instance, loss, lost_pod, placed)
+    gone, moves = {}, []
+    for k in groups:
+        node, missing = int(index.group_node[k]), int(index.group_count[k])
+        request = index.group_request[k]
+        if not closed[node]:
+            asked = request > 0
+            missing -= min([missing, *(left[node, asked] // request[asked]).tolist()])
+            left[node] -= (index.group_count[k] - missing) * request
+        gang = int(index.group_gang[k])
+        if missing and index.may_move[gang]:
+            selector = instance.gangs[gang].pods[k - int(index.first_group[gang])].selector
+            target = index.may_use & ~closed
+            target[node] = False
+            if selector:
+                target &= [matches(each, selector) for each in instance.nodes]
+            while missing and (fits := target & (left >= request).all(axis=1)).any():
+                space = np.where(fits[:, None], left - request, 0).sum(axis=1, dtype=np.float64)
+                best = int(np.argmin(np.where(fits, space, np.inf)))
+                left[best] -= request
+                moves.append((k, best, 1))
+                missing -= 1
+        gone[k] = missing
+    return gone, moves
+
+
+def _requested(instance: Instance, placed: IntArray) -> IntArray:
+    """Return the amount of each resource that placed pods request on each node, (N, R)."""
+    request = instance.index.shape_request
+    sums: IntArray = (placed[:, :, None] * request[:, None, :]).sum(axis=0)
+    return sums
 
 
 def _emptiable(instance: Instance, loss: Any) -> tuple[IntArray, NDArray[np.float64]]:
-    """Return the nodes that can be chosen to be emptied by losses, the cheapest first, and costs.
+    """Return the nodes that can be chosen to be emptied, the cheapest first, and their costs.
 
     The cost of a node, (N,), is that of all gangs on it that may be lost.
     """
@@ -135,6 +164,6 @@ def _emptiable(instance: Instance, loss: Any) -> tuple[IntArray, NDArray[np.floa
     cost, is_held = np.zeros(len(index.free)), np.zeros(len(index.free), dtype=bool)
     may_lose = index.may_lose[index.group_gang]
     np.add.at(cost, index.group_node[may_lose], loss[index.group_gang[may_lose]].astype(float))
-    is_held[index.group_node[~may_lose]] = True
+    is_held[index.group_node[~(index.may_lose | index.may_move)[index.group_gang]]] = True
     candidates = np.flatnonzero(index.can_be_chosen_empty & ~is_held)
     return candidates[np.argsort(cost[candidates], kind="stable")], cost

@@ -483,17 +483,17 @@ def objective_of(state: State) -> int:
                 if not budget.is_hard
             )
         else:
-            value = _cost(state, term, touched)
+            value = cost_of(state, term, touched)
         values.append(value)
     return instance.terms.encode(values)
 
 
 def _counted(state: State, budget: Budget) -> int:
     gangs = (state.instance.gang_position[name] for name in budget.gangs)
-    return _cost(state, Term(budget.counts, None, 1), gangs)
+    return cost_of(state, Term(budget.counts, None, 1), gangs)
 
 
-def _cost(state: State, term: Term, gangs: Iterable[int]) -> int:
+def cost_of(state: State, term: Term, gangs: Iterable[int]) -> int:
     """Return how much a term grows by the losses and moves of some gangs."""
     total = 0
     for g in gangs:

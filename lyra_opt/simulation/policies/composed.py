@@ -13,6 +13,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.seeding import derive_seed
 from lyra_opt.simulation.hosts import Group, PoolRoom
 from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.policies.parts import CapsInForce, PreemptionsInBudget
@@ -21,11 +22,12 @@ from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
 from lyra_opt.simulation.speed import Room
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.policies.composition import Composition
+    from lyra_opt.simulation.preempting import PreemptionRule
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job
 
@@ -69,7 +71,7 @@ class ComposedPolicy(Policy):
         Numbers suffice without racks, if all workers have one GPU and no measured job runs slower
         when spread. Replays are then faster.
         """
-        if view.cluster.topology is not None:
+        if view.cluster.topology is not None or self._composition.preempter is not None:
             return ()
         if any(
             job.gpus_per_worker > 1
@@ -91,7 +93,11 @@ class ComposedPolicy(Policy):
                 pool,
                 view.hosts,
                 kind="loan" if pool.is_lent else pool.gpu_type.name if has_types else "training",
-                mixes_groups=not (pool.is_lent and self._composition.keeps_groups_apart),
+                mixes_groups=not (
+                    pool.is_lent
+                    and self._composition.keeps_groups_apart
+                    and self._composition.preempter is None
+                ),
             )
             for pool in pools
             if self._borrows or not pool.is_lent
@@ -120,6 +126,16 @@ class ComposedPolicy(Policy):
             self._preemptions = PreemptionsInBudget(
                 parts.voluntary_preemption,
                 lambda one, other: (key(one), one.order) < (key(other), other.order),
+            )
+        self._preempter: PreemptionRule | None = None
+        self._refused: set[int] = set()
+        if parts.preempter is not None:
+            from lyra_opt.simulation.preempting import PreemptionRule
+
+            self._preempter = PreemptionRule(
+                parts.preempter,
+                weighs_lost_work=parts.weighs_lost_work,
+                seed=derive_seed(simulation=view.workload.name, seed=view.seed),
             )
 
     def waits(self, view: View, run: JobRun) -> None:
@@ -158,16 +174,79 @@ class ComposedPolicy(Policy):
         queue = self._queue
         if not len(queue):
             return
+        # The answers hold until jobs or GPUs arrive or leave, so a job is tried once until then.
+        self._refused.clear()
         queue.begin()
         while (run := queue.first()) is not None:
             homes = self._homes(run)
             if homes:
                 queue.take()
                 self._start(run, homes)
+            elif self._starts_by_preemption(run):
+                queue.begin()  # jobs that were stopped can start on the GPUs that are left
             else:
                 queue.block()
 
-    def _start(self, run: JobRun, homes: Iterable[tuple[PoolRoom, int]]) -> None:
+    def _starts_by_preemption(self, run: JobRun) -> bool:
+        """Start the first job of the queue in place of jobs of lower priority, if a pool allows it.
+
+        The pools are tried in the order of preference of the job.
+        """
+        view, job = self._view, run.job
+        if self._preempter is None or run.order in self._refused:
+            return False
+        from lyra_opt.simulation.preempting import Pending
+
+        for room in self._rooms_for(run):
+            pods, gpus = job.min_workers * room.replicas, job.gpus_per_worker
+            if self._must_stay_together(job, room):
+                pods, gpus = 1, job.min_gpus
+            found = self._preempter.choose(view, Pending(run, room, pods, gpus))
+            if found is not None:
+                self._queue.take()
+                for other in found.stopped:
+                    view.stop(other)
+                for other, gpus_of_host in found.shrunk:
+                    self._give_up(other, gpus_of_host)
+                view.hosts.take(found.gpus)
+                self._start(run, [(room, job.min_workers)], found.gpus)
+                return True
+        self._refused.add(run.order)
+        return False
+
+    def _give_up(self, run: JobRun, lost: Mapping[int, int]) -> None:
+        """Scale a job of one part in, so that the GPUs `lost`, by host, become free.
+
+        Where they belong to the base demand, flexible workers elsewhere take over that role, in the
+        order of hosts. A job with replicas loses whole workers.
+        """
+        view, (part,) = self._view, run.parts
+        room = self._room_of_pool[part.pool]
+        flexible = {host: lost.get(host, 0) for host in sorted(part.by_host())}
+        left = sum(part.gpus[Group.FLEXIBLE].values()) - sum(lost.values())
+        for host, held in part.gpus[Group.FLEXIBLE].items():
+            kept = min(left, max(0, held - flexible[host]))
+            flexible[host] += kept
+            left -= kept
+        base = {host: gpus - flexible[host] for host, gpus in part.by_host().items()}
+        part.gpus = _without_zeros(base), _without_zeros(flexible)
+        per_worker = room.replicas * run.job.gpus_per_worker
+        workers = -(-sum(lost.values()) // per_worker)
+        room.flexible_gpus -= workers * per_worker
+        leaving, more = dict(lost), workers * per_worker - sum(lost.values())
+        for host, held in flexible.items():
+            taken = min(more, held - lost.get(host, 0))
+            leaving[host] = leaving.get(host, 0) + taken
+            more -= taken
+        view.shrink(run, part, workers, _without_zeros(leaving))
+
+    def _start(
+        self,
+        run: JobRun,
+        homes: Iterable[tuple[PoolRoom, int]],
+        placed: dict[int, int] | None = None,
+    ) -> None:
+        """Start a waiting job in pools with room, or on the GPUs `placed` that it has taken."""
         job = run.job
         parts = []
         is_bound = False
@@ -176,7 +255,7 @@ class ComposedPolicy(Policy):
             count, width = (
                 (1, job.min_gpus) if is_bound else (workers * room.replicas, job.gpus_per_worker)
             )
-            gpus = room.fit.place(count, width, Group.BASE)
+            gpus = placed or room.fit.place(count, width, Group.BASE)
             parts.append(Part(room.number, gpus, workers, count * width, room.worker_speed))
         if self._caps is not None:
             own_gpus = sum(part.held for part in parts if not self._room_of_pool[part.pool].is_lent)
@@ -603,6 +682,10 @@ class ComposedPolicy(Policy):
                     view.totals.scaling_operations += 1
                     self._gather(run)
         return chosen
+
+
+def _without_zeros(gpus: Mapping[int, int]) -> dict[int, int]:
+    return {host: count for host, count in gpus.items() if count}
 
 
 def _leaving(part: Part, gpus: int, first: Collection[int]) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""The parts of a composed scheme: queue, scaling, reclaiming and loan rules, with settings."""
+"""The parts of a composed scheme: queue, scaling, reclaiming, preemption, loans, with settings."""
 
 from __future__ import annotations
 
@@ -62,6 +62,10 @@ class Composition:
         its own job.
     voluntary_preemption
         When running jobs are stopped for waiting jobs; None for never.
+    preempter
+        Preemption solver that chooses which jobs of lower priority give way when a waiting job does
+        not fit: a name, ``my_file.py:NAME``, an object or a class; None for a scheme in which no
+        job gives way. With it, base and flexible workers share servers on loan.
 
     Notes
     -----
@@ -81,6 +85,7 @@ class Composition:
     loan_rule: LoanRule | None = None
     shrinks_longer_only: bool = False
     voluntary_preemption: VoluntaryPreemption | None = None
+    preempter: SolverLike | None = None
 
     def __post_init__(self) -> None:
         require_choice("queue", self.queue, list(ORDERS))
@@ -93,6 +98,9 @@ class Composition:
             require_flag(name, getattr(self, name))
         for name, part in _PARTS.items():
             object.__setattr__(self, name, _part(name, getattr(self, name), part))
+        if self.preempter is not None and self.voluntary_preemption is not None:
+            rule = "cannot be combined with voluntary_preemption, which ignores priorities"
+            raise FieldError("preempter", self.preempter, rule)
 
 
 _PARTS = {

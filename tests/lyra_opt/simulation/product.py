@@ -44,7 +44,12 @@ from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds, Tenure
 from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job, Workload
-from tests.lyra_opt.simulation.watches import WaitsInVain, WatchedPlacements, WatchedRounds
+from tests.lyra_opt.simulation.watches import (
+    PreemptsLower,
+    WaitsInVain,
+    WatchedPlacements,
+    WatchedRounds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -837,6 +842,11 @@ POLICIES = (*KNOWN, *OWN, *OWN)
 """Those of our own twice, so that there are enough of them."""
 
 
+def preempts(policy: str) -> bool:
+    """Whether a scheme stops jobs for waiting gangs, which needs GPUs that are free at once."""
+    return policy not in OWN and getattr(find_scheme(policy), "preempter", None) is not None
+
+
 class Kind(NamedTuple):
     """What is combined."""
 
@@ -915,6 +925,8 @@ def kind_of(seed: int) -> Kind:
     tenure = TENURES[(turn // len(clusters) + turn % len(clusters)) % len(TENURES)]
     if kind in ("rounds", "epochs") and draw.random() < 0.96:
         tenure = kind
+    if preempts(policy) and not is_careless:
+        tenure = TENURES[turn // len(clusters) % 3]
     measured = "given"
     if "types" in cluster and (is_careless or policy not in TUNED):
         measured = draw.choice(("given", "measured", "spread"))
@@ -1150,6 +1162,7 @@ def _job(
         estimated_work_worker_s=None if estimate is None else estimate * work_worker_s,
         model=rng.choice(SLOWED) if "far" in kind.cluster else rng.choice([None, *SLOWED]),
         weight=wishes.choice([1.0, 3.0]) if measured is None else measured.weight,
+        priority=wishes.choice([0, 0, 1, 2]),
         deadline_s=wishes.choice([None, 30.0, 1000.0]),
         gpu_types=tuple(gpu_types),
         measured=measured,
@@ -1237,7 +1250,7 @@ def watches(drawn: Drawn) -> list[Observer]:
     """Return who looks on."""
     found: list[Observer] = [Watch(drawn.plan)]
     if "captures" in drawn.observers:
-        kinds = frozenset({"reclaim", "allocation", "heterogeneous", "network"})
+        kinds = frozenset({"reclaim", "allocation", "heterogeneous", "network", "preemption"})
         found.append(CaptureObserver(lambda kind, instance: None, kinds))
     if "series" in drawn.observers:
         found.append(SeriesObserver())
@@ -1245,6 +1258,8 @@ def watches(drawn: Drawn) -> list[Observer]:
     is_flat = kind.cluster.startswith("pools") and kind.tenure.startswith("forever")
     if kind.policy_kind == "composed" and is_flat:
         found.append(WaitsInVain())
+    if preempts(kind.policy):
+        found.append(PreemptsLower())
     return found
 
 

@@ -29,6 +29,7 @@ from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation.on_racks import cases, cluster_of, job, workloads
+from tests.lyra_opt.simulation.product import preempts
 from tests.lyra_opt.simulation.replays import COMPOSED_SCHEMES, completions
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ class TestTenures:
             assert run.losses == run.preemptions == 0
             assert run.allocations == 1 + run.restarts
 
-    @pytest.mark.parametrize("name", ELASTIC_NAMES)
+    @pytest.mark.parametrize("name", [name for name in ELASTIC_NAMES if not preempts(name)])
     @draws(10)
     @given(case=cases())
     def test_queues_with_leases(self, name, case):

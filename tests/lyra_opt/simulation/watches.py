@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, RoundPolicy
 from lyra_opt.network.heuristics.policy import PlacementPolicy
@@ -128,6 +128,29 @@ class WatchedPlacements(PlacementPolicy):
                 held[machine] += count
         assert (held <= state.machines.gpus).all()
         return self.policy.migrate(state, running)
+
+
+class PreemptsLower(Observer):
+    """Whoever is stopped for a waiting gang has a lower priority than such a gang of this moment.
+
+    For schemes that borrow no servers, and so stop nobody for another reason.
+    """
+
+    def begins(self, view: View) -> None:
+        self.losses = [0] * len(view.runs)
+        self.asked: list[int] = []
+
+    def decided(self, kind: str, instance: Any) -> None:
+        if kind == "preemption":
+            assert instance.victims == "lower"
+            self.asked.append(instance.demand.priority)
+
+    def passes(self, view: View, until_s: float) -> None:
+        for run in view.runs:
+            if run.losses > self.losses[run.order]:
+                assert run.job.priority < max(self.asked), run.job.id
+                self.losses[run.order] = run.losses
+        self.asked.clear()
 
 
 class WaitsInVain(Observer):

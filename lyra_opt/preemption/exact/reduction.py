@@ -1,0 +1,167 @@
+"""Remove nodes on which no better solution makes room, for demands of one shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.preemption.bounds.prices import INFINITE
+from lyra_opt.preemption.counting import node_room
+from lyra_opt.preemption.exact.start import make_room, put_back
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from lyra_opt.preemption.bounds.dual_bound import Relaxation, ScaledCosts
+    from lyra_opt.preemption.bounds.prices import Prices, Task
+    from lyra_opt.preemption.exact.plan import Plan
+    from lyra_opt.preemption.instance import Instance
+
+    IntArray = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """The removal of nodes in one domain, by the prices of `lyra_opt.preemption.bounds.prices`.
+
+    A removed node, which is not open, takes pending pods into its free capacity only. Its pods
+    leave only with their gang.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    task, scaled
+        The demand in the domain, and its costs.
+    free
+        Number of pending pods that the free capacity of each node of the domain holds, (N,).
+    loss, lost_pod
+        Encoded costs of losing a gang and of losing one pod of a group, (G,) and (K,).
+    """
+
+    instance: Instance
+    task: Task
+    scaled: ScaledCosts
+    free: IntArray
+    loss: Any
+    lost_pod: Any
+
+    @classmethod
+    def of(
+        cls, instance: Instance, relaxation: Relaxation, domain: int, loss: Any, lost_pod: Any
+    ) -> Reduction | None:
+        """Return the reduction of a domain; None if it does not apply.
+
+        It applies if the demand has one shape and the number of its pods is known.
+        """
+        if len(relaxation.least) != 1 or not relaxation.least[0] or not relaxation.is_all:
+            return None
+        task, scaled = relaxation.tasks[0]
+        inside = task.domain == domain
+        return cls(
+            instance=instance,
+            task=replace(task, domain=np.where(inside, 0, -1), domains=1),
+            scaled=scaled,
+            free=np.where(inside, node_room(instance, 0, instance.index.free), 0),
+            loss=loss,
+            lost_pod=lost_pod,
+        )
+
+    def plans(self, task: Task, found: Prices) -> Iterator[Plan | None]:
+        """Yield plans at the prices that were found for a task."""
+        placements = [found.placement(task)]
+        supply, price = self._supply(task, found)
+        if price is not None:
+            placements.append(self.free + supply)
+        for placed in placements:
+            yield put_back(self.instance, self.loss, self.lost_pod, placed[None, :])
+
+    def narrowed(self, task: Task, found: Prices, limit: int) -> Task:
+        """Return the task with fewer open nodes and gangs that can be lost.
+
+        A node is not open if the bound of the solutions that make room on it exceeds the limit.
+        """
+        limit = limit * self.scaled.scale // self.scaled.divisor
+        is_open = np.zeros_like(task.is_open)
+        more = found.more_than(self.free)
+        is_open[found.nodes] = (more & (found.excess + found.bound <= limit)).any(axis=1)
+        loss = np.where(task.loss <= limit, task.loss, INFINITE)
+        return replace(task, is_open=is_open & task.is_open, loss=loss)
+
+    def open_nodes(self, task: Task, found: Prices, limit: int) -> Flags:
+        """Return the nodes, (N,), on which pods are lost or moved in some best solution.
+
+        The prices were found for a task that includes the open nodes of `task`.
+        """
+        instance, index = self.instance, self.instance.index
+        limit = limit * self.scaled.scale // self.scaled.divisor
+        if index.may_move.any():
+            return self._with_chains(task, int(found.bound[0]), limit)
+        terms = instance.terms.terms
+        is_plain = not instance.budgets and all(term.name != "extra_domains" for term in terms)
+        if not is_plain or instance.empty_nodes or index.must_be_empty.any():
+            return task.is_open
+        supply, price = self._supply(task, found)
+        if price is None:
+            return task.is_open
+        price = min(limit + 1, -(-price * self.scaled.scale // self.scaled.divisor))
+        return task.is_open & (supply | found.components(self.free, price))
+
+    def _with_chains(self, task: Task, bound: int, limit: int) -> Flags:
+        """Return the open nodes and those that pods may leave only for pods that move in.
+
+        Such a departure costs at least the cheapest pod or gang on the node, beside the bound. It
+        costs nothing more if the gang is lost because of an open node.
+        """
+        index = self.instance.index
+        gang, node = index.group_gang, index.group_node
+        cheapest = np.full(len(index.free), INFINITE)
+        cost = np.where(task.pods > 0, np.minimum(task.pod, task.loss[gang]), task.loss[gang])
+        np.minimum.at(cheapest, node, cost)
+        is_open: Flags = task.is_open | (cheapest + bound <= limit)
+        touched = np.zeros(len(index.size), dtype=bool)
+        touched[gang[is_open[node]]] = True
+        is_open[node[(touched & index.may_lose)[gang]]] = True
+        return is_open
+
+    def _supply(self, task: Task, found: Prices) -> tuple[Flags, int | None]:
+        """Return open nodes for the pods that lack room, one more on each, and their price.
+
+        Gangs on these nodes hold nothing else, so that the cost of a node is exact and independent
+        of other nodes. The price is the largest of the costs; None if there are too few.
+
+        A gang on several nodes joins them into a component of the nodes on which a solution makes
+        room. If no node of a component makes room for less than the price for each pod, nodes of
+        the supply can replace it. So the best solution on the supply and the components with a
+        cheaper node is optimal.
+        """
+        index, free = self.instance.index, self.free
+        wanted = max(0, task.wanted - int(free.sum()))
+        is_alone = index.first_group[1:] - index.first_group[:-1] == 1
+        is_local = task.is_open[found.nodes] & found.more_than(free).any(axis=1)
+        is_local[found.items.row[~is_alone[found.items.gang]]] = False
+        rows = np.flatnonzero(is_local)
+        rows = rows[np.argsort(found.cost[rows, free[found.nodes[rows]] + 1], kind="stable")]
+        nodes = found.nodes[rows[: 2 * wanted]]
+        supply = np.zeros(len(free), dtype=bool)
+        if not 0 < wanted <= len(nodes) or index.may_move.any():
+            return supply, None
+        placed = np.zeros_like(free)
+        placed[nodes] = free[nodes] + 1
+        room = make_room(self.instance, self.loss, self.lost_pod, placed[None, :], supply)
+        assert room is not None
+        lost = room[0]
+        groups = np.flatnonzero(lost)
+        gang = index.group_gang[groups]
+        is_whole = index.size[gang] - lost[groups] < index.min_pods[gang]
+        pods = self.lost_pod[groups] * lost[groups]
+        cost = np.zeros(len(free), dtype=self.loss.dtype)
+        np.add.at(cost, index.group_node[groups], np.where(is_whole, self.loss[gang], pods))
+        nodes = nodes[np.argsort(cost[nodes], kind="stable")][:wanted]
+        supply[nodes] = True
+        return supply, int(cost[nodes[-1]])

@@ -1,0 +1,154 @@
+"""The arrays of the heuristic `fast`: an instance, and the state of a search, for its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.preemption.costs import Costs, sum_by_gang
+from lyra_opt.preemption.heuristics.fast_kernels import (
+    DIRTY,
+    NEVER,
+    RANDOM,
+    Data,
+    Search,
+)
+
+if TYPE_CHECKING:
+    from lyra_opt.preemption.index import Flags, Integers
+    from lyra_opt.preemption.instance import Instance
+
+MOST_LEVELS = 8
+"""The largest number of pods that are placed on a node at once."""
+SCALE = 16
+"""The factor of all costs if they are small, so that a cost of 1 only breaks ties."""
+BITS = 48
+"""Bits of the largest sum of costs; if it is larger, the last digits are rounded."""
+FORBIDDEN = 2**52
+"""Cost of losing a gang that may not be lost whole."""
+SLOTS = 2**40
+"""Slots of a node, of which each pod holds one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The arrays of an instance, and a search that has not begun.
+
+    Parameters
+    ----------
+    data, search
+        The arrays for the kernels.
+    shapes
+        The shapes of the demand, the largest first. They follow the shapes that stand for nodes to
+        be emptied.
+    scale, shift
+        Costs are those of the objective times `scale`, without the last `shift` bits.
+    """
+
+    data: Data
+    search: Search
+    shapes: Integers
+    scale: int
+    shift: int
+
+    def start(self, within: Flags, wanted: Integers) -> tuple[Data, Search, Integers]:
+        """Return data and search for pending pods on marked nodes, (N,), and the nodes to try.
+
+        `wanted` is the number of pods of each shape, (S,).
+        """
+        search, first = self.search, len(self.search.missing) - len(wanted)
+        limit = self.data.limit.reshape(-1, len(within)).copy()
+        limit[first:, ~within] = 0
+        active = np.flatnonzero(limit.any(axis=0))
+        own = {name: each.copy() for name, each in search._asdict().items() if name != "journal"}
+        own["missing"][first:] = wanted[self.shapes]
+        own["numbers"][DIRTY] = len(active)
+        own["dirty"][: len(active)] = active
+        own["is_dirty"][active] = 1
+        return self.data._replace(limit=limit.ravel()), search._replace(**own), active
+
+
+def base_of(instance: Instance, costs: Costs, moves: Flags, is_frozen: Flags, seed: int) -> Base:
+    """Return the arrays of an instance. Time O(pod groups * resources).
+
+    Parameters
+    ----------
+    moves
+        Whether any pods of the gang may leave, each at the cost of its move, (G,).
+    is_frozen
+        Whether all pods of the gang stay, (G,).
+    """
+    index, terms = instance.index, instance.terms
+    bits = terms.largest.bit_length()
+    scale, shift = SCALE if bits < BITS - 8 else 1, max(0, bits - BITS)
+    loss, pod, move = (
+        (-(-cost * scale >> shift)).astype(np.int64)
+        for cost in costs.encoded(terms.units, terms.largest * scale)
+    )
+    gang, count, node = index.group_gang, index.group_count, index.group_node
+    whole = index.may_lose & ~is_frozen
+    slack = np.where(moves, index.size, np.where(whole, index.size - index.min_pods, 0))
+    pod = np.where(moves[gang], move[gang] + 1, pod)
+    rest = np.maximum(0, loss - sum_by_gang(instance, pod * count))
+
+    empties = np.array([index.must_be_empty, index.can_be_chosen_empty])
+    wanted = np.array([index.must_be_empty.sum(), instance.empty_nodes])
+    if not wanted.any():
+        empties, wanted = empties[:0], wanted[:0]
+    columns = np.flatnonzero(index.shape_request.any(axis=0))
+    if len(wanted) or not len(columns):
+        columns = np.append(columns, -1)  # the slots
+    pods = np.bincount(node, count, len(index.free)).astype(np.int64)
+    free = np.column_stack((index.free, SLOTS - pods))[:, columns]
+    request, of_shape = (
+        np.column_stack((each, np.ones(len(each), dtype=np.int64)))[:, columns]
+        for each in (index.group_request, index.shape_request)
+    )
+    total = np.maximum(1, index.free.sum(axis=0) + index.group_request.T @ count)
+    shapes = np.argsort(-(index.shape_request / total).max(axis=1, initial=0), kind="stable")
+    of_empty = np.where(columns == -1, SLOTS, 0)
+    shape_request = np.vstack((*(of_empty for _ in wanted), of_shape[shapes]))
+    allowed = np.where(index.shape_allowed, index.shape_per_node[:, None], 0)
+    limit = np.vstack((empties, allowed[shapes]))
+
+    order = np.lexsort((gang, -loss[gang], node))
+    order = order[(whole | moves)[gang[order]]]
+    first = np.searchsorted(node[order], np.arange(len(free) + 1))
+    data = Data(
+        nodes=len(free),
+        resources=len(columns),
+        levels=max(1, min(MOST_LEVELS, int(limit.max(initial=1)))),
+        node_start=first,
+        node_groups=order,
+        first_group=index.first_group,
+        group_gang=gang,
+        group_node=node,
+        group_cost=pod,
+        request=request,
+        fixed=np.where(whole, rest, FORBIDDEN),
+        shape_request=shape_request,
+        limit=limit,
+    )
+    search = Search(
+        numbers=np.where(np.arange(7) == RANDOM, seed, 0),
+        free=free,
+        stay=count,
+        lost=np.zeros(len(gang)),
+        slack=slack,
+        placed=np.zeros(limit.size),
+        missing=np.append(wanted, index.shape_count),
+        price=np.full(limit.size * data.levels, NEVER),
+        journal=np.zeros(24 * len(gang) + 6 * limit.size),
+        **dict.fromkeys(("dirty", "is_dirty", "is_tabu"), np.zeros(len(free))),
+    )
+    return Base(_flat(data), _flat(search), shapes, scale, shift)
+
+
+def _flat(arrays: Any) -> Any:
+    """Return a named tuple of integers and arrays with new, flat arrays of int64."""
+    flat = (
+        each if isinstance(each, int) else np.array(each, dtype=np.int64).ravel() for each in arrays
+    )
+    return type(arrays)(*flat)

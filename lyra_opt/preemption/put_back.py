@@ -1,0 +1,179 @@
+"""The measure "pods that could have stayed", and solutions improved by letting these pods stay.
+
+A lost pod could have stayed if all pending pods that the solution places still fit somewhere
+allowed, not only where the solution places them, and the nodes to be emptied are still empty. The
+measure needs no objective, so that it also shows an operator what a scheduler's own plan wastes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.core.stopwatch import is_out_of_time
+from lyra_opt.preemption.heuristics.base import State, result_of
+
+if TYPE_CHECKING:
+    from lyra_opt.preemption.index import Flags, Integers
+    from lyra_opt.preemption.instance import Instance, Solution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CouldStay:
+    """The lost pods of a valid solution that could have stayed.
+
+    Parameters
+    ----------
+    pods
+        The number of these pods.
+    gangs
+        The gangs with such pods, in file order: each id with its number of pods.
+    is_exact
+        Whether every test for the return of pods is exact, as it is for one shape of pending pods.
+        Several shapes are placed by first fit, so more pods could perhaps have stayed.
+    """
+
+    pods: int
+    gangs: dict[str, int]
+    is_exact: bool
+
+
+def could_stay(instance: Instance, solution: Solution) -> CouldStay:
+    """Return the lost pods of a valid solution that could have stayed.
+
+    Units return in a fixed order, each if the pending pods still fit beside all that has returned:
+
+    1. gangs that are lost whole, those with most pods first;
+    2. in the same order, single pods of gangs that lose only some pods, and of gangs that are lost
+       whole but can survive with fewer pods.
+
+    File order breaks ties. For one shape of pending pods each test is exact, because it compares
+    sums of room. In the end no other gang that is lost can return whole, and no other lost pod of a
+    surviving gang can return. For several shapes the result is a lower bound, because the pending
+    pods are placed by first fit. A different order of units may find more pods. Moved pods stay
+    where they are. Time O(lost pod groups * log pods * nodes), vectorised over nodes.
+    """
+    state = state_of(instance, solution, _placed(instance, solution))
+    gangs = _return_pods(state) if state.fits() else {}
+    return CouldStay(
+        pods=sum(gangs.values()),
+        gangs={instance.gangs[g].id: gangs[g] for g in sorted(gangs)},
+        is_exact=len(state.wanted) < 2,
+    )
+
+
+def put_back(instance: Instance, solution: Solution) -> Solution:
+    """Return a valid solution in which the pods that `could_stay` finds stay.
+
+    The pending pods are placed anew if any pod stays. If the objective counts domains, they are
+    placed only in domains that the solution uses. The objective is therefore never worse, and for
+    one shape no further pod or gang can stay in the result.
+    """
+    placed = _placed(instance, solution)
+    state = state_of(instance, solution, placed)
+    let_pods_return(state, placed)
+    found = result_of(state).solution
+    assert found is not None
+    return found
+
+
+def let_pods_return(state: State, placed: Integers) -> None:
+    """Let pods of a state return as in `put_back`, and place the pending pods.
+
+    `placed` is a placement of the wanted pods that is valid before, (S, N). No pod is placed yet.
+    """
+    index = state.index
+    if any(term.name == "extra_domains" for term in state.instance.terms.terms):
+        state.is_open &= np.isin(index.domain, index.domain[placed.any(axis=0)])
+        state.evict_groups(np.empty(0, dtype=np.int64))  # which updates the room of all nodes
+    if state.fits() and _return_pods(state):
+        found = state.placement()
+        assert found is not None
+        placed = found
+    for s, n in np.argwhere(placed):
+        state.place(int(s), int(n), int(placed[s, n]))
+
+
+def closed_nodes(state: State) -> Flags:
+    """Return whether each node is to be emptied, (N,)."""
+    is_closed = state.index.must_be_empty.copy()
+    is_closed[state.emptied] = True
+    return is_closed
+
+
+def _placed(instance: Instance, solution: Solution) -> Integers:
+    placed = np.zeros_like(instance.index.shape_allowed, dtype=np.int64)
+    shapes = instance.demand.shapes if instance.demand else ()
+    position = {shape.id: s for s, shape in enumerate(shapes)}
+    for entry in solution.placements:
+        placed[position[entry.shape], instance.node_position[entry.node]] += entry.count
+    return placed
+
+
+def state_of(instance: Instance, solution: Solution, placed: Integers) -> State:
+    """Return the state after all losses and moves of a valid solution, with no pod placed.
+
+    Its wanted pods are as many as those of a placement, (S, N).
+    """
+    index = instance.index
+    state = State(instance, placed.sum(axis=1))
+    is_lost = np.zeros(len(index.size), dtype=bool)
+    is_lost[[instance.gang_position[name] for name in solution.lost_gangs]] = True
+    state.evict_groups(np.flatnonzero(is_lost[index.group_gang]))
+
+    def group_of(gang: str, group: int) -> int:
+        return int(index.first_group[instance.gang_position[gang]]) + group
+
+    for lost in solution.lost_pods:
+        state.evict(group_of(lost.gang, lost.group), lost.count)
+    for moved in solution.moved_pods:
+        group = group_of(moved.gang, moved.group)
+        state.evict(group, moved.count)
+        state.move(group, instance.node_position[moved.to], moved.count)
+    for name in solution.emptied_nodes:
+        state.choose_empty(instance.node_position[name])
+    return state
+
+
+def _return_pods(state: State) -> dict[int, int]:
+    """Let pods of a state stay as `could_stay` describes; return the number of pods by gang.
+
+    If a time limit is in force and is over, no further pods return.
+    """
+    index = state.index
+    is_closed = closed_nodes(state)
+    before = state.kept.copy()
+    lost = np.flatnonzero(before < index.size)
+    order = lost[np.argsort(before[lost] - index.size[lost], kind="stable")].tolist()
+    whole = [(g, index.size[g]) for g in order if before[g] < index.min_pods[g]]
+    for g, least in [*whole, *((g, index.min_pods[g]) for g in order)]:
+        if is_out_of_time():
+            break
+        _return(state, g, is_closed, least)
+    returned = state.kept - before
+    return {int(g): int(returned[g]) for g in np.flatnonzero(returned)}
+
+
+def _return(state: State, gang: int, is_closed: Flags, least: int) -> None:
+    """Let as many lost pods of a gang stay as possible, but none if fewer than `least` remain."""
+    index = state.index
+    returned = []
+    for k in state.groups_of(gang):
+        low, high = 0, 0 if is_closed[index.group_node[k]] else int(state.lost[k])
+        count = high
+        while low < high:  # bisection, because fewer pods always fit where more do
+            state.put_back(k, count)
+            fits = bool((state.free[index.group_node[k]] >= 0).all()) and state.fits()
+            state.evict(k, count)
+            low, high = (count, high) if fits else (low, count - 1)
+            count = (low + high + 1) // 2
+        if low:
+            state.put_back(k, low)
+            returned.append((k, low))
+        if state.lost[k] and least == index.size[gang]:
+            break
+    if state.kept[gang] < least:
+        for k, count in returned:
+            state.evict(k, count)

@@ -1,0 +1,193 @@
+"""Choose which running jobs give way to a waiting gang, by a solver of the preemption problem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.seeding import derive_seed
+from lyra_opt.preemption.checker import check
+from lyra_opt.preemption.instance import GPU, Demand, Gang, Instance, Moves, Node, PodGroup, Shape
+from lyra_opt.simulation.decisions import LONGEST_DECISION_S, DecisionError, solver_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lyra_opt.core.solver import SolverLike
+    from lyra_opt.preemption.instance import Solution
+    from lyra_opt.simulation.hosts import PoolRoom
+    from lyra_opt.simulation.job_run import JobRun, Part
+    from lyra_opt.simulation.view import View
+
+
+class Pending(NamedTuple):
+    """The base demand of a waiting job in one pool.
+
+    Parameters
+    ----------
+    run, room
+        The waiting job, and the pool in which it would start.
+    pods, gpus_per_pod
+        Number of pods, each of which needs all its GPUs on one host, and GPUs of each pod.
+    """
+
+    run: JobRun
+    room: PoolRoom
+    pods: int
+    gpus_per_pod: int
+
+
+class Preemption(NamedTuple):
+    """The jobs that give way to a waiting gang, and the GPUs on which the gang starts.
+
+    Parameters
+    ----------
+    stopped
+        The jobs that lose all their GPUs.
+    shrunk
+        The jobs that lose only flexible workers, and the GPUs that each of them loses, by host.
+    gpus
+        The GPUs of the gang, by host.
+    """
+
+    stopped: list[JobRun]
+    shrunk: list[tuple[JobRun, dict[int, int]]]
+    gpus: dict[int, int]
+
+
+class PreemptionRule:
+    """Chooses the running jobs that give way to a waiting gang, by means of a preemption solver.
+
+    Parameters
+    ----------
+    solver
+        A preemption solver that takes instances in which no pod moves.
+    weighs_lost_work
+        Whether the lost GPU-seconds of work are minimised first. If not, the number of stopped jobs
+        is minimised first, at the highest priority, then at the next one, and so on.
+    seed
+        Random seed for solvers that use random numbers.
+    """
+
+    def __init__(
+        self, solver: SolverLike, *, weighs_lost_work: bool = False, seed: int = 0
+    ) -> None:
+        self._solver = solver_of("preemption", Moves.NONE, solver)
+        self._weighs_lost_work = weighs_lost_work
+        self._rng = np.random.default_rng(
+            derive_seed(simulation="preemption", solver=self._solver.name, seed=seed)
+        )
+
+    def choose(self, view: View, pending: Pending) -> Preemption | None:
+        """Return which jobs give way, and where the gang starts; None if the gang has to wait.
+
+        The solver is not called if the gang would not fit even without all jobs of lower priority.
+
+        Raises
+        ------
+        DecisionError
+            If the solver fails, or breaks a rule of the problem.
+        """
+        run, room = pending.run, pending.room
+        lower = [
+            part.by_host()
+            for other, part in _parts_in(view, room)
+            if other.job.priority < run.job.priority
+        ]
+        if not lower or room.fit.room_after(lower, pending.gpus_per_pod) < pending.pods:
+            return None
+        instance = preemption_instance(view, pending, weighs_lost_work=self._weighs_lost_work)
+        view.observed("preemption", instance)
+        result = self._solver.solve(
+            instance, limits=Limits(time_s=LONGEST_DECISION_S), rng=self._rng
+        )
+        name, solution = self._solver.name, result.solution
+        if result.status in (Status.ERROR, Status.UNSUPPORTED):
+            raise DecisionError(f"{name} chose no victims: {result.message}")
+        if solution is None:
+            return None
+        if violations := check(instance, solution).violations:
+            raise DecisionError(f"{name} chose invalid victims: {violations[0]}")
+        return _preemption(view, pending, solution)
+
+
+def preemption_instance(
+    view: View, pending: Pending, *, weighs_lost_work: bool = False
+) -> Instance:
+    """Return the preemption instance of making room for a waiting gang in one pool now.
+
+    The nodes are the hosts of the pool. The gangs are the jobs that run there, and their pods are
+    workers. A job that runs in this pool alone can shrink to its base demand, and other jobs cannot
+    shrink. Jobs of lower priority may lose pods, and no pod moves.
+
+    Parameters
+    ----------
+    weighs_lost_work
+        Whether the lost GPU-seconds of work are minimised before the number of lost gangs by
+        priority, highest first. The number of lost GPUs only breaks ties.
+    """
+    hosts, name_of = view.hosts, view.cluster.name_of_host
+    gangs = []
+    for run, part in sorted(_parts_in(view, pending.room), key=lambda each: each[0].order):
+        view.account(run)
+        gpus, held = run.job.gpus_per_worker, part.by_host()
+        least = part.gpus[0] if len(run.parts) == 1 else held
+        gangs.append(
+            Gang(
+                id=str(run.order),
+                priority=run.job.priority,
+                pods=[
+                    PodGroup(node=name_of[host], request={GPU: gpus}, count=count // gpus)
+                    for host, count in sorted(held.items())
+                ],
+                min_pods=sum(least.values()) // gpus,
+                weight=int(view.lost_gpu_s(run)) if weighs_lost_work else 1,
+                start_s=run.began_s,
+            )
+        )
+    lost_work = ("weighted_gangs",) if weighs_lost_work else ()
+    return Instance(
+        name=f"preemption-at-{view.now_s:.0f}-s",
+        nodes=[
+            Node(id=name_of[host], capacity={GPU: hosts.size[host]})
+            for host in view.cluster.pools[pending.room.number].hosts
+            if hosts.size[host]
+        ],
+        gangs=gangs,
+        demand=Demand(
+            priority=pending.run.job.priority,
+            shapes=[Shape(count=pending.pods, request={GPU: pending.gpus_per_pod})],
+        ),
+        objective=(*lost_work, "lost_gangs_by_priority", "lost:gpu"),
+    )
+
+
+def _parts_in(view: View, room: PoolRoom) -> Iterator[tuple[JobRun, Part]]:
+    """Yield the running jobs that hold GPUs of a pool, with their parts there."""
+    for run in view.running.values():
+        for part in run.parts:
+            if part.pool == room.number:
+                yield run, part
+
+
+def _preemption(view: View, pending: Pending, solution: Solution) -> Preemption:
+    """Return a solution of the instance in terms of jobs and hosts."""
+    pool = view.cluster.pools[pending.room.number]
+    host_of = {view.cluster.name_of_host[host]: host for host in pool.hosts}
+    lost: dict[int, dict[int, int]] = {}
+    for pods in solution.lost_pods:
+        run = view.runs[int(pods.gang)]
+        host = sorted(run.gpus)[pods.group]
+        of_run = lost.setdefault(run.order, {})
+        of_run[host] = of_run.get(host, 0) + pods.count * run.job.gpus_per_worker
+    gpus: dict[int, int] = {}
+    for placed in solution.placements:
+        host = host_of[placed.node]
+        gpus[host] = gpus.get(host, 0) + placed.count * pending.gpus_per_pod
+    return Preemption(
+        stopped=[view.runs[int(gang)] for gang in solution.lost_gangs],
+        shrunk=[(view.runs[order], by_host) for order, by_host in lost.items()],
+        gpus=gpus,
+    )

@@ -1,0 +1,113 @@
+"""What is drawn for preemption is valid, varied, and as narrow as the caller says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+
+from lyra_opt.preemption import Moves, check
+from lyra_opt.preemption.objective import TERMS
+from lyra_opt.testing.strategies import preemption_instances, preemption_solutions_of
+from tests.draws import draws
+
+MAY_BREAK = re.compile(
+    r"\d+ pods of shape .* are placed; they must be|node .* is to be empty, but holds pods"
+    r"|budget .* allows"
+)
+"""What it may be impossible to keep."""
+FEATURES = {
+    "nothing runs": lambda one: not one.gangs,
+    "nothing is pending": lambda one: one.demand is None,
+    "a pending gang and nodes to empty": lambda one: one.demand and one.empty_nodes,
+    "a named node to empty": lambda one: any(node.must_be_empty for node in one.nodes),
+    "a cordoned node": lambda one: not all(node.is_usable for node in one.nodes),
+    "a node without a domain": lambda one: (
+        any(not n.domains for n in one.nodes)
+        and one.demand is not None
+        and one.demand.level is not None
+    ),
+    "a preferred level": lambda one: one.demand is not None and not one.demand.is_level_required,
+    "a hard budget": lambda one: any(budget.is_hard for budget in one.budgets),
+    "a soft budget": lambda one: not all(budget.is_hard for budget in one.budgets),
+    "a pod that requests nothing": lambda one: any(
+        not any(group.request.values()) for gang in one.gangs for group in gang.pods
+    ),
+    "two groups of a gang on a node": lambda one: any(
+        len({group.node for group in gang.pods}) < len(gang.pods) for gang in one.gangs
+    ),
+    "no GPUs": lambda one: not any("gpu" in node.capacity for node in one.nodes),
+}
+
+
+def test_a_solution_breaks_no_rule_that_can_always_be_kept():
+    """Whatever the instance; a good part of them is valid."""
+    counts = {True: 0, False: 0}
+
+    @draws(200)
+    @given(instance=preemption_instances(), data=st.data())
+    def keeps(instance, data):
+        violations = check(instance, data.draw(preemption_solutions_of(instance))).violations
+        assert [each for each in violations if not MAY_BREAK.match(each)] == []
+        counts[not violations] += 1
+
+    keeps()
+    assert counts[True] > 0.2 * counts[False]
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_every_feature_is_drawn(feature):
+    """Also without a search for it: none is so rare that a test would miss it."""
+    options = settings(max_examples=2000, database=None, phases=(Phase.generate,))
+    find(preemption_instances(), lambda one: bool(FEATURES[feature](one)), settings=options)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_every_term_is_drawn_where_it_matters(term):
+    """As one that can differ from 0."""
+
+    def has_term(instance):
+        return any(each.name == term.removesuffix("_by_priority") for each in instance.terms.terms)
+
+    options = settings(max_examples=2000, database=None, phases=(Phase.generate,))
+    find(preemption_instances(), has_term, settings=options)
+
+
+@draws(30)
+@given(
+    preemption_instances(
+        moves="any",
+        objective=["lost_pods"],
+        min_nodes=2,
+        max_nodes=2,
+        min_gangs=1,
+        max_gangs=1,
+        max_pods=1,
+        max_groups=1,
+        max_pending=1,
+        max_shapes=1,
+        max_request=1,
+        max_idle=0,
+        with_vectors=False,
+        with_labels=False,
+        with_levels=False,
+        with_minima=False,
+        with_optional=False,
+        with_emptying=False,
+        with_budgets=False,
+        with_victims=False,
+    )
+)
+def test_limits_and_switches_are_kept(instance):
+    """One of each, and nothing else."""
+    assert (instance.moves, instance.objective) == (Moves.ANY, ("lost_pods",))
+    assert (len(instance.nodes), len(instance.gangs), instance.gangs[0].size) == (2, 1, 1)
+    assert instance.demand is not None
+    (shape,) = instance.demand.shapes
+    assert (shape.count, shape.min_count) == (1, 1)
+    assert (instance.empty_nodes, instance.budgets, instance.demand.level) == (0, (), None)
+    assert instance.victims == "lower"
+    assert set(instance.resources) <= {"gpu"}
+    assert all(sum(node.capacity.values()) <= 1 and not node.labels for node in instance.nodes)
