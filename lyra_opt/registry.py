@@ -133,6 +133,7 @@ def _preemption_solvers() -> Objects:
     """Return the toolkit's own heuristics and exact methods for preemption."""
     from lyra_opt.preemption.exact.solver import Exact
     from lyra_opt.preemption.heuristics.drain import FewestPodsFirst
+    from lyra_opt.preemption.heuristics.fast import Fast
     from lyra_opt.preemption.heuristics.kai import KAI
     from lyra_opt.preemption.heuristics.karpenter import Karpenter
     from lyra_opt.preemption.heuristics.kubernetes import KubeGang, KubePods
@@ -142,6 +143,7 @@ def _preemption_solvers() -> Objects:
 
     return _by_problem(
         Exact,
+        Fast,
         KubePods,
         KubeGang,
         VolcanoGang,

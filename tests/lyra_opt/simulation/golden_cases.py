@@ -154,7 +154,9 @@ def _options(
 
 
 def _generated(jobs: int = 50, seed: int = 1, gpus: int = 32, **assumed: Any) -> Workload:
-    assumptions = JobAssumptions(**assumed)
+    assumptions = JobAssumptions(
+        **{key: tuple(v) if isinstance(v, list) else v for key, v in assumed.items()}
+    )
     return lyra_like(days=1, jobs=jobs, seed=seed, training_gpus=gpus, assumptions=assumptions)
 
 
@@ -564,6 +566,10 @@ POOL_SCHEMES = (
     *("afs", "pollux", "lyra", "lyra-loaning", "lyra-scaling", "lyra-tuned", "lyra-exact"),
     *("least-loss", "lyra-reserve"),
 )
+PRIORITIES = (
+    *("priority-none", "priority-kube", "priority-kueue", "priority-slurm", "priority-exact"),
+    "priority-least-loss",
+)
 TUNED = ("pollux", "lyra-tuned")
 UNTUNED = tuple(name for name in POOL_SCHEMES if name not in TUNED)
 GANGS = (*gavel_policies(), "hadar", "priced-progress", "tiresias", "yarn-cs")
@@ -574,7 +580,7 @@ UNEVEN = (
     *(name for name in GANGS if name != "gavel-cost" and not name.endswith("-agnostic")),
 )
 SCHEMES_OF_KIND: Mapping[str, Sequence[str]] = {
-    "pools": POOL_SCHEMES,
+    "pools": (*POOL_SCHEMES, *PRIORITIES),
     "rounds": (*GANGS, "allox", "hadare"),
     "racks": (*UNEVEN, *ELASTIC),
 }
@@ -583,6 +589,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "tuned": TUNED,  # they solve harder problems than others as they decide, and borrow nothing
     "borrowing": tuple(name for name in UNTUNED if find_scheme(name).borrows),  # type: ignore[attr-defined]
     "drawing": ("opportunistic", "opportunistic-confined", "random"),
+    "priorities": PRIORITIES,
     "gangs": GANGS,
     "gangs-and-forking": (*GANGS, "hadare"),
     "singles": (*GANGS, "allox", "hadare"),
