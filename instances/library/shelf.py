@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -228,8 +229,8 @@ def _certificate(library: Library, loaded: LoadedInstance, best: BestKnown) -> t
     proof = checked_proof(loaded, document, read_json_object(file), str(file))
     if not proof.holds:
         return False, f"its certificate does not hold: {proof.refutation}"
-    if proof.value is None or not proof.is_optimal:
-        return False, "its certificate does not prove an optimum"
+    if not isinstance(proof.value, Fraction) or not proof.is_optimal:
+        return False, "its certificate does not prove the optimum of one number"
     if not same_value(float(proof.value), float(best.best_known)):
         return False, f"its certificate proves {float(proof.value):.12g}"
     return True, "its certificate proves that no solution is better"

@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.rules import Integer, ListOf, Named, Text
+from lyra_opt.preemption.instance import LostPods
 from lyra_opt.preemption.objective import LOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lyra_opt.preemption.instance import Budget, Demand, Gang, Instance, Solution
+    from lyra_opt.preemption.instance import (
+        Budget,
+        Demand,
+        Gang,
+        Instance,
+        MovedPods,
+        Solution,
+    )
     from lyra_opt.preemption.objective import Term
 
 CODE = Integer(most=2**400)
@@ -117,10 +125,8 @@ def _effects(instance: Instance, solution: Solution, violations: list[str]) -> l
         effects[position].is_lost = True
         for group, pods in enumerate(instance.gangs[position].pods):
             effects[position].lost[group] = pods.count
-    for entry, is_move in [
-        *((each, False) for each in solution.lost_pods),
-        *((each, True) for each in solution.moved_pods),
-    ]:
+    entries: list[LostPods | MovedPods] = [*solution.lost_pods, *solution.moved_pods]
+    for entry in entries:
         if entry.gang not in instance.gang_position:
             violations.append(f"gang {entry.gang!r} is not in the instance")
             continue
@@ -132,7 +138,8 @@ def _effects(instance: Instance, solution: Solution, violations: list[str]) -> l
         if effect.is_lost:
             violations.append(f"gang {gang.id!r} is lost whole and has other entries")
             continue
-        (effect.moved if is_move else effect.lost)[entry.group] += entry.count
+        counts = effect.lost if isinstance(entry, LostPods) else effect.moved
+        counts[entry.group] += entry.count
     return effects
 
 
@@ -191,12 +198,12 @@ def _check_capacities(
         arriving[entry.to] += entry.count
         add(entry.to, group.request, entry.count)
     shapes = {shape.id: shape for shape in instance.demand.shapes} if instance.demand else {}
-    for entry in solution.placements:
-        if entry.node not in held:
-            violations.append(f"node {entry.node!r} is not in the instance")
-        elif entry.shape in shapes:  # an unknown shape is reported with the demand
-            arriving[entry.node] += entry.count
-            add(entry.node, shapes[entry.shape].request, entry.count)
+    for placed in solution.placements:
+        if placed.node not in held:
+            violations.append(f"node {placed.node!r} is not in the instance")
+        elif placed.shape in shapes:  # an unknown shape is reported with the demand
+            arriving[placed.node] += placed.count
+            add(placed.node, shapes[placed.shape].request, placed.count)
     emptied = set(solution.emptied_nodes)
     for node in instance.nodes:
         if arriving[node.id] and not node.is_usable:
@@ -259,7 +266,8 @@ def _domains_used(instance: Instance, demand: Demand, solution: Solution) -> set
         for entry in solution.placements
         if entry.node in instance.node_position
     )
-    return {node.domains[demand.level] for node in nodes if demand.level in node.domains}
+    level = demand.level
+    return {node.domains[level] for node in nodes if level is not None and level in node.domains}
 
 
 def _check_emptied(instance: Instance, solution: Solution, violations: list[str]) -> None:

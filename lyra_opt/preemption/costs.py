@@ -59,7 +59,7 @@ class Costs:
         they hold Python's integers.
         """
         kind = np.int64 if largest < LARGEST_CODE else object
-        return tuple(
+        return tuple(  # type: ignore[return-value]  # a generator of three arrays
             sum(
                 (costs.astype(kind) * unit for costs, unit in zip(every, units, strict=True)),
                 np.zeros(every.shape[1], dtype=kind),

