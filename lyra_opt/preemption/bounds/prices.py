@@ -139,7 +139,8 @@ class Prices:
         `free` is the number of pods that each node holds without losses, (N,).
         """
         more = np.arange(self.cost.shape[1]) - free[self.nodes, None]
-        inside = (self.more_than(free) & (self.cost < price * more)).any(axis=1)
+        is_cheaper = self.more_than(free) & (self.cost < price * more)
+        inside: Flags = np.asarray(is_cheaper.any(axis=1))
         row, gang = self.items.row, self.items.gang
         while True:
             joined = np.zeros(int(gang.max(initial=0)) + 1, dtype=bool)
@@ -178,7 +179,7 @@ def prices(task: Task) -> Prices | None:
     for resource in np.flatnonzero(request):
         need = pods * request[resource] - index.free[nodes, resource][:, None]
         need = np.where(impossible, 0, np.maximum(0, need))
-        np.maximum(cost, items.cost(resource, need), out=cost)
+        np.maximum(cost, items.cost(int(resource), need), out=cost)
     return _bounded(task, nodes, room, cost, items)
 
 
@@ -308,9 +309,9 @@ def _best_prices(cost: IntArray, domain: IntArray, task: Task) -> IntArray:
         domains.append(domain[rows[goes]])
         rows, at = rows[goes], best[goes]
     price = np.zeros(task.domains, dtype=np.int64)
-    slope, length, of = map(np.concatenate, (slopes, lengths, domains)) if slopes else ([], [], [])
-    if not len(slope):
+    if not slopes:
         return price
+    slope, length, of = (np.concatenate(parts) for parts in (slopes, lengths, domains))
     order = np.lexsort((slope, of))
     slope, length, of = slope[order], length[order], of[order]
     starts = np.searchsorted(of, np.arange(task.domains + 1))
