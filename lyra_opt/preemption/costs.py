@@ -59,13 +59,14 @@ class Costs:
         they hold Python's integers.
         """
         kind = np.int64 if largest < LARGEST_CODE else object
-        return tuple(  # type: ignore[return-value]  # a generator of three arrays
+        loss, lost_pod, move = (
             sum(
                 (costs.astype(kind) * unit for costs, unit in zip(every, units, strict=True)),
                 np.zeros(every.shape[1], dtype=kind),
             )
             for every in (self.loss, self.lost_pod, self.move)
         )
+        return loss, lost_pod, move
 
 
 def costs_of(

@@ -41,8 +41,6 @@ class ShapeCount:
 
     Parameters
     ----------
-    shape
-        Position of the shape in the demand.
     wanted
         Number of its pods that must be placed.
     node_room
@@ -52,7 +50,6 @@ class ShapeCount:
         are emptied at the least loss, (D,); one domain if no level is required.
     """
 
-    shape: int
     wanted: int
     node_room: IntArray
     domain_room: IntArray
@@ -116,15 +113,17 @@ def blocking_gangs(instance: Instance) -> tuple[str, ...] | None:
         or _count(instance, everything).verdict is not Verdict.FITS
     ):
         return None
-    released = _gangs_in_the_way(instance, touchable)
-    if _count(instance, touchable | released).verdict is not Verdict.FITS:
-        released = ~touchable
-    inside = np.flatnonzero(released)
-    for gang in inside[np.argsort(-index.priority[inside], kind="stable")]:
-        released[gang] = False
-        if _count(instance, touchable | released).verdict is not Verdict.FITS:
-            released[gang] = True
-    return tuple(instance.gangs[gang].id for gang in np.flatnonzero(released))
+    released = np.flatnonzero(~touchable)
+    released = released[np.argsort(index.priority[released], kind="stable")]
+    size = len(released)
+    while size := size // 2:  # at last single gangs, so that the set is minimal
+        for start in range(0, len(released), size)[::-1]:
+            fewer = np.delete(released, slice(start, start + size))
+            touchable_too = touchable.copy()
+            touchable_too[fewer] = True
+            if _count(instance, touchable_too).verdict is Verdict.FITS:
+                released = fewer
+    return tuple(instance.gangs[gang].id for gang in np.sort(released))
 
 
 def required_domains(instance: Instance) -> tuple[IntArray, int]:
@@ -181,13 +180,13 @@ def _count(instance: Instance, touchable: Flags) -> Counting:
         in_domain = _sums(domain, room, domains)
         if instance.empty_nodes:
             in_domain -= _least_loss(instance, room, domain, domains, emptiable)
-        shapes.append(ShapeCount(shape=shape, wanted=wanted, node_room=room, domain_room=in_domain))
+        shapes.append(ShapeCount(wanted=wanted, node_room=room, domain_room=in_domain))
     fits = np.ones(domains, dtype=bool)
     for each in shapes:
         fits &= each.domain_room >= each.wanted
     reason = _obstacle(instance, touchable, cannot, int(emptiable.sum()))
     if not reason and not fits.any():
-        reason = _shortage(instance, shapes, available)
+        reason = _shortage(instance, shapes)
     if not reason:
         reason = _lack_of_volume(instance, available)
     return Counting(
@@ -253,44 +252,41 @@ def _obstacle(instance: Instance, touchable: Flags, cannot: Flags, emptiable: in
             "can neither be lost nor move"
         )
     if emptiable < instance.empty_nodes:
-        candidates = int(index.can_be_chosen_empty.sum())
         return (
             f"{_counted(instance.empty_nodes, 'node')} must be chosen to be emptied, but only "
-            f"{emptiable} of {candidates} can be emptied; pods that can neither be lost nor move "
-            "hold the others"
+            f"{emptiable} of {index.can_be_chosen_empty.sum()} can be; pods that can neither be "
+            "lost nor move hold the others"
         )
     return ""
 
 
-def _shortage(instance: Instance, shapes: list[ShapeCount], available: IntArray) -> str:
+def _shortage(instance: Instance, shapes: list[ShapeCount]) -> str:
     """Return which shape does not fit, and by how much."""
     assert instance.demand is not None
     index, demand = instance.index, instance.demand
-    short = [each for each in shapes if (each.domain_room < each.wanted).all()]
-    several = len(shapes) > 1
-    if not short:
+    position = next((s for s, each in enumerate(shapes) if each.shortfall.all()), None)
+    if position is None:
         return f"no {demand.level} has room for the least number of pods of every shape"
-    worst = short[0]
-    shape = demand.shapes[worst.shape]
+    shape, counted = demand.shapes[position], shapes[position]
     whole = emptied(instance, np.ones(len(index.size), dtype=bool))
-    of_shape = f" of shape {shape.id!r}" if several else ""
-    if not node_room(instance, worst.shape, whole).any():
-        request = " and ".join(f"{amount} {name}" for name, amount in shape.request.items())
-        allowed = index.shape_allowed[worst.shape]
-        nodes = "no node" if allowed.all() else "no node that the demand allows"
-        return f"{nodes} has {request}, even when empty"
-    best = int(np.argmax(worst.domain_room))
-    room = f"room for {worst.domain_room[best]} of {_counted(worst.wanted, 'pod')}{of_shape}"
-    when = "when all gangs that may be touched are gone"
-    if instance.empty_nodes:
-        when += f" and {_counted(instance.empty_nodes, 'node')} emptied"
-    if not (demand.level and demand.is_level_required):
-        return f"the cluster has {room} {when}"
-    node = instance.nodes[int(np.argmax(index.domain == best))]
-    largest = (
-        f"; the largest of {_counted(index.domains, demand.level)}" if index.domains > 1 else ""
+    allowed = index.shape_allowed[position]
+    if not node_room(instance, position, whole).any():
+        request = (f"{amount} {name}" for name, amount in shape.request.items() if amount)
+        where = "" if allowed.all() else " that the demand allows"
+        return f"no node{where} has {' and '.join(request) or 'room'}, even when empty"
+    best = int(np.argmax(counted.domain_room))
+    where, largest = "the cluster", ""
+    if demand.level and demand.is_level_required:
+        node = instance.nodes[int(np.argmax(index.domain == best))]
+        where = f"{demand.level} {node.domains[demand.level]!r}"
+        largest = f"; the largest of {_counted(index.domains, demand.level)}"
+    of_shape = f" of shape {shape.id!r}" if len(shapes) > 1 else ""
+    nodes = _counted(instance.empty_nodes, "node")
+    also = f" and {nodes} emptied" if instance.empty_nodes else ""
+    return (
+        f"{where} has room for {counted.domain_room[best]} of {_counted(counted.wanted, 'pod')}"
+        f"{of_shape} when all gangs that may be touched are gone{also}{largest}"
     )
-    return f"{demand.level} {node.domains[demand.level]!r} has {room} {when}{largest}"
 
 
 def _lack_of_volume(instance: Instance, available: IntArray) -> str:
@@ -311,30 +307,6 @@ def _lack_of_volume(instance: Instance, available: IntArray) -> str:
                 "beside the pods that cannot be lost"
             )
     return ""
-
-
-def _gangs_in_the_way(instance: Instance, touchable: Flags) -> Flags:
-    """Return untouchable gangs whose release is likely to make the demand fit, (G,)."""
-    index = instance.index
-    now, whole = _count(instance, touchable), _count(instance, np.ones_like(touchable))
-    domain, _ = required_domains(instance)
-    held = ~touchable[index.group_gang]
-    gangs_on = np.bincount(index.group_node[held], minlength=len(index.free))
-    wanted_nodes = index.must_be_empty.copy()
-    candidates = np.flatnonzero(index.can_be_chosen_empty)
-    easiest = candidates[np.argsort(gangs_on[candidates], kind="stable")]
-    wanted_nodes[easiest[: instance.empty_nodes]] = True
-    for before, after in zip(now.shapes, whole.shapes, strict=True):
-        best = int(np.argmax(np.where(whole.domain_fits, before.domain_room, -1)))
-        gain = after.node_room - before.node_room
-        nodes = np.flatnonzero((gain > 0) & (domain == best))
-        nodes = nodes[np.argsort(gangs_on[nodes] / gain[nodes], kind="stable")]
-        missing = before.wanted - before.domain_room[best]
-        count = int(np.searchsorted(np.cumsum(gain[nodes]), missing)) + 1
-        wanted_nodes[nodes[:count]] = True
-    released = np.zeros_like(touchable)
-    released[index.group_gang[held & wanted_nodes[index.group_node]]] = True
-    return released
 
 
 def _counted(number: int, noun: str) -> str:

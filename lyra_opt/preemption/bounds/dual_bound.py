@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.preemption.bounds.prices import INFINITE, Task, prices
+from lyra_opt.preemption.bounds.prices import INFINITE, Items, Task, prices
 from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.counting import Verdict, count, is_monotone, required_domains
 
@@ -33,7 +33,8 @@ def dual_bound(instance: Instance) -> int:
     """Return a proved lower bound on the encoded optimum; the largest code if nothing is feasible.
 
     The bound covers unplaced pods and the costs of gangs and pods. It is the least over the domains
-    of a required level. Time O(pod groups * units + nodes * pods per node * log nodes).
+    of a required level. The costs are those of making room for the pending pods, or of emptying
+    nodes. Time O(pod groups * units + nodes * pods per node * log nodes).
     """
     counting = count(instance)
     if counting.verdict is Verdict.IMPOSSIBLE:
@@ -43,7 +44,7 @@ def dual_bound(instance: Instance) -> int:
 
 def domain_bounds(relaxation: Relaxation) -> dict[int, int]:
     """Return a lower bound on the encoded objective for each domain that can hold the optimum."""
-    found = np.zeros(len(relaxation.fits), dtype=object)
+    found = np.full(len(relaxation.fits), relaxation.emptying, dtype=object)
     for task, scaled in relaxation.tasks:
         known = prices(task)
         if known is not None:
@@ -63,8 +64,9 @@ class Relaxation:
     fits
         Whether an optimal solution can be in the domain of a required level, (D,); one domain
         stands for the whole cluster if no level is required.
-    constant
-        The part of the encoded objective that all solutions have.
+    constant, emptying
+        The part of the encoded objective that all solutions have, and a lower bound on the rest
+        that the nodes to be emptied prove.
     tasks
         The demands with their costs: the pods of each shape alone and, with several shapes, the
         total of each resource in pods of the largest common size.
@@ -74,6 +76,7 @@ class Relaxation:
     is_all: bool
     fits: NDArray[np.bool_]
     constant: int
+    emptying: int
     tasks: tuple[tuple[Task, ScaledCosts], ...]
 
     @classmethod
@@ -96,21 +99,40 @@ class Relaxation:
         tasks = []
         for request, wanted, limit in _demands(instance, least):
             scaled = ScaledCosts.of(instance, costs, wanted)
-            task = Task(
-                index=index,
-                request=request,
-                wanted=wanted,
-                limit=limit,
-                domain=domain,
-                domains=domains,
-                is_open=np.ones(len(domain), dtype=bool),
-                loss=scaled.loss,
-                own=scaled.own,
-                pod=scaled.pod,
-                pods=scaled.pods,
-            )
+            task = scaled.task(instance, request, wanted, limit, domain, domains)
             tasks.append((task, scaled))
-        return cls(least=least, is_all=is_all, fits=fits, constant=constant, tasks=tuple(tasks))
+        return cls(
+            least=least,
+            is_all=is_all,
+            fits=fits,
+            constant=constant,
+            emptying=_emptying_bound(instance, costs),
+            tasks=tuple(tasks),
+        )
+
+
+def _emptying_bound(instance: Instance, costs: Costs) -> int:
+    """Return a lower bound on the encoded cost of emptying nodes.
+
+    The cost of a gang is split over its groups on nodes that must or can be emptied. The nodes that
+    must be emptied count, and the cheapest others.
+    """
+    index = instance.index
+    is_counted = index.must_be_empty | (index.can_be_chosen_empty & (instance.empty_nodes > 0))
+    scaled = ScaledCosts.of(instance, costs, 1)
+    nothing = np.zeros(index.free.shape[1], dtype=np.int64)
+    domain = np.where(is_counted, 0, -1)
+    task = scaled.task(instance, nothing, 1, is_counted.astype(np.int64), domain, 1)
+    nodes = np.flatnonzero(is_counted)
+    items = Items.of(task, np.flatnonzero(is_counted[index.group_node]), nodes)
+    alone = np.where(items.pods >= items.count, items.pod * items.count, INFINITE)
+    each = np.minimum(items.whole, alone)
+    cost, is_held = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=bool)
+    is_held[items.row[each >= INFINITE]] = True
+    np.add.at(cost, items.row, np.where(each >= INFINITE, 0, each))
+    must = index.must_be_empty[nodes]
+    chosen = np.sort(cost[~must & ~is_held])[: instance.empty_nodes]
+    return scaled.encoded(int(cost[must].sum()) + int(chosen.sum()))
 
 
 def _demands(instance: Instance, least: IntArray) -> Iterator[tuple[IntArray, int, IntArray]]:
@@ -121,13 +143,16 @@ def _demands(instance: Instance, least: IntArray) -> Iterator[tuple[IntArray, in
         yield index.shape_request[shape], int(least[shape]), limit[shape]
     if len(least) < 2:
         return
+    some = least > 0
     for resource in range(index.free.shape[1]):
-        size = index.shape_request[:, resource]
-        unit = int(np.gcd.reduce(size))
-        wanted = int((size // max(1, unit) * least).sum())
+        size = index.shape_request[some, resource]
+        unit = max(1, int(np.gcd.reduce(size)))
+        wanted = sum(
+            a * n for a, n in zip((size // unit).tolist(), least[some].tolist(), strict=True)
+        )
         if 0 < wanted <= MOST_PODS:
             request = np.where(np.arange(index.free.shape[1]) == resource, unit, 0)
-            yield request, wanted, (limit * (size // unit)[:, None]).sum(axis=0)
+            yield request, wanted, (limit[some] * (size // unit)[:, None]).sum(axis=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +172,30 @@ class ScaledCosts:
     def encoded(self, bound: int) -> int:
         """Return the bound on the encoded objective that a scaled bound proves."""
         return -(-bound * self.divisor // self.scale)
+
+    def task(
+        self,
+        instance: Instance,
+        request: IntArray,
+        wanted: int,
+        limit: IntArray,
+        domain: IntArray,
+        domains: int,
+    ) -> Task:
+        """Return the task with these costs and all nodes open."""
+        return Task(
+            index=instance.index,
+            request=request,
+            wanted=wanted,
+            limit=limit,
+            domain=domain,
+            domains=domains,
+            is_open=np.ones(len(domain), dtype=bool),
+            loss=self.loss,
+            own=self.own,
+            pod=self.pod,
+            pods=self.pods,
+        )
 
     @classmethod
     def of(cls, instance: Instance, costs: Costs, wanted: int) -> ScaledCosts:

@@ -139,11 +139,11 @@ class Prices:
         `free` is the number of pods that each node holds without losses, (N,).
         """
         more = np.arange(self.cost.shape[1]) - free[self.nodes, None]
-        is_cheap = self.more_than(free) & (self.cost < price * more)
-        inside: Flags = np.asarray(is_cheap.any(axis=1))
+        is_cheaper = self.more_than(free) & (self.cost < price * more)
+        inside: Flags = np.asarray(is_cheaper.any(axis=1))
         row, gang = self.items.row, self.items.gang
         while True:
-            joined: Flags = np.zeros(int(gang.max(initial=0)) + 1, dtype=bool)
+            joined = np.zeros(int(gang.max(initial=0)) + 1, dtype=bool)
             joined[gang[inside[row]]] = True
             before = int(inside.sum())
             inside[row[joined[gang]]] = True
@@ -309,9 +309,9 @@ def _best_prices(cost: IntArray, domain: IntArray, task: Task) -> IntArray:
         domains.append(domain[rows[goes]])
         rows, at = rows[goes], best[goes]
     price = np.zeros(task.domains, dtype=np.int64)
-    if not sum(map(len, slopes)):
+    if not slopes:
         return price
-    slope, length, of = map(np.concatenate, (slopes, lengths, domains))
+    slope, length, of = (np.concatenate(parts) for parts in (slopes, lengths, domains))
     order = np.lexsort((slope, of))
     slope, length, of = slope[order], length[order], of[order]
     starts = np.searchsorted(of, np.arange(task.domains + 1))

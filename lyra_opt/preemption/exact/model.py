@@ -1,10 +1,9 @@
 """The general model of a preemption instance, or of a part of it, built from arrays.
 
-The columns of the programme are: z (gangs lost whole; gangs that differ in nothing share a column),
-e (lost pods of gangs that survive), o and i (pods that move out of a node, and into one), x
-(pending pods on a node), b (nodes chosen to be emptied), u (domains used) and s (the excess over a
-soft budget). Pods that move are alike if request and selector are equal; alike pods are matched
-afterwards, so that none moves from a node to itself.
+The columns of the programme are: z (gangs lost whole), e (lost pods of gangs that survive), o and i
+(pods that move out of a node, and into one), x (pending pods on a node), b (nodes chosen to be
+emptied), u (domains used) and s (the excess over a soft budget). Pods that move are of one kind if
+their requests and selectors are equal. Pods of a kind that move out and in are matched afterwards.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     IntArray = NDArray[np.int64]
     Flags = NDArray[np.bool_]
+    Counts = tuple[IntArray, IntArray, IntArray]
 
 NONE = -1
 NOTHING = Linear(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -66,244 +66,196 @@ class Model:
         instance, index = scope.instance, scope.instance.index
         self._scope, self._instance, self._index = scope, instance, index
         self.programme = Programme()
-        touchable = (index.may_lose | index.may_move)[index.group_gang]
+        can_leave = (index.may_lose | index.may_move)[index.group_gang]
         is_held = np.zeros(len(index.free), dtype=bool)
-        is_held[index.group_node[~touchable]] = True
+        is_held[index.group_node[~can_leave]] = True
         self._choosable = index.can_be_chosen_empty & ~is_held & (instance.empty_nodes > 0)
         leaves = scope.is_open | index.must_be_empty | self._choosable
-        groups = np.flatnonzero(touchable & leaves[index.group_node])
+        groups = np.flatnonzero(can_leave & leaves[index.group_node])
         amount = index.group_request[groups] * index.group_count[groups, None]
         self._available = index.free.copy()
         np.add.at(self._available, index.group_node[groups], amount)
-        self._room = np.zeros(scope.allowed.shape, dtype=np.int64)
-        for shape, allowed in enumerate(scope.allowed):
-            self._room[shape] = np.where(allowed, node_room(instance, shape, self._available), 0)
-        target = self._room.any(axis=0) | index.must_be_empty | self._choosable
+        rooms = [node_room(instance, s, self._available) for s in range(len(scope.allowed))]
+        room = np.where(scope.allowed, np.reshape(rooms, scope.allowed.shape), 0).astype(np.int64)
+        target = room.any(axis=0) | index.must_be_empty | self._choosable
         target |= index.may_use & index.may_move.any()
         self._budgets = [(budget, budget_counts(instance, budget)) for budget in instance.budgets]
         self._add_groups(groups[target[index.group_node[groups]]])
         self._add_moves()
         self._add_gang_rows()
-        self._add_demand()
+        self._add_demand(room)
         self._add_capacities()
         self._add_choice()
         self._excess = [self._add_budget(*each) for each in self._budgets]
-        terms = instance.terms.terms
         has_domains = "extra_domains" in instance.objective
         self._extra = self._add_domains() if has_domains else NOTHING
+        terms = instance.terms.terms
         self.programme.terms += [self._term(t, term.name) for t, term in enumerate(terms)]
 
     def _add_groups(self, groups: IntArray) -> None:
-        """Add the columns z and e of the pod groups in play.
-
-        Of gangs that share a column z, only the first one's group is kept, with their number.
-        """
+        """Add the columns z and e of the pod groups in play."""
         index = self._index
-        gangs = np.unique(index.group_gang[groups])
-        losers = gangs[index.may_lose[gangs]]
-        first, self._z_place, sizes = _alike(self._features(losers))
-        self._losers, self._z_gang, self._z = losers, losers[first], self.programme.columns(sizes)
-        z_of, copies = np.full(len(index.size), NONE), np.ones(len(index.size), dtype=np.int64)
-        z_of[self._z_gang], copies[self._z_gang] = self._z, sizes
-        gang = index.group_gang[groups]
-        self._k = k = groups[~index.may_lose[gang] | (z_of[gang] != NONE)]
-        self._gang, self._node = index.group_gang[k], index.group_node[k]
-        self._count, self._request = index.group_count[k], index.group_request[k]
-        self._z_of, self._copies = z_of[self._gang], copies[self._gang]
-        surplus = (index.size - index.min_pods)[self._gang]
-        self._e_most = np.where(self._z_of != NONE, np.minimum(self._count, surplus), 0)
-        self._e_of = np.full(len(k), NONE)
-        self._e_of[self._e_most > 0] = self.programme.columns(self._e_most[self._e_most > 0])
+        self._k, self._gang = groups, index.group_gang[groups]
+        self._node, self._count = index.group_node[groups], index.group_count[groups]
+        self._request = index.group_request[groups]
+        self._z_gang = np.unique(self._gang[index.may_lose[self._gang]])
+        self._z = self.programme.columns(np.ones(len(self._z_gang)))
+        z_of = np.full(len(index.size), NONE)
+        z_of[self._z_gang] = self._z
+        self._z_of = z_of[self._gang]
+        surplus = np.where(index.may_lose, index.size - index.min_pods, 0)[self._gang]
+        self._e_most = np.minimum(self._count, surplus)
+        self._e_of = self._columns_for(self._e_most)
+        self._o_of = self._columns_for(self._count * index.may_move[self._gang])
 
-    def _features(self, losers: IntArray) -> IntArray:
-        """Return a row for each gang that may lose pods; gangs with equal rows share a column.
-
-        They are rigid, stay, are in no budget, and hold as much on the same node at the same cost.
-        """
-        index, loss = self._index, self._scope.costs.loss
-        first = index.first_group[losers]
-        is_alike = (index.first_group[losers + 1] - first == 1) & ~index.may_move[losers]
-        is_alike &= (index.min_pods == index.size)[losers]
-        for _, (used, _, _) in self._budgets:
-            is_alike &= used[losers] == 0
-        amount = index.group_request[first] * index.group_count[first, None]
-        rows = np.column_stack((index.group_node[first], amount, loss[:, losers].T))
-        rows[~is_alike] = 0
-        rows[~is_alike, 0] = -1 - losers[~is_alike]
-        return rows
+    def _columns_for(self, most: IntArray) -> IntArray:
+        """Add a column for each positive number, and return the column of each number, or -1."""
+        found = np.full(len(most), NONE)
+        found[most > 0] = self.programme.columns(most[most > 0])
+        return found
 
     def _add_moves(self) -> None:
-        """Add the columns o and i, and require that all pods that move out move in."""
-        index, programme = self._index, self.programme
-        movable = np.flatnonzero(index.may_move[self._gang])
-        kind, kinds = self._kinds(self._k[movable])
-        # Pods that can only move share a column with alike pods on the same node.
-        shares = (self._z_of[movable] == NONE) & ~self._leaves()[movable]
-        for _, (_, _, used) in self._budgets:
-            shares &= used[self._gang[movable]] == 0
-        cost = self._scope.costs.move[:, self._gang[movable]].T
-        own = np.where(shares, NONE, movable)
-        first, place, _ = _alike(np.column_stack((self._node[movable], kind, own, cost)))
-        most = _sums(place, self._count[movable], len(first))
-        self._o, self._o_kind, self._o_first = programme.columns(most), kind[first], movable[first]
-        self._o_of = np.full(len(self._k), NONE)
-        self._o_of[movable] = self._o[place]
-        self._o_is_shared = np.zeros(len(self._k), dtype=bool)
-        self._o_is_shared[movable] = shares
-        total = _sums(self._o_kind, most, len(kinds))
+        """Add the columns i, and require that all pods of a kind that move out move in."""
+        instance, index, programme = self._instance, self._index, self.programme
+        movable = np.flatnonzero(self._o_of != NONE)
+        kinds: dict[Any, int] = {}
+        self._kind = np.full(len(self._k), NONE)
         inward = [np.zeros((3, 0), dtype=np.int64)]
-        for number, (request, fits) in enumerate(kinds):
-            room = np.where(index.may_use & fits, total[number], 0)
-            for resource in np.flatnonzero(request):
-                room = np.minimum(room, self._available[:, resource] // request[resource])
-            nodes = np.flatnonzero(room)
-            inward.append(np.stack((np.full(len(nodes), number), nodes, room[nodes])))
-        self._i_kind, self._i_node, self._i_most = np.hstack(inward)
-        self._i = programme.columns(self._i_most)
-        self._i_request = np.zeros((len(self._i), index.free.shape[1]), dtype=np.int64)
-        for number, (request, _) in enumerate(kinds):
-            self._i_request[self._i_kind == number] = request
-        out, into = (self._o_kind, self._o, 1), (self._i_kind, self._i, -1)
-        programme.at_most(np.zeros(len(kinds)), out, into)
-
-    def _kinds(self, groups: IntArray) -> tuple[IntArray, list[tuple[IntArray, Flags]]]:
-        """Return the kind of each pod group, and the request and the nodes of each kind."""
-        instance, index = self._instance, self._index
-        numbers: dict[Any, int] = {}
-        kinds: list[tuple[IntArray, Flags]] = []
-        found = np.zeros(len(groups), dtype=np.int64)
-        for position, k in enumerate(groups.tolist()):
-            gang = index.group_gang[k]
+        for position in movable.tolist():
+            k, gang = self._k[position], self._gang[position]
             selector = instance.gangs[gang].pods[k - index.first_group[gang]].selector
-            key = index.group_request[k].tobytes(), tuple(sorted(selector.items()))
-            if key not in numbers:
-                numbers[key] = len(numbers)
-                fits = [matches(node, selector) for node in instance.nodes]
-                kinds.append((index.group_request[k], np.array(fits)))
-            found[position] = numbers[key]
-        return found, kinds
-
-    def _leaves(self) -> Flags:
-        """Return whether the pods of a group are on a node that is or may be emptied."""
-        leaves: Flags = (self._index.must_be_empty | self._choosable)[self._node]
-        return leaves
+            key = self._request[position].tobytes(), tuple(sorted(selector.items()))
+            if key not in kinds:
+                kinds[key] = len(kinds)
+                room = np.where(index.may_use, self._count[movable].sum(), 0)
+                if selector:
+                    room[[not matches(node, selector) for node in instance.nodes]] = 0
+                for r in np.flatnonzero(self._request[position]):
+                    most = self._available[:, r] // self._request[position, r]
+                    room = np.minimum(room, most)
+                nodes = np.flatnonzero(room)
+                inward.append(np.stack((np.full(len(nodes), position), nodes, room[nodes])))
+            self._kind[position] = kinds[key]
+        like, self._i_node, self._i_most = np.hstack(inward)
+        self._i = programme.columns(self._i_most)
+        self._i_kind, self._i_request = self._kind[like], self._request[like]
+        out = self._kind[movable], self._o_of[movable], 1
+        programme.at_most(np.zeros(len(kinds)), out, (self._i_kind, self._i, -1))
 
     def _gone(self, groups: IntArray, sign: int) -> list[tuple[Any, Any, Any]]:
         """Return entries that count the pods of each group that are lost or moved, times `sign`."""
-        rows, parts = np.arange(len(groups)), []
+        parts = []
         for of, value in ((self._z_of, self._count), (self._e_of, 1), (self._o_of, 1)):
-            has = of[groups] != NONE
-            values = np.broadcast_to(value, len(of))[groups[has]]
-            parts.append((rows[has], of[groups[has]], sign * values))
+            rows = np.flatnonzero(of[groups] != NONE)
+            values = np.broadcast_to(value, len(of))[groups[rows]]
+            parts.append((rows, of[groups[rows]], sign * values))
         return parts
 
     def _add_gang_rows(self) -> None:
         """Limit the pods that leave each group, and the losses of each gang that survives."""
         index, programme = self._index, self.programme
-        own = np.flatnonzero(~self._o_is_shared)
-        programme.at_most((self._count * self._copies)[own], *self._gone(own, 1))
+        programme.at_most(self._count, *self._gone(np.arange(len(self._k)), 1))
         surplus = (index.size - index.min_pods)[self._z_gang]
         lost = np.flatnonzero(self._e_of != NONE)
         row = np.searchsorted(self._z, self._z_of[lost])
         entries = (np.arange(len(surplus)), self._z, surplus)
         programme.at_most(surplus, (row, self._e_of[lost], 1), entries)
         leaving = np.flatnonzero(index.must_be_empty[self._node])
-        programme.at_most(-(self._count * self._copies)[leaving], *self._gone(leaving, -1))
+        programme.at_most(-self._count[leaving], *self._gone(leaving, -1))
 
-    def _add_demand(self) -> None:
+    def _add_demand(self, room: IntArray) -> None:
         """Add the columns x; a gang that must be lost for more than t pods limits x to t + U z."""
         index, programme = self._index, self.programme
-        self._x_shape, self._x_node = np.nonzero(self._room)
-        most = self._room[self._x_shape, self._x_node]
-        self._x = programme.columns(most)
-        x_of = np.full(self._room.shape, NONE)
-        x_of[self._x_shape, self._x_node] = self._x
+        self._x_shape, self._x_node = np.nonzero(room)
+        self._x_most = room[self._x_shape, self._x_node]
+        x_of = np.full(room.shape, NONE)
+        x_of[self._x_shape, self._x_node] = self._x = programme.columns(self._x_most)
         stays = np.flatnonzero((self._z_of != NONE) & (self._o_of == NONE))
-        first, place, _ = _alike(np.column_stack((self._z_of[stays], self._node[stays])))
-        amount = (self._count * self._copies - self._e_most)[stays, None] * self._request[stays]
-        kept = np.zeros((len(first), amount.shape[1]), dtype=np.int64)
+        key = self._z_of[stays] * len(index.free) + self._node[stays]
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        kept = np.zeros((len(first), index.free.shape[1]), dtype=np.int64)
+        amount = (self._count - self._e_most)[stays, None] * self._request[stays]
         np.add.at(kept, place, amount)
         z, node = self._z_of[stays[first]], self._node[stays[first]]
         for shape, request in enumerate(index.shape_request):
             columns = self._x[self._x_shape == shape]
             programme.between(self._scope.least[shape], index.shape_count[shape], columns)
-            room = self._room[shape, node]
-            fits = room.copy()
+            most = room[shape, node]
+            fits = most.copy()
             for resource in np.flatnonzero(request):
                 left = (self._available[node] - kept)[:, resource] // request[resource]
                 fits = np.minimum(fits, np.maximum(0, left))
-            cut = np.flatnonzero(fits < room)
+            cut = np.flatnonzero(fits < most)
             row, x = np.arange(len(cut)), x_of[shape, node[cut]]
-            programme.at_most(fits[cut], (row, x, 1), (row, z[cut], (fits - room)[cut]))
+            programme.at_most(fits[cut], (row, x, 1), (row, z[cut], (fits - most)[cut]))
 
     def _add_capacities(self) -> None:
         """Limit the use of each resource on each node that pods can come to."""
-        index, out = self._index, self._o_first
-        z, e = self._z_of != NONE, self._e_of != NONE
-        for resource in range(index.free.shape[1]):
+        for resource in range(self._index.free.shape[1]):
             request = self._request[:, resource]
+            leave = (
+                (self._node[of != NONE], of[of != NONE], -(request * pods)[of != NONE])
+                for of, pods in ((self._z_of, self._count), (self._e_of, 1), (self._o_of, 1))
+            )
+            shape_request = self._index.shape_request[self._x_shape, resource]
             self.programme.at_most(
-                index.free[:, resource],
-                (self._x_node, self._x, index.shape_request[self._x_shape, resource]),
+                self._index.free[:, resource],
+                (self._x_node, self._x, shape_request),
                 (self._i_node, self._i, self._i_request[:, resource]),
-                (self._node[z], self._z_of[z], -(request * self._count)[z]),
-                (self._node[e], self._e_of[e], -request[e]),
-                (self._node[out], self._o, -request[out]),
+                *leave,
             )
 
     def _add_choice(self) -> None:
         """Add the columns b, and keep the chosen nodes empty."""
-        programme, nodes = self.programme, np.flatnonzero(self._choosable)
-        self._b, self._b_node = programme.columns(np.ones(len(nodes))), nodes
-        if not self._instance.empty_nodes:
+        programme, wanted = self.programme, self._instance.empty_nodes
+        b_of = self._columns_for(self._choosable.astype(np.int64))
+        self._b_node = np.flatnonzero(self._choosable)
+        self._b = b_of[self._b_node]
+        if not wanted:
             return
-        b_of = np.full(len(self._choosable), NONE)
-        b_of[nodes] = self._b
-        programme.between(self._instance.empty_nodes, self._instance.empty_nodes, self._b)
+        programme.between(wanted, wanted, self._b)
         leaving = np.flatnonzero(self._choosable[self._node])
-        pods = (self._count * self._copies)[leaving]
-        chosen = np.arange(len(leaving)), b_of[self._node[leaving]], pods
+        chosen = np.arange(len(leaving)), b_of[self._node[leaving]], self._count[leaving]
         programme.at_most(np.zeros(len(leaving)), chosen, *self._gone(leaving, -1))
         for node, column, most in (
-            (self._x_node, self._x, self._room[self._x_shape, self._x_node]),
+            (self._x_node, self._x, self._x_most),
             (self._i_node, self._i, self._i_most),
         ):
-            open_ = np.flatnonzero(self._choosable[node])
-            row = np.arange(len(open_))
-            entries = (row, column[open_], 1), (row, b_of[node[open_]], most[open_])
-            programme.at_most(most[open_], *entries)
+            here = np.flatnonzero(self._choosable[node])
+            row = np.arange(len(here))
+            entries = (row, column[here], 1), (row, b_of[node[here]], most[here])
+            programme.at_most(most[here], *entries)
 
-    def _use(self, counts: tuple[IntArray, IntArray, IntArray]) -> tuple[IntArray, IntArray]:
-        """Return columns and values of a cost of gangs, lost pods and moved pods."""
+    def _use(self, counts: Counts) -> Linear:
+        """Return a cost of lost gangs, lost pods and moved pods as a sum of columns."""
         loss, lost_pod, move = counts
-        e = np.flatnonzero(self._e_of != NONE)
-        columns = (self._z, self._e_of[e], self._o)
-        values = (loss[self._z_gang], lost_pod[self._k[e]], move[self._gang[self._o_first]])
-        return np.concatenate(columns), np.concatenate(values)
+        e, o = np.flatnonzero(self._e_of != NONE), np.flatnonzero(self._o_of != NONE)
+        columns = self._z, self._e_of[e], self._o_of[o]
+        values = loss[self._z_gang], lost_pod[self._k[e]], move[self._gang[o]]
+        return Linear(np.concatenate(columns), np.concatenate(values))
 
-    def _add_budget(self, budget: Budget, counts: tuple[IntArray, IntArray, IntArray]) -> IntArray:
+    def _add_budget(self, budget: Budget, counts: Counts) -> Linear:
         """Limit the use of a budget; return the excess over a soft one."""
-        columns, values = self._use(counts)
-        limit, excess = budget.most - budget.used, NOTHING
+        use, limit, excess = self._use(counts), budget.most - budget.used, NOTHING
         if not budget.is_hard:
             if "budget_excess" not in self._instance.objective:
                 return excess
-            limits = [self.programme.upper[column] for column in columns]
-            most = sum(a * u for a, u in zip(values.tolist(), limits, strict=True)) - limit
+            limits = [self.programme.upper[column] for column in use.columns]
+            most = sum(a * u for a, u in zip(use.values.tolist(), limits, strict=True)) - limit
             excess = self.programme.wide(max(0, most))
-        entries = (0, columns, values), (0, excess.columns, -excess.values)
+        entries = (0, use.columns, use.values), (0, excess.columns, -excess.values)
         self.programme.at_most([limit], *entries)
         return excess
 
     def _add_domains(self) -> Linear:
         """Add the columns u, and return the column that counts the domains beyond the first."""
-        index, programme = self._index, self.programme
-        used, place = np.unique(index.domain[self._x_node], return_inverse=True)
+        programme = self.programme
+        used, place = np.unique(self._index.domain[self._x_node], return_inverse=True)
         u = programme.columns(np.ones(len(used)))
         extra = programme.columns([max(0, len(used) - 1)])
-        most = self._room[self._x_shape, self._x_node]
         row = np.arange(len(self._x))
-        programme.at_most(np.zeros(len(row)), (row, self._x, 1), (row, u[place], -most))
+        entries = (row, self._x, 1), (row, u[place], -self._x_most)
+        programme.at_most(np.zeros(len(row)), *entries)
         programme.at_most([1], (0, u, 1), (0, extra, -1))
         return Linear(extra, np.ones(1, dtype=np.int64))
 
@@ -311,13 +263,13 @@ class Model:
         """Return a term of the objective as a sum of columns."""
         if name == "unplaced":
             return Linear(self._x, np.full(len(self._x), -1), int(self._index.shape_count.sum()))
-        if name in ("budget_excess", "extra_domains"):
-            parts = self._excess if name == "budget_excess" else [self._extra]
-            return Linear(
-                *(np.concatenate(each) for each in zip(*((p.columns, p.values) for p in parts)))
-            )
+        if name == "extra_domains":
+            return self._extra
+        if name == "budget_excess":
+            columns = np.concatenate([each.columns for each in self._excess])
+            return Linear(columns, np.concatenate([each.values for each in self._excess]))
         costs = self._scope.costs
-        return Linear(*self._use((costs.loss[t], costs.lost_pod[t], costs.move[t])))
+        return self._use((costs.loss[t], costs.lost_pod[t], costs.move[t]))
 
     def plan(self, values: IntArray) -> Plan:
         """Return the plan that feasible values of the columns mean."""
@@ -325,14 +277,12 @@ class Model:
         lost = np.zeros(len(index.group_gang), dtype=np.int64)
         e = self._e_of != NONE
         lost[self._k[e]] = values[self._e_of[e]]
-        rank = _rank(self._z_place)  # of gangs that share a column, the first ones are lost
-        gone = np.zeros(len(index.size), dtype=bool)
-        gone[self._losers[rank < values[self._z][self._z_place]]] = True
-        lost = np.where(gone[index.group_gang], index.group_count, lost)
-        placed = np.zeros(self._room.shape, dtype=np.int64)
+        is_lost = np.zeros(len(index.size), dtype=bool)
+        is_lost[self._z_gang[values[self._z] > 0]] = True
+        placed = np.zeros(self._scope.allowed.shape, dtype=np.int64)
         placed[self._x_shape, self._x_node] = values[self._x]
         return Plan(
-            lost=lost,
+            lost=np.where(is_lost[index.group_gang], index.group_count, lost),
             placed=placed,
             moved=tuple(self._moved(values)),
             emptied=tuple(self._b_node[values[self._b] > 0].tolist()),
@@ -340,59 +290,25 @@ class Model:
 
     def _moved(self, values: IntArray) -> list[tuple[int, int, int]]:
         """Match the pods of each kind that move out with the places into which they move."""
-        outward: dict[int, list[list[int]]] = {}
-        left = dict(zip(self._o.tolist(), values[self._o].tolist(), strict=True))
-        kind_of = dict(zip(self._o.tolist(), self._o_kind.tolist(), strict=True))
-        for position in np.flatnonzero(self._o_of != NONE).tolist():
-            column = int(self._o_of[position])
-            number = min(left[column], int(self._count[position]))
-            left[column] -= number
-            if number:
-                entry = [int(self._k[position]), int(self._node[position]), number]
-                outward.setdefault(kind_of[column], []).append(entry)
+        into: dict[int, dict[int, int]] = {}
+        for i in np.flatnonzero(values[self._i]).tolist():
+            places = into.setdefault(int(self._i_kind[i]), {})
+            places[int(self._i_node[i])] = int(values[self._i[i]])
+        out = np.flatnonzero(self._o_of != NONE)
+        number = dict(zip(out.tolist(), values[self._o_of[out]].tolist(), strict=True))
+        for position in number:  # a pod that would move to its own node stays
+            places, node = into.get(int(self._kind[position]), {}), int(self._node[position])
+            stays = min(number[position], places.get(node, 0))
+            number[position] -= stays
+            if stays:
+                places[node] -= stays
         moved = []
-        into = np.flatnonzero(values[self._i])
-        for kind, entries in outward.items():
-            here = into[self._i_kind[into] == kind]
-            places = dict(
-                zip(self._i_node[here].tolist(), values[self._i[here]].tolist(), strict=True)
-            )
-            for entry in entries:  # a pod that would move to its own node stays
-                stays = min(entry[2], places.get(entry[1], 0))
-                if stays:
-                    entry[2] -= stays
-                    places[entry[1]] -= stays
-            for group, _, number in entries:
-                while number:
-                    node, room = next((n, room) for n, room in places.items() if room)
-                    step = min(number, room)
-                    moved.append((group, node, step))
+        for position, pods in number.items():
+            places = into.get(int(self._kind[position]), {})
+            for node in places:
+                step = min(pods, places[node])
+                if step:
+                    moved.append((int(self._k[position]), node, step))
                     places[node] -= step
-                    number -= step
+                    pods -= step
         return moved
-
-
-def _alike(rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the first of each set of equal rows, the set of each row, and the sizes of the sets."""
-    if not len(rows):
-        return (np.zeros(0, dtype=np.int64),) * 3
-    _, first, place, sizes = np.unique(
-        rows, axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
-    return first, place.reshape(-1), sizes
-
-
-def _sums(place: IntArray, values: IntArray, size: int) -> IntArray:
-    """Return the sum of the values at each place."""
-    sums = np.zeros(size, dtype=np.int64)
-    np.add.at(sums, place, values)
-    return sums
-
-
-def _rank(place: IntArray) -> IntArray:
-    """Return the position of each element among those of the same place."""
-    order = np.argsort(place, kind="stable")
-    ordered = place[order]
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
-    return rank

@@ -44,7 +44,11 @@ class Plan:
     def solution(self, instance: Instance) -> Solution:
         """Return the plan as a solution."""
         return Solution.of_counts(
-            instance, lost=self.lost, placed=self.placed, moved=self.moved, emptied=self.emptied
+            instance,
+            lost=self.lost.tolist(),
+            placed=self.placed,
+            moved=self.moved,
+            emptied=self.emptied,
         )
 
     def keeps_budgets(self, instance: Instance) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import is_out_of_time, limits_in_force, loading, remaining_s
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     IntArray = NDArray[np.int64]
+    Numbers = NDArray[Any] | Sequence[int]
 
 BITS = 10
 BASE = 2**BITS
@@ -57,8 +58,7 @@ class Linear:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Digit:
+class _Digit(NamedTuple):
     """A part of a term, from 0 to `most`; the term grows by `weight` with each unit of it."""
 
     linear: Linear
@@ -102,7 +102,7 @@ class Programme:
         self._entries: list[tuple[IntArray, IntArray, IntArray]] = []
         self._rows = 0
 
-    def columns(self, upper: IntArray | Sequence[int]) -> IntArray:
+    def columns(self, upper: Numbers) -> IntArray:
         """Add integer columns from 0 to `upper`, and return their positions."""
         first = len(self.upper)
         self.upper += np.asarray(upper, dtype=np.int64).tolist()
@@ -114,7 +114,7 @@ class Programme:
         columns = self.columns([min(most, BASE - 1)] * digits)
         return Linear(columns, BASE ** np.arange(digits))
 
-    def at_most(self, high: IntArray | Sequence[int], *entries: tuple[Any, Any, Any]) -> None:
+    def at_most(self, high: Numbers, *entries: tuple[Any, Any, Any]) -> None:
         """Add one row for each number in `high`, which limits the row from above.
 
         `entries` are triples of arrays (row, column, value), with rows from 0. Entries of the same
@@ -129,7 +129,8 @@ class Programme:
     def _add(self, low: NDArray[np.float64], high: IntArray, entries: Sequence[Any]) -> None:
         for row, column, value in entries:
             parts = np.broadcast_arrays(row + np.int64(self._rows), column, value)
-            self._entries.append(tuple(np.atleast_1d(part).astype(np.int64) for part in parts))
+            where, which, what = (np.atleast_1d(part).astype(np.int64) for part in parts)
+            self._entries.append((where, which, what))
         self._limits.append((low, high))
         self._rows += len(high)
 
@@ -139,14 +140,13 @@ class Programme:
         If `cutoff` has values of the terms, only better solutions are of interest. If none is
         better, the outcome has no bound, as if no solution existed.
         """
-        size = len(self.upper)
-        least, digits = [], []
-        for term in self.terms:
+        size, least, digits = len(self.upper), [], []
+        for number, term in enumerate(self.terms):
             linear = _summed(term)
             limits = [self.upper[column] for column in linear.columns]
             ranges = [a * u for a, u in zip(linear.values.tolist(), limits, strict=True)]
             least.append(term.offset + sum(min(0, each) for each in ranges))
-            digits += self._digits(len(least) - 1, linear, ranges)
+            digits += self._digits(number, linear, ranges)
         return _Minimisation(self, size, self._small_rows(), least, digits).run(cutoff)
 
     def _digits(self, term: int, linear: Linear, ranges: list[int]) -> list[_Digit]:
@@ -219,8 +219,11 @@ class Programme:
         return _Rows(low, high, row, column, value).without(np.flatnonzero(idle))
 
 
+_NOTHING = np.zeros(0, dtype=np.int64)
+
+
 def _joined(parts: Sequence[Any]) -> Any:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+    return np.concatenate(parts) if parts else _NOTHING
 
 
 def _sums(place: IntArray, values: IntArray, size: int) -> IntArray:
@@ -271,8 +274,7 @@ class _Rows:
         return _Rows(self.low[stays], self.high[stays], *entries)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
+class _Step(NamedTuple):
     """The result of one run of HiGHS: a lower bound on its objective, and values of columns."""
 
     bound: int = 0
@@ -281,8 +283,22 @@ class _Step:
     stopped_by: StoppedBy | None = None
 
 
+class _Group(NamedTuple):
+    """Consecutive digits that are minimised as one number, from 0 to `radix` - 1.
+
+    `low` is the number of values of all digits after the group.
+    """
+
+    linear: Linear
+    radix: int
+    low: int
+
+
 class _Minimisation:
-    """A programme in HiGHS, and the digits that are minimised one after the other."""
+    """A programme in HiGHS, and the digits that are minimised group by group.
+
+    All digits together are one integer, the code, whose order is that of the terms.
+    """
 
     def __init__(
         self, programme: Programme, size: int, rows: _Rows, least: list[int], digits: list[_Digit]
@@ -294,52 +310,40 @@ class _Minimisation:
 
     def run(self, cutoff: Sequence[int] | None) -> Outcome:
         """Minimise the digits group by group; see `Programme.minimise`."""
-        limit = None if cutoff is None else self._largest_below(cutoff)
-        if cutoff is not None and limit is None:
-            return Outcome(values=None, bound=None, is_proved=True)
-        best: IntArray | None = None
-        digits: list[int] | None = None
-        proved: list[int] = []
+        limit = math.inf if cutoff is None else self._largest_code(cutoff, is_strict=True)
+        best, code, prefix = None, None, 0
         for group in self._groups():
-            most = None if limit is None else self._code(group, limit)
-            is_least = digits is not None and most is None and not self._code(group, digits)
-            step = _Step() if is_least else self._solve(group, most)
-            if step.is_infeasible and (limit is not None or digits is None):
+            base = prefix * group.radix
+            most = limit if limit == math.inf else int(limit) // group.low - base
+            if code is not None and most >= group.radix - 1 and code // group.low == base:
+                step = _Step()
+            else:
+                step = self._solve(group, most)
+            if step.is_infeasible and (most < group.radix - 1 or code is None):
                 return Outcome(values=None, bound=None, is_proved=True, nodes=self._nodes)
             if step.values is not None:
-                found = self._digits_of([_value(term, step.values) for term in self._terms])
-                if digits is None or found < digits:
-                    best, digits = step.values, found
-            if digits is None or step.bound < self._code(group, digits):
-                bound = [*proved, *self._decoded(group, step.bound)]
-                bound += [0] * (len(self._digits) - len(bound))
+                sums = [_value(term, step.values) for term in self._terms]
+                found = self._largest_code(sums, is_strict=False)
+                if code is None or found < code:
+                    best, code = step.values, found
+            if code is None or base + step.bound < code // group.low:
                 return Outcome(
                     values=best,
-                    bound=self._terms_of(bound),
+                    bound=self._terms_of((base + step.bound) * group.low),
                     is_proved=False,
                     stopped_by=step.stopped_by,
                     nodes=self._nodes,
                 )
-            if limit is not None and self._code(group, digits) < self._code(group, limit):
-                limit = None
-            for position in group:
-                proved.append(digits[position])
-                if self._highs is not None:
-                    self._add_row(self._digits[position].linear, digits[position])
-        bound = self._terms_of(proved)
+            prefix = code // group.low
+            self._add_row(group.linear, prefix - base)
+        bound = self._terms_of(prefix)
         return Outcome(values=best, bound=bound, is_proved=True, nodes=self._nodes)
 
-    def _digits_of(self, terms: Sequence[int]) -> list[int]:
-        """Return the digits of the values of the terms."""
-        left = [value - least for value, least in zip(terms, self._least, strict=True)]
-        found = []
-        for digit in self._digits:
-            value, left[digit.term] = divmod(left[digit.term], digit.weight)
-            found.append(value)
-        return found
+    def _largest_code(self, terms: Sequence[int], *, is_strict: bool) -> int:
+        """Return the largest code whose terms are less than the given ones, or equal.
 
-    def _largest_below(self, terms: Sequence[int]) -> list[int] | None:
-        """Return the largest digits whose terms are less than the given ones; None without any."""
+        It is negative if there is none.
+        """
         code, is_less = 0, False
         for number, (value, least) in enumerate(zip(terms, self._least, strict=True)):
             left = value - least
@@ -351,71 +355,51 @@ class _Minimisation:
                     is_less = is_less or here > digit.most
                     code = code * (digit.most + 1) + (digit.most if is_less else here)
             is_less = is_less or left > 0
-        code -= not is_less
-        return None if code < 0 else self._decoded(range(len(self._digits)), code)
+        return code - (is_strict and not is_less)
 
-    def _terms_of(self, digits: Sequence[int]) -> tuple[int, ...]:
-        """Return the values of the terms with the given digits."""
+    def _terms_of(self, code: int) -> tuple[int, ...]:
+        """Return the values of the terms with a given code."""
         found = list(self._least)
-        for digit, value in zip(self._digits, digits, strict=True):
+        for position, digit in reversed(list(enumerate(self._digits))):
+            code, value = divmod(code, digit.most + 1) if position else (0, code)
             found[digit.term] += digit.weight * value
         return tuple(found)
 
-    def _groups(self) -> list[range]:
-        """Return the runs of digits that are minimised together, at least one."""
-        groups, first, radix = [], 0, 1
-        for position, digit in enumerate(self._digits):
-            if position > first and radix * (digit.most + 1) > LARGEST_MERGED:
-                groups.append(range(first, position))
-                first, radix = position, 1
-            radix *= digit.most + 1
-        return [*groups, range(first, len(self._digits))]
+    def _groups(self) -> Iterator[_Group]:
+        """Yield the groups, at least one, whose radix is limited if they have several digits."""
+        left, low = list(self._digits), math.prod(digit.most + 1 for digit in self._digits)
+        while True:
+            linear, radix = Linear(_NOTHING, _NOTHING), 1
+            while left and (radix == 1 or radix * (left[0].most + 1) <= LARGEST_MERGED):
+                next_, most, _, _ = left.pop(0)
+                columns = np.append(linear.columns, next_.columns)
+                values = np.append(linear.values * (most + 1), next_.values)
+                linear = Linear(columns, values, linear.offset * (most + 1) + next_.offset)
+                radix *= most + 1
+            low //= radix
+            yield _Group(_summed(linear), radix, low)
+            if not left:
+                return
 
-    def _code(self, group: range, digits: Sequence[int]) -> int:
-        """Return the objective of a group of digits, which has the order of their tuples."""
-        code = 0
-        for position in group:
-            code = code * (self._digits[position].most + 1) + digits[position]
-        return code
-
-    def _decoded(self, group: range, code: int) -> list[int]:
-        """Return digits that bound those of a group from below, from a bound on its objective."""
-        found: list[int] = []
-        for position in reversed(group):
-            radix = self._digits[position].most + 1
-            code, value = divmod(code, radix) if position > group.start else (0, code)
-            found.append(value)
-        return found[::-1]
-
-    def _objective(self, group: range) -> Linear:
-        """Return the objective of a group as a sum of columns."""
-        columns, values, offset, weight = [], [], 0, 1
-        for position in reversed(group):
-            linear = self._digits[position].linear
-            columns.append(linear.columns)
-            values.append(linear.values * weight)
-            offset += linear.offset * weight
-            weight *= self._digits[position].most + 1
-        return _summed(Linear(_joined(columns), _joined(values), offset))
-
-    def _solve(self, group: range, most: int | None) -> _Step:
+    def _solve(self, group: _Group, most: float) -> _Step:
         """Minimise a group of digits with HiGHS, among solutions with at most `most`."""
         if is_out_of_time():
             return _Step(stopped_by=StoppedBy.TIME)
+        if most < 0:
+            return _Step(is_infeasible=True)
         size = len(self._upper)
         if not size:
-            nothing = np.zeros(0, dtype=np.int64)
-            is_feasible = self._rows.allow(nothing) and most is None
-            return _Step(values=nothing if is_feasible else None, is_infeasible=not is_feasible)
+            is_feasible = self._rows.allow(_NOTHING)
+            return _Step(values=_NOTHING if is_feasible else None, is_infeasible=not is_feasible)
         if self._highs is None:
             self._load()
-        highs, objective = self._highs, self._objective(group)
+        highs, objective = self._highs, group.linear
         costs = np.zeros(size)
         costs[objective.columns] = objective.values
         highs.changeColsCost(size, np.arange(size, dtype=np.int32), costs)
         highs.changeObjectiveOffset(float(objective.offset))
-        if most is not None:
-            self._add_row(objective, most)
+        if most < group.radix - 1:
+            self._add_row(objective, int(most))
         left_s, nodes = remaining_s(), limits_in_force().nodes
         if left_s is not None:  # the time limit of HiGHS covers all runs together
             highs.setOptionValue("time_limit", highs.getRunTime() + left_s)
@@ -448,7 +432,9 @@ class _Minimisation:
         )
 
     def _add_row(self, linear: Linear, most: int) -> None:
-        """Require in HiGHS that a sum of columns is at most `most`."""
+        """Require in HiGHS, if it is loaded, that a sum of columns is at most `most`."""
+        if self._highs is None:
+            return
         columns, values = linear.columns.astype(np.int32), linear.values.astype(np.float64)
         limit = float(most - linear.offset)
         self._highs.addRow(-self._module.kHighsInf, limit, len(columns), columns, values)
@@ -474,4 +460,5 @@ class _Minimisation:
 def _value(linear: Linear, values: IntArray) -> int:
     """Return the exact value of a sum for given values of the columns."""
     pairs = zip(linear.values.tolist(), values[linear.columns].tolist(), strict=True)
-    return linear.offset + sum(coefficient * value for coefficient, value in pairs)
+    total: int = sum(coefficient * value for coefficient, value in pairs)
+    return linear.offset + total

@@ -141,7 +141,7 @@ class _Search:
 
     def _raise_bound(self, domain: int, bound: int) -> None:
         self._bounds[domain] = max(self._bounds[domain], bound)
-        if self._observer is not None:
+        if self._observer is not None and self._bound is not None:
             self._observer("dual_bound", self._bound)
 
     def _is_settled(self, domain: int) -> bool:
@@ -152,7 +152,7 @@ class _Search:
         for domain in sorted(self._bounds, key=lambda each: (self._bounds[each], each)):
             if self._is_settled(domain):
                 break
-            if self._values is not None and is_out_of_time():
+            if self._counters["domains"] and is_out_of_time():
                 self._stopped_by = StoppedBy.TIME
                 break
             self._counters["domains"] += 1

@@ -28,7 +28,7 @@ def first_plan(instance: Instance, loss: Any, lost_pod: Any, allowed: Flags) -> 
     """
     index = instance.index
     by_cost, cost = _emptiable(instance, loss)
-    used = allowed.any(axis=0)[by_cost]
+    used = np.asarray(allowed.any(axis=0))[by_cost]
     chosen = by_cost[np.argsort(used, kind="stable")][: instance.empty_nodes]
     is_open = np.ones(len(cost), dtype=bool)
     is_open[chosen] = False
@@ -65,7 +65,7 @@ def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> 
     index = instance.index
     closed = index.must_be_empty.copy()
     by_cost = _emptiable(instance, loss)[0]
-    chosen = by_cost[~placed.any(axis=0)[by_cost]][: instance.empty_nodes]
+    chosen = by_cost[placed[:, by_cost].sum(axis=0) == 0][: instance.empty_nodes]
     closed[chosen] = True
     if (placed.sum(axis=1) < index.shape_min).any() or len(chosen) < instance.empty_nodes:
         return None
@@ -121,7 +121,7 @@ def make_room(
 def _returned(
     instance: Instance, groups: list[int], left: IntArray, closed: Flags
 ) -> tuple[dict[int, int], list[Move]]:
-    """Return the pods of each group that find no place, and moves; reduce what is `left`, (N, R)."""
+    """Return the pods of each group without a place, and moves; reduce `left`, (N, R)."""
     index = instance.index
     gone, moves = {}, []
     for k in groups:

@@ -1,0 +1,149 @@
+"""Tables of a study of preemption: excess over the optimum, failures, and needless victims.
+
+Usage: ``python -m lyra_opt.experiments.victims FOLDER``, where the folder has the results of
+``lyra-opt study preemption-gap`` or of another study of preemption. The tables are Markdown.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.result import Status
+from lyra_opt.experiments.frames import stored_runs
+from lyra_opt.experiments.proofs import Proofs
+from lyra_opt.experiments.tables import TextTable, percent
+from lyra_opt.instances.family import find_family
+from lyra_opt.preemption import PROBLEM, check
+from lyra_opt.preemption.put_back import could_stay
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lyra_opt.experiments.records import SolverRecord
+
+
+def victims_frame(folder: Path) -> pd.DataFrame:
+    """Return one row per run on a generated instance that needs victims or moves.
+
+    Such an instance has a proved optimum above 0. Runs of solvers that refuse the instance are left
+    out. The columns are:
+
+    group, family, solver
+        The group of the instance, the family that generates it, and the solver.
+    is_single
+        Whether the objective has one term, so that an excess in percent means something.
+    objective, optimum
+        The objective of the run and the optimum; the objective is NaN without a solution.
+    lost, could_stay
+        Number of lost pods, and of lost pods that could have stayed
+        (`lyra_opt.preemption.put_back.could_stay`); NaN without a solution.
+
+    Raises
+    ------
+    UserError
+        If the folder has no store of runs of preemption solvers.
+    """
+    runs = stored_runs(folder)
+    if {getattr(run, "problem", None) for run in runs} != {PROBLEM.name}:
+        raise UserError(f"{folder}: must have the results of a study of {PROBLEM.name}")
+    return pd.DataFrame(_rows(runs))
+
+
+def _rows(runs: list[SolverRecord]) -> Iterator[dict[str, Any]]:
+    @cache
+    def instance_of(cell: str) -> Any:
+        run = next(each for each in runs if each.cell == cell)
+        return find_family(PROBLEM.name, run.family).generate(run.family_parameters, run.seed)
+
+    optima = Proofs(runs).optima
+    for run in runs:
+        if not optima.get(run.cell) or run.status is Status.UNSUPPORTED:
+            continue
+        instance = instance_of(run.cell)
+        row = {"group": run.family_group, "solver": run.configuration, "cell": run.cell}
+        row |= {
+            "family": run.family,
+            "is_single": len(instance.terms.terms) == 1,
+            "optimum": optima[run.cell],
+        }
+        if run.solution is not None:
+            solution, _ = PROBLEM.parse_solution(run.solution)
+            row["objective"] = run.objective
+            row["lost"] = check(instance, solution).lost_pods_in_all
+            row["could_stay"] = could_stay(instance, solution).pods
+        yield row
+
+
+def summary(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per group and solver, in the order of `victims_frame`.
+
+    The columns are ``cases``; ``failed``, the number of cases without a solution; ``optimal``, the
+    share of optimal solutions in all cases; ``mean``, ``median`` and ``total`` excess over the
+    optimum, over cases with a solution; ``wasteful``, the share of these solutions with a pod that
+    could have stayed; and ``needless``, the share of such pods in all lost pods. All shares are in
+    percent. The total excess compares the sum of the objectives with the sum of the optima.
+    """
+    # Codes of several terms can exceed 64 bits; they are only compared with one another.
+    frame = frame.assign(is_optimal=frame.objective.eq(frame.optimum))
+    plain = frame.where(frame.is_single & frame.objective.notna())
+    frame["paid"], frame["least"] = (plain[name].astype(float) for name in ("objective", "optimum"))
+    frame["excess"] = 100 * (frame.paid / frame.least - 1)
+    frame["is_wasteful"] = (frame.could_stay > 0).where(frame.could_stay.notna()).astype(float)
+    found = frame.groupby(["group", "solver"], sort=False).agg(
+        cases=("cell", "size"),
+        found=("objective", "count"),
+        optimal=("is_optimal", "mean"),
+        mean=("excess", "mean"),
+        median=("excess", "median"),
+        paid=("paid", "sum"),
+        least=("least", "sum"),
+        wasteful=("is_wasteful", "mean"),
+        lost=("lost", "sum"),
+        could_stay=("could_stay", "sum"),
+    )
+    found["failed"] = found.cases - found.found
+    found["total"] = 100 * (found.paid / found.least - 1)
+    found["needless"] = 100 * found.could_stay / found.lost
+    found[["optimal", "wasteful"]] *= 100
+    columns = ["cases", "failed", "optimal", "mean", "median", "total", "wasteful", "needless"]
+    return found[columns].reset_index()
+
+
+def tables(frame: pd.DataFrame) -> str:
+    """Return a Markdown table for each group and for each family with several groups."""
+    texts = []
+    in_groups = frame.groupby("family").group.transform("nunique") > 1
+    families = frame[in_groups].assign(group=frame.family[in_groups] + " (all groups)")
+    summaries = pd.concat([summary(frame), summary(families)])
+    for group, rows in summaries.groupby("group", sort=False):
+        shown = {"solver": rows.solver, "cases": rows.cases.astype(str)}
+        shown |= {
+            "finds nothing": rows.failed.astype(str),
+            "optimal (%)": rows.optimal.map(percent),
+        }
+        for name in ("mean", "median", "total"):
+            shown[f"{name} excess (%)"] = rows[name].map(percent)
+        shown["solutions with needless victims (%)"] = rows.wasteful.map(percent)
+        shown["needless lost pods (%)"] = rows.needless.map(percent)
+        texts.append(f"{group}\n\n{TextTable(shown, ('solver',)).markdown()}")
+    return "\n".join(texts)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the tables of a folder; return 0, or 2 if it has no results of preemption."""
+    try:
+        print(tables(victims_frame(Path(*arguments))))
+    except UserError as error:
+        print(f"victims: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
