@@ -371,7 +371,7 @@ class Problem(ABC):
         return ONE_NUMBER
 
     def objective_in_words(self, instance: Any) -> str:
-        """Return what the objective of an instance is, for the axis of a picture."""
+        """Return the name of an instance's objective in words, for the axis of a picture."""
         return words(str(instance.variant))
 
     @abstractmethod

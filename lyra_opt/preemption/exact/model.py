@@ -1,8 +1,9 @@
 """The general model of a preemption instance, or of a part of it, built from arrays.
 
-The columns of the programme are: z (gangs lost whole), e (lost pods of gangs that survive), o and i
-(pods that move out of a node, and into one), x (pending pods on a node), b (nodes chosen to be
-emptied), u (domains used) and s (the excess over a soft budget). Pods that move are of one kind if
+The columns of the programme are z for gangs lost whole, e for lost pods of gangs that survive, o
+and i for pods that move out of a node and into one, and x for pending pods on a node. Further
+columns are b for nodes chosen to be emptied, u for domains used, and s for the excess over a soft
+budget. Pods that move are of one kind if
 their requests and selectors are equal. Pods of a kind that move out and in are matched afterwards.
 """
 

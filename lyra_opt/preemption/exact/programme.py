@@ -170,8 +170,8 @@ class Programme:
     def _small_rows(self) -> _Rows:
         """Return the rows, with large ones split into one row for each digit.
 
-        A row sum a x <= f with a = a' B + a'' and f = f' B + f'' holds if and only if an integer k
-        exists with sum a'' x <= f'' + B k and sum a' x + k <= f'.
+        Write the coefficients of a row sum a x <= f as a = a' B + a'', and f = f' B + f''. The row
+        holds if and only if an integer k exists with sum a'' x <= f'' + B k and sum a' x + k <= f'.
         """
         rows, upper = self._assembled(), np.array(self.upper)
         with np.errstate(over="ignore"):
@@ -234,7 +234,7 @@ def _sums(place: IntArray, values: IntArray, size: int) -> IntArray:
 
 
 def _summed(linear: Linear) -> Linear:
-    """Return the same sum with each column once and without zeros."""
+    """Return a linear sum with each column once, and without coefficients of 0."""
     columns, place = np.unique(linear.columns, return_inverse=True)
     values = _sums(place, linear.values, len(columns))
     return Linear(columns[values != 0], values[values != 0], linear.offset)
@@ -342,7 +342,7 @@ class _Minimisation:
     def _largest_code(self, terms: Sequence[int], *, is_strict: bool) -> int:
         """Return the largest code whose terms are less than the given ones, or equal.
 
-        It is negative if there is none.
+        It is negative if no such code exists.
         """
         code, is_less = 0, False
         for number, (value, least) in enumerate(zip(terms, self._least, strict=True)):
@@ -440,7 +440,7 @@ class _Minimisation:
         self._highs.addRow(-self._module.kHighsInf, limit, len(columns), columns, values)
 
     def _read(self) -> _Step:
-        """Return what the last run of HiGHS found and proved."""
+        """Return the values and the bound of the last run of HiGHS."""
         statuses = self._module.HighsModelStatus
         status, info = self._highs.getModelStatus(), self._highs.getInfo()
         self._nodes += max(0, info.mip_node_count)
