@@ -142,7 +142,7 @@ class Cluster:
                 raise ValueError(f"{name[:40]!r} is not a term of objectives")
 
     def beside(self, staying: set[str]) -> tuple[dict[str, Counter[str]], dict[str, str]]:
-        """Return the free capacity of each node beside gangs that stay, and the first gang on it."""
+        """Return each node's capacity beside gangs that stay, and the first such gang on it."""
         room = {name: Counter(node["capacity"]) for name, node in self.nodes.items()}
         held = [(g["id"], pods) for g in self.gangs if g["id"] in staying for pods in g["pods"]]
         for _, pods in held:
