@@ -194,6 +194,8 @@ def test_no_forged_proof_of_a_false_claim_is_accepted(first):
         _, document = drawn(KINDS[seed % len(KINDS)], seed)
         best, proof = best_of(document), proved(document)
         others.append(proof)
+        with pytest.raises(Refuted, match="another instance"):
+            check(document | {"name": "other"}, proof)
         for _ in range(12):
             accepted += is_accepted(document, forged(random, proof), best)
         for other in random.sample(others, min(3, len(others))):
