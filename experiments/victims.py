@@ -66,14 +66,16 @@ def _rows(runs: list[SolverRecord]) -> Iterator[dict[str, Any]]:
         if not optima.get(run.cell) or run.status is Status.UNSUPPORTED:
             continue
         instance = instance_of(run.cell)
-        row = {"group": run.family_group, "solver": run.configuration, "cell": run.cell}
-        row |= {
+        row: dict[str, Any] = {
+            "group": run.family_group,
             "family": run.family,
+            "solver": run.configuration,
+            "cell": run.cell,
             "is_single": len(instance.terms.terms) == 1,
             "optimum": optima[run.cell],
         }
         if run.solution is not None:
-            solution, _ = PROBLEM.parse_solution(run.solution)
+            solution, _ = PROBLEM.parse_solution(dict(run.solution))
             row["objective"] = run.objective
             row["lost"] = check(instance, solution).lost_pods_in_all
             row["could_stay"] = could_stay(instance, solution).pods
