@@ -155,7 +155,7 @@ def _decisions(cluster: Cluster, answer: JsonObject) -> Point:
 def _completed(programme: Programme, decisions: Point) -> Point:
     """Return the point with these decisions, and the least values of the other variables.
 
-    Losses that are no variables, because they make no room, are left out.
+    Losses without a variable are left out, because they make no room.
     """
     values = [decisions.get(name, 0) for name, _, _ in programme.columns]
     for column, (name, gang, adds) in enumerate(programme.columns):
