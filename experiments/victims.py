@@ -68,9 +68,9 @@ def _rows(runs: list[SolverRecord]) -> Iterator[dict[str, Any]]:
         instance = instance_of(run.cell)
         row: dict[str, Any] = {
             "group": run.family_group,
+            "family": run.family,
             "solver": run.configuration,
             "cell": run.cell,
-            "family": run.family,
             "is_single": len(instance.terms.terms) == 1,
             "optimum": optima[run.cell],
         }

@@ -145,6 +145,8 @@ def proof_in_words(proof: JsonObject) -> str:
     if "table" in proof:
         return f"a table of {counted(len(proof['table']), 'row')} proves that no solution exists"
     trees = [tree for trees in proof.get("domains", [[proof]]) for tree in trees]
+    if not trees:
+        return "no term of the objective can be below 0, so no better solution exists"
     nodes = counted(sum(len(tree["nodes"]) for tree in trees), "node")
     kind = f"{len(trees)} trees with {nodes}" if len(trees) > 1 else f"a tree of {nodes}"
     better = "solution" if proof["bound"] is None else "better solution"

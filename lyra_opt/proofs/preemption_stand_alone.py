@@ -142,7 +142,7 @@ class Cluster:
                 raise ValueError(f"{name[:40]!r} is not a term of objectives")
 
     def beside(self, staying: set[str]) -> tuple[dict[str, Counter[str]], dict[str, str]]:
-        """Return each node's capacity beside gangs that stay, and the first such gang on it."""
+        """Return the free amounts on each node if only some gangs stay, and one gang that stays."""
         room = {name: Counter(node["capacity"]) for name, node in self.nodes.items()}
         held = [(g["id"], pods) for g in self.gangs if g["id"] in staying for pods in g["pods"]]
         for _, pods in held:
@@ -360,8 +360,9 @@ def check(instance: Document, proof: Document) -> tuple[Document | None, ...]:
         cluster.check_counting(proof["table"], proof["blocking"])
         return None, None
     bound, solution = proof["bound"], proof["solution"]
-    if bound is not None and not bound.keys() <= {*cluster.terms}:
-        raise ValueError(f"the terms of the objective are {cluster.terms}")
+    types = {*map(type, (bound or {}).values())}
+    if bound is not None and not (bound.keys() <= {*cluster.terms} and types <= {int}):
+        raise ValueError(f"a bound has integers for some of the terms {cluster.terms}")
     for domain, trees in zip(cluster.domains, proof["domains"], strict=True):
         programme, left = Programme(cluster, domain), iter(trees)
         rows = programme.rows.copy()

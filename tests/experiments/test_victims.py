@@ -30,6 +30,7 @@ BY_HAND = pd.DataFrame(
     ],
     columns=COLUMNS,
 ).astype({"optimum": object, "objective": object})
+BY_HAND["family"] = ["one", "one", "one", "one", "one", "two", "two"]
 
 
 def test_summary_is_as_computed_by_hand():
@@ -45,6 +46,10 @@ def test_summary_is_as_computed_by_hand():
 def test_tables_name_each_group():
     text = tables(BY_HAND)
     assert text.count("| solver | cases |") == 2
+    assert "all groups" not in text
+    joined = tables(BY_HAND[BY_HAND.is_single].assign(group=[*"ggghh"]))
+    assert "one (all groups)\n\n| solver |" in joined
+    assert joined.count("| rule | 4 | 1 | 25.0 |") == 1, "the family has the cases of both groups"
     assert "| rule | 4 | 1 | 25.0 | 23.3 | 20.0 | 17.5 | 33.3 | 10.0 |" in text
     assert "| rule | 2 | 0 | 50.0 | – | – | – | 50.0 | 50.0 |" in text
 

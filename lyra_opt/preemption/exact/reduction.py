@@ -54,13 +54,8 @@ class Reduction:
     @classmethod
     def of(
         cls, instance: Instance, relaxation: Relaxation, domain: int, loss: Any, lost_pod: Any
-    ) -> Reduction | None:
-        """Return the reduction of a domain; None if it does not apply.
-
-        It applies if the demand has one shape and the number of its pods is known.
-        """
-        if len(relaxation.least) != 1 or not relaxation.least[0] or not relaxation.is_all:
-            return None
+    ) -> Reduction:
+        """Return the reduction of a domain for a demand of one shape."""
         task, scaled = relaxation.tasks[0]
         inside = task.domain == domain
         return cls(
@@ -153,9 +148,8 @@ class Reduction:
             return supply, None
         placed = np.zeros_like(free)
         placed[nodes] = free[nodes] + 1
-        room = make_room(self.instance, self.loss, self.lost_pod, placed[None, :], supply)
-        assert room is not None
-        lost = room[0]
+        lost = make_room(self.instance, self.loss, self.lost_pod, placed[None, :], supply)
+        assert lost is not None
         groups = np.flatnonzero(lost)
         gang = index.group_gang[groups]
         is_whole = index.size[gang] - lost[groups] < index.min_pods[gang]

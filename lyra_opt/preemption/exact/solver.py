@@ -17,7 +17,7 @@ from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.counting import Verdict, count, required_domains
 from lyra_opt.preemption.exact.model import Model, Scope
 from lyra_opt.preemption.exact.reduction import Reduction
-from lyra_opt.preemption.exact.start import first_plan
+from lyra_opt.preemption.heuristics.fast import Fast
 from lyra_opt.preemption.instance import Moves
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class Exact(Solver):
         self,
         instance: Instance,
         *,
-        limits: Limits,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
+        limits: Limits,
+        rng: np.random.Generator,
         warm_start: Solution | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Solution]:
@@ -76,7 +76,11 @@ class Exact(Solver):
         search = _Search(instance, counting, observer)
         if warm_start is not None:
             search.start_from(warm_start)
+        if not search.is_reducible:
+            search.offer_start(Fast().solve(instance, limits=limits, rng=rng))
         search.run()
+        if search.result().status is Status.UNKNOWN:  # a limit came before the first solution
+            search.offer_start(Fast().solve(instance, limits=limits, rng=rng))
         return search.result()
 
 
@@ -96,6 +100,12 @@ class _Search:
         self._code: int | None = None
         self._stopped_by: StoppedBy | None = None
         self._counters = {"domains": 0, "models": 0, "nodes": 0}
+
+    @property
+    def is_reducible(self) -> bool:
+        """Whether the demand has one shape and the number of its pods is known."""
+        known = self._relaxation
+        return len(known.least) == 1 and bool(known.least[0]) and known.is_all
 
     @property
     def _bound(self) -> int | None:
@@ -125,6 +135,13 @@ class _Search:
         if report.objective is None or report.terms is None:
             raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
         self._keep(tuple(report.terms.values()), solution)
+
+    def offer_start(self, found: SolveResult[Solution]) -> None:
+        """Use the solution of a heuristic if it is better than the incumbent."""
+        if isinstance(found.objective, int) and found.solution is not None:
+            values = self._instance.terms.decode(found.objective)
+            if self._values is None or values < self._values:
+                self._keep(values, found.solution)
 
     def _keep(self, values: tuple[int, ...], solution: Solution) -> None:
         self._values, self._solution = values, solution
@@ -172,13 +189,10 @@ class _Search:
             least=self._relaxation.least,
             is_open=np.ones(len(self._domain), dtype=bool),
         )
-        reduction = Reduction.of(instance, self._relaxation, domain, self._loss, self._lost_pod)
-        if reduction is None or self._code is None:
-            self._offer(first_plan(instance, self._loss, self._lost_pod, scope.allowed))
-        if reduction is None:
-            if not self._is_settled(domain):
-                self._solve(domain, scope, None)
+        if not self.is_reducible:
+            self._solve(domain, scope, None)
             return
+        reduction = Reduction.of(instance, self._relaxation, domain, self._loss, self._lost_pod)
         step = FIRST_GUESS
         while domain in self._bounds and not self._is_settled(domain):
             guess = None

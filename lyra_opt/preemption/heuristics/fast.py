@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,8 +55,9 @@ class Fast(HeuristicSolver):
        toolkit's lower bounds rank the domains of a required level, in which the steps below are
        tried one after the other, until a bound reaches the incumbent.
     2. Pods are placed on the node where each costs least. All gangs on the node that may be lost
-       leave it, and return as far as they fit beside the pods, the dearest first. A gang that is
-       lost costs nothing on its other nodes. In the end, what fits again returns.
+       leave it, and return as far as they fit beside the pods: first those that cost most for the
+       part of a node that they hold, in a second run those that cost most. A gang that is lost
+       costs nothing on its other nodes. In the end, what fits again returns.
     3. Random exchanges: the pods leave one to four nodes, what fits again returns, and the pods are
        placed anew, not on all of these nodes. In every second exchange a gang on several nodes is
        lost first. Exchanges that cost more are undone.
@@ -101,7 +102,7 @@ class _Start:
 
     def __init__(self, base: Base, within: Flags, wanted: Integers, bound: int) -> None:
         self.data, self.search, self.active = base.start(within, wanted)
-        self.wanted, self.bound = wanted, bound
+        self.base, self.wanted, self.bound = base, wanted, bound
         nothing = np.zeros(0, dtype=np.int64)
         self.is_done = self._improve(0, nothing, nothing)
 
@@ -162,12 +163,13 @@ class _Run:
 
         The flags are those of `lyra_opt.preemption.heuristics.fast_data.base_of`.
         """
-        base = base_of(self.instance, self.costs, moves, is_frozen, self.seed)
+        given = self.instance, self.costs, moves, is_frozen
+        bases = [base_of(*given, by_size=each, seed=self.seed + each) for each in (True, False)]
         count, units = self.instance.index.shape_count, self.instance.terms.units
         names = [term.name for term in self.instance.terms.terms]
         unplaced = units[0] if names[:1] == ["unplaced"] else 0
         starts: list[tuple[int, int, int, _Start]] = []
-        for bound, within, wanted in islice(self._areas(), MOST_STARTS):
+        for (bound, within, wanted), base in islice(product(self._areas(), bases), MOST_STARTS):
             if self.objective <= bound or (starts and is_out_of_time()):
                 break
             left_out = int((count - wanted).sum())
@@ -176,10 +178,12 @@ class _Run:
             if start.is_done:
                 starts.append((left_out if unplaced else 0, start.cost, self.starts, start))
             self.starts += 1
+            if start.is_done and start.cost <= goal and "extra_domains" not in names:
+                break
         state = None
         for *_, start in sorted(starts)[BEST_STARTS - 1 :: -1]:
             start.exchange()
-            state = self._offer(base, start)
+            state = self._offer(start)
         return state
 
     def _areas(self) -> Iterator[tuple[int, Flags, Integers]]:
@@ -196,7 +200,7 @@ class _Run:
         if any(term.name == "extra_domains" for term in terms.terms):
             yield from ((bound, index.domain == d, most) for d in range(index.domains))
 
-    def _offer(self, base: Base, start: _Start) -> State:
+    def _offer(self, start: _Start) -> State:
         """Complete the solution of a search, and keep it if it is the best; return its state."""
         index = self.instance.index
         state = State(self.instance, start.wanted)
@@ -209,7 +213,7 @@ class _Run:
         for n in np.flatnonzero(by_shape[:first].any(axis=0) & ~index.must_be_empty):
             state.choose_empty(int(n))
         chosen = np.zeros_like(state.placed)
-        chosen[base.shapes] = by_shape[first:]
+        chosen[start.base.shapes] = by_shape[first:]
         rehome(state, chosen, self.costs)
         let_pods_return(state, chosen)
         if complete(state) is None:

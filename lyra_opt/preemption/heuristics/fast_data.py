@@ -30,6 +30,8 @@ FORBIDDEN = 2**52
 """Cost of losing a gang that may not be lost whole."""
 SLOTS = 2**40
 """Slots of a node, of which each pod holds one."""
+PARTS = 2**10
+"""Parts of an average node, in which the size of a gang is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ class Base:
         return self.data._replace(limit=limit.ravel()), search._replace(**own), active
 
 
-def base_of(instance: Instance, costs: Costs, moves: Flags, is_frozen: Flags, seed: int) -> Base:
+def base_of(
+    instance: Instance, costs: Costs, moves: Flags, is_frozen: Flags, *, by_size: bool, seed: int
+) -> Base:
     """Return the arrays of an instance. Time O(pod groups * resources).
 
     Parameters
@@ -79,6 +83,9 @@ def base_of(instance: Instance, costs: Costs, moves: Flags, is_frozen: Flags, se
         Whether any pods of the gang may leave, each at the cost of its move, (G,).
     is_frozen
         Whether all pods of the gang stay, (G,).
+    by_size
+        Whether the gangs on a node are kept in the order of their costs for each part of a node
+        that they hold, and not in the order of their costs.
     """
     index, terms = instance.index, instance.terms
     bits = terms.largest.bit_length()
@@ -106,14 +113,18 @@ def base_of(instance: Instance, costs: Costs, moves: Flags, is_frozen: Flags, se
         np.column_stack((each, np.ones(len(each), dtype=np.int64)))[:, columns]
         for each in (index.group_request, index.shape_request)
     )
-    total = np.maximum(1, index.free.sum(axis=0) + index.group_request.T @ count)
-    shapes = np.argsort(-(index.shape_request / total).max(axis=1, initial=0), kind="stable")
+    held = request * count[:, None]
+    total = np.maximum(1, free.sum(axis=0) + held.sum(axis=0))
+    shapes = np.argsort(-(of_shape / total).max(axis=1), kind="stable")
     of_empty = np.where(columns == -1, SLOTS, 0)
     shape_request = np.vstack((*(of_empty for _ in wanted), of_shape[shapes]))
     allowed = np.where(index.shape_allowed, index.shape_per_node[:, None], 0)
     limit = np.vstack((empties, allowed[shapes]))
 
-    order = np.lexsort((gang, -loss[gang], node))
+    share = (sum_by_gang(instance, held) / total).max(axis=1, initial=0)
+    size = 1 + share * (len(free) * PARTS if by_size else 0)
+    worth = loss * PARTS // size.astype(np.int64)
+    order = np.lexsort((gang, -loss[gang], -worth[gang], node))
     order = order[(whole | moves)[gang[order]]]
     first = np.searchsorted(node[order], np.arange(len(free) + 1))
     data = Data(

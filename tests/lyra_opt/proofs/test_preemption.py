@@ -162,7 +162,7 @@ def test_a_solution_that_is_not_optimal_has_no_proof(kind):
     assert refused or kind in ("required-level", "empty-nodes")
 
 
-ODD = (*range(-2, 4), 2**24, 2**53, 10**30, 0.5, True, None, "1", [], {})
+ODD = (*range(-2, 4), 2**53, 10**30, 0.5, True, None, "1", [], {}, float("nan"), float("inf"))
 
 
 def forged(random: Random, proof: JsonObject) -> JsonObject:
@@ -194,6 +194,8 @@ def test_no_forged_proof_of_a_false_claim_is_accepted(first):
         _, document = drawn(KINDS[seed % len(KINDS)], seed)
         best, proof = best_of(document), proved(document)
         others.append(proof)
+        with pytest.raises(Refuted, match="another instance"):
+            check(document | {"name": "other"}, proof)
         for _ in range(12):
             accepted += is_accepted(document, forged(random, proof), best)
         for other in random.sample(others, min(3, len(others))):
@@ -292,6 +294,7 @@ BAD_INSTANCES: tuple[tuple[str, Any], ...] = (
 )
 BAD_PROOFS: tuple[tuple[str, Any], ...] = (
     *(("bound", ABSENT), ("dominance", []), ("bound.lost", 1), ("kind", "oracle")),
+    *(("bound.moved_pods", 0.5), ("bound.lost_gangs@0", float("nan"))),
     *(("domains", []), ("domains[0]", []), ("domains[0][0].hint", 1)),
     *(("domains[0][0].denominator", 0), ("domains[0][0].nodes[0].is_empty", True)),
     *(("domains[0][0].nodes[0].multipliers", [0]), ("domains[0][0].nodes", [{"branch": 0}])),

@@ -1,0 +1,214 @@
+"""The solver `exact`, the bound and counting: brute force confirms every claim."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyra_opt.core.fields import written
+from lyra_opt.core.result import Limits, Status
+from lyra_opt.preemption import Demand, Instance, Shape, check
+from lyra_opt.preemption.bounds.dual_bound import dual_bound
+from lyra_opt.preemption.counting import Verdict, count
+from lyra_opt.preemption.exact import solver
+from lyra_opt.preemption.exact.solver import Exact
+from tests.draws import draws
+from tests.lyra_opt.preemption.draws import KINDS, draw
+from tests.lyra_opt.preemption.examples import BEST, example
+from tests.lyra_opt.preemption.heuristics.small import cluster, gang, pending
+from tests.reference import preemption as reference
+from tests.reference.drawing import INFEASIBLE, UNKNOWN
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def solve(instance, limits=None, **others):
+    rng = np.random.default_rng(0)
+    return Exact().solve(instance, limits=limits or Limits(), rng=rng, **others)
+
+
+def require_valid(instance, found):
+    """Require that the solution is valid and costs as much as reported."""
+    if found.solution is not None:
+        report = check(instance, found.solution)
+        assert report.violations == ()
+        assert report.objective == found.objective
+
+
+def require_agreement(instance):
+    """Require that brute force confirms the optimum, the bound and the verdict of counting."""
+    best = reference.optimum(written(instance))
+    if best == UNKNOWN:
+        return
+    found, verdict = solve(instance), count(instance).verdict
+    require_valid(instance, found)
+    if best == INFEASIBLE:
+        assert found.status is Status.INFEASIBLE
+        assert verdict is not Verdict.FITS
+        return
+    assert verdict is not Verdict.IMPOSSIBLE
+    assert dual_bound(instance) <= best
+    assert found.status is Status.OPTIMAL
+    assert found.objective == found.dual_bound == best
+
+
+@draws(600)
+@given(SEEDS, st.sampled_from(KINDS))
+def test_brute_force_agrees(seed, kind):
+    require_agreement(draw(np.random.default_rng(seed), kind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_brute_force_agrees_on_ten_thousand_instances(kind):
+    rng = np.random.default_rng(37)
+    for _ in range(10_000):
+        require_agreement(draw(rng, kind))
+
+
+def enlarged(rng, instance, factor):
+    """Return an instance whose GPUs and weights are multiplied, and nearly but not quite alike."""
+
+    def big(request):
+        return {
+            name: amount * factor + int(rng.integers(3)) if amount and name == "gpu" else amount
+            for name, amount in request.items()
+        }
+
+    def used(gangs, node):
+        pods = [pods for each in gangs for pods in each.pods if pods.node == node]
+        return sum(each.count * each.request.get("gpu", 0) for each in pods)
+
+    gangs = [
+        replace(
+            each,
+            pods=[replace(pods, request=big(pods.request)) for pods in each.pods],
+            weight=each.weight * 2**48 + int(rng.integers(3)),
+        )
+        for each in instance.gangs
+    ]
+    nodes = []
+    for node in instance.nodes:
+        free = node.capacity.get("gpu", 0) - used(instance.gangs, node.id)
+        gpus = used(gangs, node.id) + free * factor + int(rng.integers(4))
+        changed = {"gpu": gpus} if "gpu" in node.capacity else {}
+        nodes.append(replace(node, capacity={**node.capacity, **changed}))
+    demand = instance.demand
+    if demand is not None:
+        shapes = [replace(shape, request=big(shape.request)) for shape in demand.shapes]
+        demand = replace(demand, shapes=shapes)
+    budgets = [
+        replace(each, most=each.most * factor, used=each.used * factor)
+        if each.counts == "lost:gpu"
+        else each
+        for each in instance.budgets
+    ]
+    return replace(instance, nodes=nodes, gangs=gangs, demand=demand, budgets=budgets)
+
+
+@draws(200)
+@given(SEEDS, st.sampled_from(KINDS), st.sampled_from([10**7 + 1, 2 * 10**14]))
+def test_numbers_that_floats_confuse(seed, kind, factor):
+    """Capacities, requests and weights that differ by 1 in 2**50 decide what fits and costs less."""
+    rng = np.random.default_rng(seed)
+    require_agreement(enlarged(rng, draw(rng, kind), factor))
+
+
+def crowded(rng):
+    """Return a full cluster, too large for brute force, with gangs on one to five nodes."""
+    nodes = int(rng.integers(8, 30))
+    free, gangs = dict.fromkeys((f"n{n}" for n in range(nodes)), 8), []
+    for number in range(4 * nodes):
+        gpus, pods = int(rng.choice([1, 2, 4, 8])), int(rng.choice([1, 1, 1, 2, 3, 5]))
+        open_ = [name for name, left in free.items() if left >= gpus]
+        if len(open_) >= pods:
+            places = [str(name) for name in rng.choice(open_, pods, replace=False)]
+            free = {name: left - gpus * (name in places) for name, left in free.items()}
+            least = int(rng.integers(1, pods + 1)) if rng.random() < 0.3 else pods
+            priority, weight = int(rng.integers(0, 3)), int(rng.integers(0, 4))
+            others = {"priority": priority, "weight": weight, "min_pods": least}
+            gangs.append(gang(f"g{number}", *places, gpus=gpus, **others))
+    gpus = int(rng.choice([2, 3, 4, 8]))
+    wanted = sum(left // gpus for left in free.values()) + int(rng.integers(1, 5))
+    racks = "".join(rng.choice(list("rst"), nodes))
+    level = [None, None, "rack"][rng.integers(3)]
+    objective = [None, ("lost:gpu",), ("weighted_gangs",), ("lost_gangs", "moved_pods")]
+    return cluster(
+        dict.fromkeys(free, 8),
+        *gangs,
+        racks=racks,
+        demand=pending(max(1, wanted // 3) if level else wanted, gpus, level=level),
+        objective=objective[rng.integers(4)],
+        moves=["none", "none", "victims", "any"][rng.integers(4)],
+        victims=["lower", "lower", "none"][rng.integers(3)],
+    )
+
+
+def require_same_without_removal(seed):
+    instance = crowded(np.random.default_rng(seed))
+    found = solve(instance)
+    require_valid(instance, found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solver._Search, "is_reducible", False)
+        plain = solve(instance)
+    assert (found.status, found.objective) == (plain.status, plain.objective)
+    assert found.status in (Status.OPTIMAL, Status.INFEASIBLE)
+    assert found.objective is None or dual_bound(instance) <= found.objective
+
+
+@draws(60)
+@given(SEEDS)
+def test_removing_nodes_keeps_the_optimum(seed):
+    require_same_without_removal(seed)
+
+
+@pytest.mark.slow
+def test_removing_nodes_keeps_the_optimum_of_many_clusters():
+    for seed in range(1000):
+        require_same_without_removal(seed)
+
+
+@draws(200)
+@given(SEEDS, st.sampled_from(KINDS), st.sampled_from([Limits(time_s=1e-9), Limits(nodes=0)]))
+def test_limits_leave_valid_claims(seed, kind, limits):
+    """A stopped run has a bound and, unless counting says nothing, a solution."""
+    instance, told = draw(np.random.default_rng(seed), kind), []
+    best = reference.optimum(written(instance))
+    found = solve(instance, limits, observer=lambda what, value, _=None: told.append((what, value)))
+    require_valid(instance, found)
+    if best in (INFEASIBLE, UNKNOWN):
+        return
+    assert found.status is not Status.INFEASIBLE
+    assert found.dual_bound <= best
+    assert found.status is Status.OPTIMAL or found.stopped_by is not None
+    assert found.solution is not None or count(instance).verdict is Verdict.UNDECIDED
+    for what, value in told:
+        assert value <= best if what == "dual_bound" else value >= best
+
+
+def test_the_example_is_solved_from_any_start():
+    """A worse warm start is improved, and the best one is kept."""
+    worse = replace(BEST, lost_gangs=["train-a", "train-b", "batch"])
+    for start in (None, worse, BEST):
+        assert solve(example(), warm_start=start).solution == BEST
+
+
+def test_an_impossible_demand_is_explained():
+    instance = example(demand=Demand(priority=50, shapes=[Shape(count=7, request={"gpu": 4})]))
+    found = solve(instance)
+    assert found.status is Status.INFEASIBLE
+    assert found.message == (
+        "the cluster has room for 5 of 7 pods when all gangs that may be touched are gone"
+    )
+
+
+def test_a_budget_can_make_a_demand_impossible():
+    """Counting cannot refute it, so the model must."""
+    instance = example(budgets=[{"id": "all", "gangs": ["train-a", "train-b"], "most": 1}])
+    assert count(instance).verdict is Verdict.UNDECIDED
+    assert solve(instance).status is Status.INFEASIBLE
+    assert isinstance(instance, Instance)
