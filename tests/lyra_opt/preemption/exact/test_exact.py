@@ -113,7 +113,7 @@ def enlarged(rng, instance, factor):
 @draws(200)
 @given(SEEDS, st.sampled_from(KINDS), st.sampled_from([10**7 + 1, 2 * 10**14]))
 def test_numbers_that_floats_confuse(seed, kind, factor):
-    """Capacities, requests and weights that differ by 1 in 2**50 decide what fits and costs less."""
+    """Capacities and requests that differ by 1 in 2**50 decide what fits and what costs less."""
     rng = np.random.default_rng(seed)
     require_agreement(enlarged(rng, draw(rng, kind), factor))
 
