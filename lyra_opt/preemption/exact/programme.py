@@ -200,13 +200,14 @@ class Programme:
     def _assembled(self) -> _Rows:
         """Return the rows with entries in order, divided by common factors.
 
-        Rows that all values of the columns satisfy are left out.
+        Columns that can only be 0, and rows that all values of the columns satisfy, are left out.
         """
         row, column, value = (_joined(parts) for parts in zip(*self._entries, strict=True))
         size, upper = max(1, len(self.upper)), np.array(self.upper, dtype=np.float64)
         keys, place = np.unique(row * size + column, return_inverse=True)
         value = _sums(place, value, len(keys))
-        keys, value = keys[value != 0], value[value != 0]
+        counts = (value != 0) & (upper[keys % size] > 0)
+        keys, value = keys[counts], value[counts]
         row, column = np.divmod(keys, size)
         low, high = (_joined(parts) for parts in zip(*self._limits, strict=True))
         starts = np.flatnonzero(np.diff(row, prepend=-1))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.fields import written
 from lyra_opt.core.result import Limits, Status
-from lyra_opt.preemption import Demand, Instance, Shape, check
+from lyra_opt.preemption import Demand, Shape, check
 from lyra_opt.preemption.bounds.dual_bound import dual_bound
 from lyra_opt.preemption.counting import Verdict, count
 from lyra_opt.preemption.exact import solver
@@ -113,7 +113,7 @@ def enlarged(rng, instance, factor):
 @draws(200)
 @given(SEEDS, st.sampled_from(KINDS), st.sampled_from([10**7 + 1, 2 * 10**14]))
 def test_numbers_that_floats_confuse(seed, kind, factor):
-    """Capacities and requests that differ by 1 in 2**50 decide what fits and what costs less."""
+    """Amounts and weights that differ by 1 in 2**50 decide what fits and what costs less."""
     rng = np.random.default_rng(seed)
     require_agreement(enlarged(rng, draw(rng, kind), factor))
 
@@ -172,6 +172,19 @@ def test_removing_nodes_keeps_the_optimum_of_many_clusters():
         require_same_without_removal(seed)
 
 
+def test_gangs_on_several_nodes_are_kept_beside_cheap_nodes():
+    """Two pods cost 3 GPUs each on eight nodes, 6 and 4 on a and c, but only 4 on c and d."""
+    instance = cluster(
+        dict.fromkeys("abcdklmnopqr", 8),
+        *(gang(name, *"abb") for name in ("first", "second")),
+        gang("best", *"ccdd"),
+        *(gang(f"on {node}", node, gpus=3) for node in "klmnopqr"),
+        demand=pending(2, 8),
+        objective=["lost:gpu"],
+    )
+    assert solve(instance).objective == 4
+
+
 @draws(200)
 @given(SEEDS, st.sampled_from(KINDS), st.sampled_from([Limits(time_s=1e-9), Limits(nodes=0)]))
 def test_limits_leave_valid_claims(seed, kind, limits):
@@ -211,4 +224,3 @@ def test_a_budget_can_make_a_demand_impossible():
     instance = example(budgets=[{"id": "all", "gangs": ["train-a", "train-b"], "most": 1}])
     assert count(instance).verdict is Verdict.UNDECIDED
     assert solve(instance).status is Status.INFEASIBLE
-    assert isinstance(instance, Instance)
