@@ -223,7 +223,13 @@ class State:
         return np.asarray(np.maximum(self.wanted - self.placed.sum(axis=1), 0))
 
     def possible_areas(self) -> Iterator[int]:
-        """Yield the areas where each shape on its own has room for its missing pods."""
+        """Yield the areas where each shape on its own has room for its missing pods.
+
+        Yields
+        ------
+        int
+            Number of the area.
+        """
         missing = self.missing()
         used = np.unique(self.area[self.placed.any(axis=0)])
         for area in np.flatnonzero((self.room_in >= missing[:, None]).all(axis=0)):
@@ -361,7 +367,13 @@ class PreemptionHeuristic(HeuristicSolver):
     """The program that the rule imitates; None for a rule of our own."""
 
     def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
-        """Yield the numbers of pods of each shape for which the rule is tried, (S,), in order."""
+        """Yield the numbers of pods for which the rule is tried, in order.
+
+        Yields
+        ------
+        ndarray
+            Number of pods of each shape, (S,).
+        """
         yield index.shape_count
         if (index.shape_min < index.shape_count).any():
             yield index.shape_min
