@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from lyra_opt.core.documents import JsonObject
-    from lyra_opt.proofs.preemption_stand_alone import Row, Rows
+    from lyra_opt.proofs.preemption_stand_alone import Row
 
     Point = dict[str, int]
 
@@ -69,7 +69,7 @@ def proof_of_optimum(
         for domain in cluster.domains:
             programme = Programme(cluster, domain)
             if domain == home:
-                point = _completed(programme, _decisions(cluster, answer))
+                point = _completed(programme, _decisions(cluster, programme, answer))
                 if programme.values_at(point) != bound:
                     raise NotProved("a better solution exists, which loses or moves fewer pods")
                 proof["solution"] = {"domain": domain, "variables": point}
@@ -134,22 +134,27 @@ def _home(cluster: Cluster, nodes: set[str]) -> Any:
     return next(name for name, inside in domains if nodes <= {node["id"] for node in inside})
 
 
-def _decisions(cluster: Cluster, answer: JsonObject) -> Point:
+def _decisions(cluster: Cluster, programme: Programme, answer: JsonObject) -> Point:
     """Return the variables that an answer determines, with names as in the checker."""
-    point: Point = {f"gang {name!r} lost": 1 for name in answer["lost_gangs"]}
-    counts = [
-        *((f"gang {e['gang']!r} group {e.get('group', 0)} lost", e) for e in answer["lost_pods"]),
-        *(
-            (f"gang {e['gang']!r} group {e.get('group', 0)} to {e['to']!r}", e)
-            for e in answer["moved_pods"]
-        ),
-        *((f"shape {e.get('shape', 'pod')!r} on {e['node']!r}", e) for e in answer["placements"]),
-    ]
-    for name, entry in counts:
-        point[name] = point.get(name, 0) + entry.get("count", 1)
-    return point | {
-        f"node {name!r} emptied": 1 for name in (*answer["emptied_nodes"], *cluster.closed)
+    ones = [f"gang {name!r} lost" for name in answer["lost_gangs"]]
+    ones += [f"node {name!r} emptied" for name in (*answer["emptied_nodes"], *cluster.closed)]
+    point = dict.fromkeys(ones, 1)
+    kind_of = {
+        programme.columns[column][0]: kind
+        for kind, alike in enumerate(programme.kinds.values())
+        for column, _ in alike
     }
+    for key in ("lost_pods", "moved_pods", "placements"):
+        for entry in answer[key]:
+            if key == "placements":
+                names = [f"shape {entry.get('shape', 'pod')!r} on {entry['node']!r}"]
+            else:
+                names = [f"gang {entry['gang']!r} group {entry.get('group', 0)} {key[:-5]}"]
+            if key == "moved_pods":
+                names.append(f"kind {kind_of[names[0]]} on {entry['to']!r}")
+            for name in names:
+                point[name] = point.get(name, 0) + entry.get("count", 1)
+    return point
 
 
 def _completed(programme: Programme, decisions: Point) -> Point:
@@ -169,25 +174,29 @@ def _completed(programme: Programme, decisions: Point) -> Point:
 
 
 def _trees(programme: Programme, bound: Mapping[str, int] | None) -> Iterator[JsonObject]:
-    """Yield the trees of a domain for a bound, or for infeasibility if the bound is None."""
-    rows = list(programme.rows)
+    """Yield the trees of a domain for a bound, or for infeasibility if the bound is None.
+
+    The programme gains the rows that limit earlier terms.
+    """
     for key, cost in (programme.terms if bound is not None else {"": {}}).items():
         value = 1 if bound is None else bound[key]
         if value:
             require_time()
             try:
-                tree = _tree(programme, rows, cost, value)
+                tree = _tree(programme, cost, value)
             except NotProved as error:
                 raise NotProved(f"{key}: {error}" if key else str(error)) from None
             yield tree
-            if programme.proved_cost(rows, cost, tree) > value:
+            if programme.proved_cost(cost, tree) > value:
                 return
         if cost:
-            rows.append(({column: -each for column, each in cost.items()}, -value, False))
+            limit = {column: -each for column, each in cost.items()}
+            programme.rows.append((limit, -value, False))
 
 
-def _tree(programme: Programme, rows: Rows, cost: Row, value: int) -> JsonObject:
+def _tree(programme: Programme, cost: Row, value: int) -> JsonObject:
     """Return a tree which proves that a cost is at least a value, or more if no point exists."""
+    rows = programme.rows
     for number, (row, right, _) in enumerate(rows):
         if sum(each * programme.upper[column] for column, each in row.items() if each > 0) < right:
             return {"denominator": 1, "nodes": [{"multipliers": [number, value + 1]}]}

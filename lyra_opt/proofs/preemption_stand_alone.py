@@ -4,11 +4,8 @@
     python preemption_stand_alone.py INSTANCE.json PROOF.json
 
 Exit code: 0 if the proof proves its claim, 1 if it does not, 2 if a file cannot be read.
-The claim: no solution exists, or none is better than a bound with a value for each term of the
-objective. A proof by counting is a table of the pending pods that fit once all gangs that may lose
-or move pods are gone. For other proofs, the checker builds an integer programme for each required
-domain, or one for all nodes. For each term with a bound above 0, in order, a tree proves that the
-term cannot be less if the terms before it are at most their bounds. See docs/proofs.md.
+docs/proofs.md explains the proofs: a table of the pods that fit once all gangs have left that may
+lose or move pods, or trees for the integer programme of each domain and each term.
 """
 
 from __future__ import annotations
@@ -30,7 +27,6 @@ TERMS = {*LOST, *MOVED, "lost_gangs", "weighted_gangs"}
 TERMS |= {"unplaced", "budget_excess", "extra_domains"}
 Document = dict[str, Any]
 Row = dict[int, int]
-Rows = list[tuple[Row, int, bool]]  # coefficients, right side, is an equation
 
 
 class Refuted(Exception):  # noqa: N818
@@ -53,7 +49,6 @@ TABLES = {
     "budget": 'id:text gangs:names counts:text="disrupted_pods" most:count used:count=0 '
     "is_hard:flag=true",
 }
-"""The keys of an instance with their rules, and the defaults of keys that can be missing."""
 FIELDS = {name: re.findall(r"(\w+):([][\w]+)=?(\S*)", text) for name, text in TABLES.items()}
 RULES: dict[str, Any] = {
     "any": lambda _: True,
@@ -69,7 +64,7 @@ RULES: dict[str, Any] = {
 
 
 def read(value: Any, rule: str, path: str) -> Any:
-    """Return a value with defaults for missing keys; raise ValueError if it breaks its rule."""
+    """Return a value with defaults for missing keys; raise ValueError if it breaks the rules."""
     if rule in RULES:
         if not RULES[rule](value):
             raise ValueError(f"{path} has a wrong value, {str(value)[:40]!r}")
@@ -115,7 +110,7 @@ class Cluster:
             gang["may_move"] = may[found["moves"]] and gang["is_movable"]
             gang["adds"] = Counter({"lost_gangs": 1, "weighted_gangs": gang["weight"]})
             for pods in gang["pods"]:
-                count = pods["max_per_node"] = pods["count"]
+                pods["max_per_node"], count = 2**53, pods["count"]
                 pods["held"] = Counter({key: each * count for key, each in pods["request"].items()})
                 pods["adds"] = LOST | {f"lost:{key}": each for key, each in pods["request"].items()}
                 gang["adds"].update({key: each * count for key, each in pods["adds"].items()})
@@ -197,11 +192,12 @@ class Programme:
     """The integer programme of a domain: variables from 0 to `upper`, rows, and costs by term."""
 
     def __init__(self, cluster: Cluster, domain: Any) -> None:
-        self.cluster, self.rows = cluster, Rows()
+        self.rows: list[tuple[Row, int, bool]] = []  # coefficients, right side, is an equation
         self.upper: list[int] = []
         self.columns: list[tuple[str, Document, Document]] = []  # name, gang, what it adds
         self.arriving: dict[str, list[tuple[int, Document, int]]] = defaultdict(list)
         self.leaving: dict[str, list[tuple[Document, Row]]] = defaultdict(list)
+        self.kinds: dict[str, list[tuple[int, Document]]] = defaultdict(list)
         used: dict[str, int] = {}
         for shape in cluster.shapes:
             row: Row = {}
@@ -222,6 +218,14 @@ class Programme:
         needed = some if cluster.found["moves"] == "none" else cluster.nodes.keys()
         for gang in (each for each in cluster.gangs if not needed.isdisjoint(each["nodes"])):
             self._lose_or_move_pods(gang, needed)
+        for number, alike in enumerate(self.kinds.values()):
+            pods = alike[0][1] | {"count": sum(each["count"] for _, each in alike)}
+            row = {column: -1 for column, _ in alike}
+            for name, most in cluster.places(pods, cluster.found["nodes"], cluster.room).items():
+                column = self.variable(f"kind {number} on {name!r}", most)
+                self.arriving[name].append((column, pods, most))
+                row[column] = 1
+            self.row(row, 0, equal=True)
         for name in (name for name in cluster.nodes if name in needed):
             if name in cluster.closed or name in cluster.open:
                 empty = self.variable(f"node {name!r} emptied", 1)
@@ -231,7 +235,7 @@ class Programme:
                     self.row({column: -1, empty: -most}, -most)
                 for pods, out in self.leaving[name]:
                     self.row(out | {empty: -pods["count"]}, 0)
-            self._hold_pods(name)
+            self._hold_pods(cluster, name)
         self.row(chosen, cluster.chosen, equal=True)
         every = [*enumerate(self.columns)]
         for each in cluster.found["budgets"]:
@@ -260,8 +264,7 @@ class Programme:
         least = sum(each * self.upper[column] for column, each in row.items() if each < 0)
         if equal or least < right:  # integers allow to divide and to round up
             by = (not equal and gcd(*row.values())) or 1
-            kept = {column: each // by for column, each in row.items() if each}
-            self.rows.append((kept, -(-right // by), equal))
+            self.rows.append(({c: x // by for c, x in row.items() if x}, -(-right // by), equal))
 
     def _lose_or_move_pods(self, gang: Document, needed: Any) -> None:
         """Add the variables and rows of a gang: lost whole; pods lost by a survivor; pods moved."""
@@ -276,19 +279,18 @@ class Programme:
             if slack:
                 column = self.variable(f"{label} lost", min(count, slack), pods["adds"], gang)
                 out[column], kept[column] = 1, -1
-            targets = self.cluster.nodes.values() if gang["may_move"] else ()
-            for node, most in self.cluster.places(pods, targets, self.cluster.room).items():
-                if node != pods["node"]:
-                    column = self.variable(f"{label} to {node!r}", most, MOVED, gang)
-                    self.arriving[node].append((column, pods, most))
-                    out[column] = 1
+            if gang["may_move"]:
+                column = self.variable(f"{label} moved", count, MOVED, gang)
+                kind = str([sorted(pods[key].items()) for key in ("request", "selector")])
+                self.kinds[kind].append((column, pods))
+                out[column] = 1
             self.row({column: -each for column, each in out.items()}, -count)
             self.leaving[pods["node"]].append((pods, out))
         self.row(kept, -slack)
 
-    def _hold_pods(self, name: str) -> None:
+    def _hold_pods(self, cluster: Cluster, name: str) -> None:
         """Add the rows for the capacity of a node, and rows that make them stronger."""
-        cluster, arriving, leaving = self.cluster, self.arriving[name], self.leaving[name]
+        arriving, leaving = self.arriving[name], self.leaving[name]
         for resource in sorted({key for _, pods, _ in arriving for key in pods["request"]}):
             row = Counter({c: -pods["request"].get(resource, 0) for c, pods, _ in arriving})
             for pods, out in leaving:
@@ -313,11 +315,11 @@ class Programme:
             raise Refuted("the solution is not a point of the programme of its domain")
         return {k: sum(each * x[c] for c, each in row.items()) for k, row in self.terms.items()}
 
-    def proved_cost(self, rows: Rows, cost: Row, tree: Document) -> int:
+    def proved_cost(self, cost: Row, tree: Document) -> int:
         """Return the lower bound on a cost that a tree proves, by weak duality in each leaf."""
         scale, nodes, values = tree["denominator"], tree["nodes"], list[int]()
         boxes: list[dict[int, tuple[int, int]]] = [{}]
-        steps = len(nodes) * (len(self.upper) + sum(len(row) for row, _, _ in rows))
+        steps = len(nodes) * (len(self.upper) + sum(len(row) for row, _, _ in self.rows))
         if type(scale) is not int or scale < 1 or len(tree) > 2 or steps > MOST_STEPS:
             raise ValueError("a denominator is not a positive integer, or a tree is too large")
         for node in nodes:
@@ -332,7 +334,7 @@ class Programme:
             flat: Any = node["multipliers"] if len(node) == 1 else None  # weak duality
             slopes, value = {column: scale * each for column, each in cost.items()}, 0
             for number, multiplier in dict(zip(flat[::2], flat[1::2], strict=True)).items():
-                row, right, is_equation = rows[number]
+                row, right, is_equation = self.rows[number]
                 if type(multiplier) is not int or (multiplier < 0 and not is_equation):
                     raise Refuted("a multiplier is negative, or is not an integer")
                 value += multiplier * right
@@ -360,22 +362,20 @@ def check(instance: Document, proof: Document) -> tuple[Document | None, ...]:
         cluster.check_counting(proof["table"], proof["blocking"])
         return None, None
     bound, solution = proof["bound"], proof["solution"]
-    types = {*map(type, (bound or {}).values())}
-    if bound is not None and not (bound.keys() <= {*cluster.terms} and types <= {int}):
-        raise ValueError(f"a bound has integers for some of the terms {cluster.terms}")
+    if bound is not None and not bound.keys() <= {*cluster.terms}:
+        raise ValueError(f"the terms of the objective are {cluster.terms}")
     for domain, trees in zip(cluster.domains, proof["domains"], strict=True):
         programme, left = Programme(cluster, domain), iter(trees)
-        rows = programme.rows.copy()
-        for key, cost in ({"": Row()} if bound is None else programme.terms).items():
-            if value := 1 if bound is None else bound.get(key, 0):
-                proved = programme.proved_cost(rows, cost, next(left, {}))
-                if proved > value:
-                    break  # every solution of the domain is worse than the bound
-                if proved < value:
-                    raise Refuted(f"it claims {key!r} {value}, but proves only {proved}")
-            rows += [({column: -each for column, each in cost.items()}, -value, False)] * bool(cost)
         if solution is not None and solution["domain"] == domain:
             values = programme.values_at(solution["variables"])
+        for key, cost in ({"": Row()} if bound is None else programme.terms).items():
+            if value := 1 if bound is None else bound.get(key, 0):
+                proved = programme.proved_cost(cost, next(left, {}))
+                if proved > value:
+                    break  # every solution of the domain is worse than the bound
+                if proved < value or type(value) is not int:
+                    raise Refuted(f"it claims {key!r} {value}, but proves only {proved}")
+            programme.rows += [({c: -x for c, x in cost.items()}, -value, False)] * bool(cost)
     return tuple(x and {key: each for key, each in x.items() if each} for x in (bound, values))
 
 

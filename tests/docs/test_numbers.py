@@ -6,12 +6,16 @@ import json
 import re
 import shlex
 from pathlib import Path
+from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lyra_opt as lo
+from lyra_opt.instances.preemption.recorded import RECORDINGS, recorded_decisions
 from lyra_opt.instances.workloads.lyra_like import inference_demand
+from lyra_opt.preemption import check
+from lyra_opt.preemption.put_back import could_stay
 from lyra_opt.simulation.forecast import find_forecaster
 from lyra_opt.simulation.loaning import compare_forecasters
 from tests.instances.workloads.published import published
@@ -28,13 +32,17 @@ QUICK = " --scheme fifo --scheme sjf --scheme gandiva --scheme afs --scheme lyra
 REAL = "queue_mean_s/1:,.0f jct_mean_s/1:,.0f preemptions_per_submission/1:.3f"
 NETWORK = "jct_mean_s/3600:.1f jct_p95_s/3600:.0f queue_mean_s/3600:.1f makespan_s/3600:,.0f"
 ROUNDS = "makespan_s/3600:.0f jct_mean_s/3600:.1f queue_mean_s/3600:.1f gpu_usage/.01:.0f"
+WAITS = " ".join(f"queue_priority_{level}_mean_s/1:,.0f" for level in (3, 2, 1))
+PRIORITIES = f"{WAITS} preemptions/1:.1f lost_gpu_s/3600:,.0f jct_mean_s/1:,.0f"
 SIMULATIONS: dict[str, Any] = {
-    "dally-batch": ("network", "", f"{NETWORK} communication_share/.01:.0f", None),
-    "hadar-60": ("heterogeneous", "", f"{ROUNDS} restarts/480:.0f", PHILLY),
-    "philly": ("cluster", QUICK, REAL, PHILLY),
-    "itp": ("cluster", QUICK, REAL, ITP),
+    "dally-batch": ("findings/network", "", f"{NETWORK} communication_share/.01:.0f", None),
+    "hadar-60": ("findings/heterogeneous", "", f"{ROUNDS} restarts/480:.0f", PHILLY),
+    "philly": ("findings/cluster", QUICK, REAL, PHILLY),
+    "itp": ("findings/cluster", QUICK, REAL, ITP),
+    "priorities": ("cluster/priorities", "", PRIORITIES, None),
 }
-"""By scenario: page, schemes where all of them take too long, columns (key/unit:format), trace."""
+"""By scenario: page, schemes where all of them take too long, columns (key/unit:format) with means
+over seeds, trace."""
 
 
 def text_of(page: str) -> str:
@@ -66,16 +74,17 @@ def require_row(page: str, name: str, *cells: str) -> None:
 def test_simulations(scenario, run, tmp_path):
     """Every scheme that is run has its row."""
     topic, schemes, columns, trace = SIMULATIONS[scenario]
-    page = f"findings/{topic}.md"
+    page = f"{topic}.md"
     if trace is not None:
         published(trace)
     shown = re.search(rf"^lyra-opt simulate {scenario}(?: .*)?$", text_of(page), re.MULTILINE)
     assert shown is not None
     printed(run, page, shown[0], f"{schemes} --quiet --out {tmp_path}/out")
-    for _, row in lo.load_study(tmp_path / "out").iterrows():
+    runs = lo.load_study(tmp_path / "out")
+    for scheme, row in runs.groupby("scheme").mean(numeric_only=True).iterrows():
         parted = re.findall(r"(\w+)/(\S+):(\S+)", columns)
         cells = (written(row[key] / float(unit), how) for key, unit, how in parted)
-        require_row(page, f"`{row.scheme}`", *cells)
+        require_row(page, f"`{scheme}`", *cells)
 
 
 def test_rules_in_a_network(run, tmp_path):
@@ -141,3 +150,31 @@ def test_sizes_of_proofs(run, tmp_path, monkeypatch):
         trees = [tree for trees in document.get("domains", [[document]]) for tree in trees]
         nodes = sum(len(tree["nodes"]) for tree in trees)
         require_row(page, name, f"`{command}`", str(nodes), size)
+
+
+def test_decisions_of_real_schedulers():
+    """Each row is computed from the recordings, without a study and its tables."""
+    of_all: list[tuple[int, int, int, int]] = []
+    for recording in RECORDINGS:
+        rows = []
+        for decision in recorded_decisions(recording):
+            instance, solution = decision.instance, decision.solution
+            report, optimum = check(instance, solution), lo.solve(instance, "exact").objective
+            stayed = could_stay(instance, solution).pods
+            rows.append((report.objective, optimum, report.lost_pods_in_all, stayed))
+        of_all += rows
+        require_decisions(rows)
+    require_decisions(of_all)
+
+
+def require_decisions(rows: list[tuple[int, int, int, int]]) -> None:
+    """Check that the finding has a row with the number of cases and the six percentages."""
+    excess = [paid / least - 1 for paid, least, *_ in rows]
+    paid, least, lost, stayed = (sum(column) for column in zip(*rows, strict=True))
+    shares = (
+        mean(each == 0 for each in excess),
+        *(mean(excess), median(excess), paid / least - 1),
+        *(mean(stayed > 0 for *_, stayed in rows), stayed / lost),
+    )
+    cells = " | ".join([str(len(rows)), *(f"{100 * share:.1f}" for share in shares)])
+    assert f"| {cells} |" in text_of("findings/preemption.md")
