@@ -314,9 +314,6 @@ class ComposedPolicy(Policy):
             # `max_workers` is part of a job's kind, so jobs of a kind are tried by increasing work.
             # A blocked job must not hide another job that could scale in more running jobs.
             asks = *asks, job.max_workers
-        if self._composition.preempter is not None and self._composition.queue != "priority":
-            # A job that may preempt nobody must not hide another job that may.
-            asks = *asks, job.priority
         caps, rule = self._caps, self._composition.loan_rule
         if caps is None and rule is None:  # a shortcut, because every waiting job gets here
             return *asks, rooms
