@@ -49,6 +49,11 @@ def _largest_ratio(values: pd.Series, rows: pd.DataFrame) -> float:
     return float(max(in_order[1:] / in_order[:-1]))
 
 
+def _total_excess_percent(values: pd.Series, rows: pd.DataFrame) -> float:
+    optima = rows.optimum.where(values.notna())
+    return float(100 * (values.where(optima.notna()).sum() / optima.sum() - 1))
+
+
 STATISTICS: Mapping[str, Callable[[pd.Series, pd.DataFrame], float]] = {
     "median": lambda values, _: values.median(),
     "mean": lambda values, _: values.mean(),
@@ -60,6 +65,7 @@ STATISTICS: Mapping[str, Callable[[pd.Series, pd.DataFrame], float]] = {
     "largest of the instances' best": lambda values, rows: values.groupby(rows.cell).min().max(),
     "largest sum of an instance": lambda values, rows: values.groupby(rows.cell).sum().max(),
     "largest ratio for twice the size": _largest_ratio,
+    "excess of the sum over that of the optima": _total_excess_percent,
 }
 """Functions that reduce the values of a target's rows to one number, by name."""
 

@@ -72,6 +72,7 @@ class JobQueue:
 
 FIRST_COME = "first-come"
 OVERTAKING = "first-come-overtaking"
+PRIORITY = "priority"
 
 
 def _by_submission(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
@@ -102,7 +103,7 @@ ORDERS: Mapping[str, Callable[[JobRun, Speed], tuple[float, ...]]] = {
     "shortest": _by_true_duration,
     "shortest-base": _by_shortest_running_time,
     "smallest-work": _by_remaining_work,
-    "priority": _by_priority,
+    PRIORITY: _by_priority,
 }
 """Sort key of each queue order, smallest first.
 

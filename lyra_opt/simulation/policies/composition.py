@@ -11,7 +11,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.rules import require_choice, require_flag
 from lyra_opt.simulation.policies.parts import LoanRule, RunTimeCaps, VoluntaryPreemption
-from lyra_opt.simulation.queues import ORDERS
+from lyra_opt.simulation.queues import ORDERS, PRIORITY
 
 if TYPE_CHECKING:
     from lyra_opt.core.solver import SolverLike
@@ -65,7 +65,8 @@ class Composition:
     preempter
         Preemption solver that chooses which jobs of lower priority give way when a waiting job does
         not fit: a name, ``my_file.py:NAME``, an object or a class; None for a scheme in which no
-        job gives way. With it, base and flexible workers share servers on loan.
+        job gives way. It requires the queue order ``priority``. With it, base and flexible workers
+        share servers on loan.
 
     Notes
     -----
@@ -100,6 +101,9 @@ class Composition:
             object.__setattr__(self, name, _part(name, getattr(self, name), part))
         if self.preempter is not None and self.voluntary_preemption is not None:
             rule = "cannot be combined with voluntary_preemption, which ignores priorities"
+            raise FieldError("preempter", self.preempter, rule)
+        if self.preempter is not None and self.queue != PRIORITY:
+            rule = f"requires the queue order {PRIORITY}"
             raise FieldError("preempter", self.preempter, rule)
 
 

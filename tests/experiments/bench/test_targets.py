@@ -30,8 +30,8 @@ TABLES = tables(__file__)
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
 
 MEASURED = pd.DataFrame(
-    [("a1", "a", 1.0, 40), ("a2", "a", 3.0, 10), ("b1", "b", 8.0, 20)],
-    columns=["key", "cell", "time_s", "size"],
+    [("a1", "a", 1.0, 40, 0.5), ("a2", "a", 3.0, 10, 2.0), ("b1", "b", 8.0, 20, None)],
+    columns=["key", "cell", "time_s", "size", "optimum"],
 )
 
 
