@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import SolverRecord
 
 
+COUNTS = {"cases": "cases", "failed": "finds nothing"}
+SHARES = {
+    "optimal": "optimal (%)",
+    **{name: f"{name} excess (%)" for name in ("mean", "median", "total")},
+    "wasteful": "solutions with needless victims (%)",
+    "needless": "needless lost pods (%)",
+}
+"""The headings of the columns of `summary` in tables, as `COUNTS`."""
+
+
 def victims_frame(folder: Path) -> pd.DataFrame:
     """Return one row per run on a generated instance that needs victims or moves.
 
@@ -92,60 +102,48 @@ def summary(frame: pd.DataFrame) -> pd.DataFrame:
     percent. The total excess compares the sum of the objectives with the sum of the optima.
     """
     # Codes of several terms can exceed 64 bits; they are only compared with one another.
-    frame = frame.assign(is_optimal=frame.objective.eq(frame.optimum))
+    frame = frame.assign(optimal=100 * frame.objective.eq(frame.optimum))
     plain = frame.where(frame.is_single & frame.objective.notna())
     frame["paid"], frame["least"] = (plain[name].astype(float) for name in ("objective", "optimum"))
     frame["excess"] = 100 * (frame.paid / frame.least - 1)
-    frame["is_wasteful"] = (frame.could_stay > 0).where(frame.could_stay.notna()).astype(float)
-    found = frame.groupby(["group", "solver"], sort=False).agg(
+    frame["wasteful"] = 100 * (frame.could_stay > 0).where(frame.could_stay.notna()).astype(float)
+    groups = frame.groupby(["group", "solver"], sort=False)
+    sums = groups[["paid", "least", "lost", "could_stay"]].sum()
+    found = groups.agg(
         cases=("cell", "size"),
-        found=("objective", "count"),
-        optimal=("is_optimal", "mean"),
+        failed=("objective", lambda values: values.isna().sum()),
+        optimal=("optimal", "mean"),
         mean=("excess", "mean"),
         median=("excess", "median"),
-        paid=("paid", "sum"),
-        least=("least", "sum"),
-        wasteful=("is_wasteful", "mean"),
-        lost=("lost", "sum"),
-        could_stay=("could_stay", "sum"),
     )
-    found["failed"] = found.cases - found.found
-    found["total"] = 100 * (found.paid / found.least - 1)
-    found["needless"] = 100 * found.could_stay / found.lost
-    found[["optimal", "wasteful"]] *= 100
-    columns = ["cases", "failed", "optimal", "mean", "median", "total", "wasteful", "needless"]
-    return found[columns].reset_index()
+    found["total"] = 100 * (sums.paid / sums.least - 1)
+    found["wasteful"] = groups.wasteful.mean()
+    found["needless"] = 100 * sums.could_stay / sums.lost
+    return found.reset_index()
 
 
 def tables(frame: pd.DataFrame) -> str:
     """Return a Markdown table for each group and for each family with several groups."""
-    texts = []
     in_groups = frame.groupby("family").group.transform("nunique") > 1
     families = frame[in_groups].assign(group=frame.family[in_groups] + " (all groups)")
-    summaries = pd.concat([summary(frame), summary(families)])
-    for group, rows in summaries.groupby("group", sort=False):
-        shown = {"solver": rows.solver, "cases": rows.cases.astype(str)}
-        shown |= {
-            "finds nothing": rows.failed.astype(str),
-            "optimal (%)": rows.optimal.map(percent),
-        }
-        for name in ("mean", "median", "total"):
-            shown[f"{name} excess (%)"] = rows[name].map(percent)
-        shown["solutions with needless victims (%)"] = rows.wasteful.map(percent)
-        shown["needless lost pods (%)"] = rows.needless.map(percent)
-        texts.append(f"{group}\n\n{TextTable(shown, ('solver',)).markdown()}")
-    return "\n".join(texts)
+    found = pd.concat([summary(frame), summary(families)])
+    found[[*COUNTS]], found[[*SHARES]] = found[[*COUNTS]].astype(str), found[[*SHARES]].map(percent)
+    found = found.rename(columns=COUNTS | SHARES)
+    return "\n".join(
+        f"{group}\n\n{TextTable(dict(rows.drop(columns='group')), ('solver',)).markdown()}"
+        for group, rows in found.groupby("group", sort=False)
+    )
 
 
-def main(arguments: list[str]) -> int:
+def main(folder: str = "results/preemption-gap") -> int:
     """Print the tables of a folder; return 0, or 2 if it has no results of preemption."""
     try:
-        print(tables(victims_frame(Path(*arguments))))
+        print(tables(victims_frame(Path(folder))))
     except UserError as error:
-        print(f"victims: error: {error}", file=sys.stderr)
+        print(f"lyra-opt: error: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))

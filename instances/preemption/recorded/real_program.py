@@ -6,7 +6,6 @@ The solver is not registered, because it solves only recorded instances. A study
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.result import SolveResult, Status
@@ -26,7 +25,8 @@ class RealProgram(HeuristicSolver):
 
     This is not an imitation: the victims and the places of the pending pods were recorded from the
     program (`lyra_opt.instances.preemption.recorded`). Other instances are refused. The time of a
-    run is that of the look-up, not that of the program. Complexity O(1). Guarantee: none.
+    run is that of the look-up, not that of the program. Complexity
+    O(recorded decisions). Guarantee: none.
     """
 
     name = "real-program"
@@ -47,20 +47,11 @@ class RealProgram(HeuristicSolver):
         """Return the recorded decision."""
         decision = _decision(instance)
         assert decision is not None
-        return SolveResult(
-            status=Status.FEASIBLE,
-            solution=decision.solution,
-            objective=self.objective_of(instance, decision.solution),
-        )
-
-
-@cache
-def _decisions() -> dict[str, Decision]:
-    """Return all recorded decisions by the name of their instance."""
-    return {each.instance.name: each for name in RECORDINGS for each in recorded_decisions(name)}
+        objective = self.objective_of(instance, decision.solution)
+        return SolveResult(status=Status.FEASIBLE, solution=decision.solution, objective=objective)
 
 
 def _decision(instance: Instance) -> Decision | None:
     """Return the decision that was recorded on an instance; None if none was recorded."""
-    found = _decisions().get(instance.name)
-    return found if found is not None and found.instance == instance else None
+    decisions = (each for name in RECORDINGS for each in recorded_decisions(name))
+    return next((each for each in decisions if each.instance == instance), None)
