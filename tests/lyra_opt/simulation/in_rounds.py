@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, RoundPolicy
 from lyra_opt.heterogeneous.instance import GangJob
@@ -11,6 +12,7 @@ from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.round_by_round import RoundByRound
 from lyra_opt.simulation.tenure import Rounds
 from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.replays import workload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,24 +21,44 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import LoanPlan
     from lyra_opt.simulation.view import Observer
 
+FREE_ROUNDS = Rounds(round_s=10.0, restart_s=0.0, merge_s=0.0)
 
-def cluster_of(*servers: Mapping[str, int]) -> Cluster:
-    """Return a cluster of servers s0, s1, ..., each with these GPUs."""
+
+def cluster_of(*servers: Mapping[str, int], **speeds: float) -> Cluster:
+    """Return a cluster of servers s0, s1, ..., each with these GPUs; `speeds` are by type."""
     names = dict.fromkeys(name for server in servers for name in server)
     return Cluster(
         name="small",
-        gpu_types=tuple(GpuType(name=name) for name in names),
+        gpu_types=tuple(GpuType(name=name, relative_speed=speeds.get(name, 1)) for name in names),
         servers=tuple(Server(id=f"s{place}", gpus=gpus) for place, gpus in enumerate(servers)),
     )
 
 
 def gang(
-    name: str, steps: float, *, gang: int = 1, release_s: float = 0.0, **rates: float
+    name: str,
+    steps: float,
+    *,
+    gang: int = 1,
+    release_s: float = 0.0,
+    spread: Mapping[str, float] | None = None,
+    kind: str | None = None,
+    **rates: float,
 ) -> GangJob:
     """Return a job with these steps a second by type, 1 on type a unless told otherwise."""
     return GangJob(
-        id=name, gang=gang, steps=steps, release_s=release_s, throughput=rates or {"a": 1.0}
+        id=name,
+        gang=gang,
+        steps=steps,
+        release_s=release_s,
+        throughput=rates or {"a": 1.0},
+        spread_throughput=spread,
+        kind=kind,
     )
+
+
+def measured(name: str, steps: float, *, fungible: bool = False, **given: Any) -> Job:
+    """Return the same as a job of a simulation."""
+    return replace(Job.of_gang(gang(name, steps, **given)), fungible=fungible)
 
 
 class Scripted(RoundPolicy):
@@ -49,6 +71,18 @@ class Scripted(RoundPolicy):
 
     def decide(self, state: RoundState) -> Decision:
         return self._rule(state)
+
+
+def in_turn(turns: Sequence[Mapping[str, Any]]) -> Scripted:
+    """Return a rule that places jobs as a table says, round by round, over and over."""
+
+    def decide(state: RoundState) -> Decision:
+        turn = turns[int(state.now_s // state.round_s) % len(turns)]
+        names = [active.job.id for active in state.jobs]
+        return {name: tuple(turn[name]) for name in names if name in turn}
+
+    forks = any(len(placements) > 1 for turn in turns for placements in turn.values())
+    return Scripted(decide, forks=forks)
 
 
 class FirstFit(RoundPolicy):
@@ -90,14 +124,9 @@ def simulate(
     policy: RoundPolicy | None = None,
     *,
     observers: Sequence[Observer] = (),
-    **rounds: float,
+    **rounds: Any,
 ) -> Kernel:
     """Run jobs, in rounds of 10 s without any cost unless told otherwise."""
-    given = {"round_s": 10.0, "restart_s": 0.0, "merge_s": 0.0, **rounds}
-    return run_rule(
-        policy or FirstFit(),
-        Workload(name="small", jobs=tuple(map(Job.of_gang, jobs))),
-        cluster,
-        Rounds(**given),
-        observers=observers,
-    )
+    workload = workload_of(*map(Job.of_gang, jobs))
+    tenure = replace(FREE_ROUNDS, **rounds)
+    return run_rule(policy or FirstFit(), workload, cluster, tenure, observers=observers)

@@ -16,9 +16,11 @@ from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.replays import workload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     from lyra_opt.network.heuristics.policy import PlacementState, RunningGangs
     from lyra_opt.simulation.communication import CommunicationModel
@@ -102,18 +104,43 @@ class Scripted(PlacementPolicy):
 
     def decide(self, state: PlacementState) -> list[Grant]:
         chosen = self._decide(state)
-        ids = list(state.waiting.ids)
-        return [grant_of(state, ids.index(name), gpus) for name, gpus in chosen.items()]
+        return grants_of(state, state.waiting.ids, chosen)
 
     def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
-        if self._migrate is None:
-            return []
-        chosen = self._migrate(state, running)
-        ids = list(running.ids)
-        return [grant_of(state, ids.index(name), gpus) for name, gpus in chosen.items()]
+        chosen = {} if self._migrate is None else self._migrate(state, running)
+        return grants_of(state, running.ids, chosen)
 
     def next_decision_s(self, state: PlacementState) -> float:
         return super().next_decision_s(state) if self._next is None else self._next(state)
+
+
+def placed(
+    places: Mapping[str, Mapping[int, int]], moves: Iterable[tuple[float, str, Any]] = ()
+) -> Scripted:
+    """Return a rule that starts gangs on GPUs of a table, and moves them at the times of another.
+
+    It checks that what it is told of running gangs is what it granted them.
+    """
+    left, held = list(moves), {}
+
+    def decide(state: PlacementState) -> dict[str, Any]:
+        started = {name: places[name] for name in state.waiting.ids if name in places}
+        held.update(started)
+        return started
+
+    def migrate(state: PlacementState, running: RunningGangs) -> dict[str, Any]:
+        granted = {name: held[name] for name in running.ids}
+        assert dict(zip(running.ids, running.placements, strict=True)) == granted
+        labels = [grant.tier for grant in grants_of(state, running.ids, granted)]
+        assert list(running.tier) == labels
+        assert list(running.gang) == [sum(gpus.values()) for gpus in granted.values()]
+        if not left or left[0][0] > state.now_s:
+            return {}
+        _, name, gpus = left.pop(0)
+        held[name] = gpus
+        return {name: gpus}
+
+    return Scripted(decide, migrate=migrate)
 
 
 def first_free(free: list[int], gang: int) -> dict[int, int]:
@@ -134,6 +161,14 @@ def grant_of(state: PlacementState, job: int, gpus: dict[int, int]) -> Grant:
     racks = {sum(start <= machine for start in starts) for machine in gpus}
     spanned = Tier.MACHINE if len(gpus) == 1 else Tier.RACK if len(racks) == 1 else Tier.NETWORK
     return Grant(job, spanned, gpus)
+
+
+def grants_of(
+    state: PlacementState, ids: Iterable[str], chosen: Mapping[str, dict[int, int]]
+) -> list[Grant]:
+    """Return the grants of gangs by name."""
+    places = list(ids)
+    return [grant_of(state, places.index(name), gpus) for name, gpus in chosen.items()]
 
 
 def run_rule(
@@ -162,7 +197,7 @@ def simulate(
     """Run jobs, on leases of 100 s handed over in no time unless told otherwise."""
     return run_rule(
         policy or FirstGpus(),
-        Workload(name="small", jobs=tuple(jobs)),
+        workload_of(*jobs),
         cluster or cluster_of(),
         Leases(lease_s=lease_s, hand_over_s_per_gpu=hand_over_s_per_gpu),
         observers=observers,

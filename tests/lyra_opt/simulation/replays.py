@@ -43,6 +43,11 @@ def job_from(name: str, submit_s: float, duration_s: float, workers: int = 1, *r
     return job_of(name, submit_s, duration_s, workers, **fields)
 
 
+def workload_of(*jobs: Job, name: str = "small") -> Workload:
+    """Return jobs in the order given."""
+    return Workload(name=name, jobs=jobs)
+
+
 def borrowing(gpus: int, servers: int, lent_gpus: int, gpu: GpuType = SAME_GPU) -> Cluster:
     """Return a server of so many GPUs, and servers that may be lent."""
     return Cluster.of_servers(
@@ -64,7 +69,7 @@ def replay(
     observers: Sequence[Observer] = (),
 ) -> Kernel:
     """Replay jobs in the order given."""
-    workload = Workload(name="drawn", jobs=tuple(jobs))
+    workload = workload_of(*jobs, name="drawn")
     return simulate(workload, cluster, scheme, plan=plan, options=options, observers=observers)
 
 

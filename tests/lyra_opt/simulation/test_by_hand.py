@@ -6,34 +6,73 @@ expects of jobs, totals and metrics is compared, and GPU-seconds, work and time 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.heterogeneous.instance import PackedRate
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.least_run import time_parts
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.scheme import ComposedScheme, Options
-from lyra_opt.simulation.tenure import PREEMPTION_S, Forever, Rounds
-from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.scheme import ComposedScheme, Options, find_scheme, simulate
+from lyra_opt.simulation.tenure import PREEMPTION_S, Forever, Leases, Rounds
 from tests.lyra_opt.simulation import in_rounds, on_racks
-from tests.lyra_opt.simulation.replays import borrowing, job_from, replay
-from tests.lyra_opt.simulation.steps import Script
+from tests.lyra_opt.simulation.replays import borrowing, job_from, workload_of
+from tests.lyra_opt.simulation.steps import Script, numbered
 from tests.tables import tables
 
 if TYPE_CHECKING:
+    from lyra_opt.simulation.policy import Policy
     from lyra_opt.simulation.scheme import Scheme
+    from lyra_opt.simulation.workload import Workload
 
 CASES = tables(__file__)
 SETTINGS = frozenset(
     (
-        *("why", "jobs", "alone", "borrow", "cluster", "types", "racks", "servers"),
-        *("scheme", "script", "plan", "interval_s", "busy_share"),
-        *("options", "every_event", "preemption_s", "leases", "rounds"),
+        *("why", "jobs", "packed", "alone", "borrow", "cluster", "types", "racks", "servers"),
+        *("lent", "scheme", "parameters", "script", "turns", "places", "moves", "plan"),
+        *("interval_s", "busy_share", "options", "every_event", "preemption_s", "leases", "rounds"),
     )
 )
 EXPECTED = frozenset(("runs", "totals", "metrics", "none", "parts"))
+
+
+def workload(case: dict[str, Any]) -> Workload:
+    """Return jobs by their work; gangs that train ``m`` on racks; measured gangs on `servers`."""
+    jobs = case["jobs"]
+    if "servers" in case:
+        found = workload_of(
+            *(
+                in_rounds.measured(name, steps, release_s=at_s, **dict(*fields))
+                for name, at_s, steps, *fields in jobs
+            )
+        )
+        return replace(found, packed=packed(found, case["packed"])) if "packed" in case else found
+    if "leases" in case or "racks" in case:
+        return workload_of(
+            *(
+                on_racks.job(name, run_s, gang=gang[0] if gang else 1, submit_s=at_s)
+                for name, at_s, run_s, *gang in jobs
+            )
+        )
+    return workload_of(*(job_from(*fields) for fields in jobs))
+
+
+def packed(jobs: Workload, part: float) -> tuple[PackedRate, ...]:
+    """Return rates that give any two kinds of the same size this part of their speed."""
+    kinds = {job.measured.kind: job.measured for job in jobs.jobs}  # type: ignore[union-attr]
+    return tuple(
+        PackedRate(
+            kind=one.kind,
+            beside=two.kind,
+            throughput={name: part * rate for name, rate in one.throughput.items()},
+        )
+        for one in kinds.values()
+        for two in kinds.values()
+        if one.gang == two.gang
+    )
 
 
 def cluster_of(case: dict[str, Any]) -> Cluster:
@@ -43,20 +82,19 @@ def cluster_of(case: dict[str, Any]) -> Cluster:
         gpus, servers, lent_gpus, speed = [*case["borrow"], 1.0][:4]
         return borrowing(gpus, servers, lent_gpus, GpuType(name="T4", relative_speed=speed))
     if "types" in case:
-        types = tuple(GpuType(name=name, relative_speed=speed) for name, speed in case["types"])
-        servers = tuple(Server(id=each.name, gpus={each.name: 1}) for each in types)
-        return Cluster(name="typed", gpu_types=types, servers=servers)
+        speeds = dict(case["types"])
+        return in_rounds.cluster_of(*({name: 1} for name in speeds), **speeds)
+    if "servers" in case:
+        cluster = in_rounds.cluster_of(*case["servers"])
+        for name, gpus in case.get("lent", {}).items():
+            cluster = cluster.with_lent(1, gpus_per_server=gpus, gpu_type=GpuType(name=name))
+        return cluster
+    if "leases" in case or "racks" in case:
+        return on_racks.cluster_of(*case.get("racks", ()))
     given = dict(case["cluster"])
     if "inference_gpu" in given:
         given["inference_gpu"] = GpuType(**given["inference_gpu"])
     return Cluster.of_servers(**given)
-
-
-def scheme_of(given: str | dict[str, Any]) -> Scheme | str:
-    """Return a scheme by name, or one put together from parts."""
-    if isinstance(given, str):
-        return given
-    return ComposedScheme(name="of-parts", summary="for tests", **given)
 
 
 def plan_of(case: dict[str, Any]) -> LoanPlan | None:
@@ -70,33 +108,40 @@ def plan_of(case: dict[str, Any]) -> LoanPlan | None:
 
 
 def options_of(case: dict[str, Any]) -> Options:
-    forever = Forever(preemption_s=case.get("preemption_s", PREEMPTION_S))
-    at_events = {"scaling_interval_s": 0} if case.get("every_event") else {}
-    rounds = Rounds(**case.get("rounds", {}))
-    return Options(forever=forever, rounds=rounds, **at_events, **case.get("options", {}))
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in case.get("rounds", {}).items()}
+    free = {"round_s": 10.0, "restart_s": 0.0, "merge_s": 0.0} if "servers" in case else {}
+    return Options(
+        forever=Forever(preemption_s=case.get("preemption_s", PREEMPTION_S)),
+        leases=Leases(**{"lease_s": 100.0, "hand_over_s_per_gpu": 0.0, **case.get("leases", {})}),
+        rounds=Rounds(**free | given),
+        **{"scaling_interval_s": 0} if case.get("every_event") else {},
+        **case.get("options", {}),
+    )
+
+
+def scheme_of(case: dict[str, Any]) -> Scheme:
+    """Return a scheme by name, with parameters, or one put together from parts."""
+    given = case["scheme"]
+    if isinstance(given, str):
+        return find_scheme(given).with_parameters(case.get("parameters", {}))
+    return ComposedScheme(name="of-parts", summary="for tests", **given)
 
 
 def replayed(case: dict[str, Any]) -> Kernel:
-    jobs = case["jobs"]
-    if "servers" in case:
-        measured = [in_rounds.gang(name, steps, release_s=at_s) for name, at_s, steps in jobs]
-        return in_rounds.simulate(measured, in_rounds.cluster_of(*case["servers"]))
-    if "leases" in case or "racks" in case:
-        submitted = [
-            on_racks.job(name, run_s, gang=gang[0] if gang else 1, submit_s=at_s)
-            for name, at_s, run_s, *gang in jobs
-        ]
-        if "leases" in case:
-            return on_racks.simulate(submitted, **case["leases"])
-        cluster = on_racks.cluster_of(*case["racks"])
-    else:
-        submitted, cluster = [job_from(*fields) for fields in jobs], cluster_of(case)
-    options = options_of(case)
+    jobs, cluster, plan, options = workload(case), cluster_of(case), plan_of(case), options_of(case)
+    if "scheme" in case:
+        return simulate(jobs, cluster, scheme_of(case), plan=plan, options=options)
     if "script" in case:
-        workload = Workload(name="small", jobs=tuple(submitted))
-        return Kernel(workload, cluster, Script(case["script"]), tenure=options.forever).run()
-    scheme = scheme_of(case["scheme"])
-    return replay(submitted, cluster, scheme, plan=plan_of(case), options=options)
+        return Kernel(jobs, cluster, Script(case["script"]), tenure=options.forever).run()
+    if "servers" in case:
+        in_turn = in_rounds.in_turn(case["turns"]) if "turns" in case else in_rounds.FirstFit()
+        return in_rounds.run_rule(in_turn, jobs, cluster, options.rounds, plan=plan)
+    rule = on_racks.FirstGpus()
+    if "places" in case:
+        places = {name: numbered(gpus) for name, gpus in case["places"].items()}
+        moves = [(at_s, name, numbered(gpus)) for at_s, name, gpus in case.get("moves", ())]
+        rule = on_racks.placed(places, moves)
+    return on_racks.run_rule(rule, jobs, cluster, options.leases)
 
 
 def parts_of(simulation: Kernel) -> list[dict[str, float]]:
