@@ -1,4 +1,4 @@
-"""Brute force for preemption: try every effect on every gang and every placement."""
+"""Brute force for preemption: all combinations of lost, moved and placed pods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Amounts = dict[tuple[int, str], int]
     """Amounts by position of the node and by resource."""
     Effect = tuple[tuple[int, ...], ...]
-    """For each pod group of a gang: the pods that are lost, move to each target, and stay."""
+    """For each pod group of a gang, how many pods are lost, move to each target node, and stay."""
     Placement = tuple[tuple[int, ...], ...]
     """For each shape, the pending pods on each node."""
 
@@ -37,13 +37,14 @@ CHOICES_BETWEEN_TIME_CHECKS = 100
 
 
 class BruteForce(BruteForceSolver):
-    """Try every effect on every gang, every choice of emptied nodes and every placement.
+    """Try all combinations of lost and moved pods, emptied nodes and placements.
 
-    The checker decides which solutions are valid and what they are worth. Placements are tried once
-    for each free capacity, and only the best of them is kept: fewer unplaced pods or fewer domains,
-    whichever term comes first. Of equally good solutions the first is kept: gangs in file order,
-    fewer lost pods first. The search reads only the records of the instance, not its arrays.
-    Complexity O(effects * emptied * placements).
+    An *effect* on a gang says how many of its pods are lost, move and stay. The checker decides
+    which solutions are valid, and computes their objectives. For equal free capacities, placements
+    are tried once, and only the best one is kept: that with fewer unplaced pods or fewer domains,
+    whichever term comes first. If solutions are equally good, the first one is kept; gangs come in
+    file order, and effects with fewer lost pods come first. The search reads only the records of
+    the instance, not its arrays. Complexity O(effects * emptied * placements).
     """
 
     of = PROBLEM
@@ -101,13 +102,13 @@ def _targets(instance: Instance, gang: Gang, group: PodGroup) -> list[int]:
 
 
 def _rooms(instance: Instance, gang: Gang, group: PodGroup) -> list[int]:
-    """Return how many pods of a group can be lost, move to each target, and stay."""
+    """Return how many pods of a group can be lost, can move to each target node, and can stay."""
     most, targets = group.count, _targets(instance, gang, group)
     return [most * instance.may_lose_pods(gang), *[most] * len(targets), most]
 
 
 def _effects(instance: Instance, gang: Gang) -> Iterator[Effect]:
-    """Yield each effect on a gang that leaves it its minimum, or no pod."""
+    """Yield each effect on a gang after which at least its minimum of pods remain, or no pod."""
     for effect in product(
         *(ways_to_take(_rooms(instance, gang, group), group.count) for group in gang.pods)
     ):
@@ -117,7 +118,7 @@ def _effects(instance: Instance, gang: Gang) -> Iterator[Effect]:
 
 
 def _solutions(instance: Instance) -> Iterator[Solution]:
-    """Yield a solution for each effect on all gangs and each choice of emptied nodes."""
+    """Yield a solution for each combination of effects on all gangs and of emptied nodes."""
     groups = [(gang, group) for gang in instance.gangs for group in gang.pods]
     targets = [_targets(instance, *each) for each in groups]
     candidates = [n for n, node in enumerate(instance.nodes) if instance.can_be_chosen_empty(node)]
@@ -162,7 +163,7 @@ def _solutions(instance: Instance) -> Iterator[Solution]:
 
 
 def _best_placement(instance: Instance, free: Amounts, emptied: Sequence[int]) -> Placement | None:
-    """Return the best placement of the pending pods on what is free; None if none is valid."""
+    """Return the best placement of the pending pods on free resources; None if all are invalid."""
     demand = instance.demand
     if demand is None:
         return ()
@@ -192,7 +193,7 @@ def _best_placement(instance: Instance, free: Amounts, emptied: Sequence[int]) -
 def _placements(
     instance: Instance, shapes: Sequence[Shape], free: Amounts, emptied: Sequence[int]
 ) -> Iterator[Placement]:
-    """Yield each way to place pods of the shapes that fits, whatever their domains."""
+    """Yield each placement of the shapes that fits the nodes, without checking domains."""
     if not shapes:
         yield ()
         return

@@ -21,8 +21,9 @@ def add_variables(model: Any, data: PreemptionModel) -> Variables:
     """Add variables for lost, moved and placed pods; all are integers of at least 0.
 
     ``z_g, e_k``: lost gangs of a set, and lost pods of surviving gangs. ``o_k, i_mn``: pods that
-    leave their node and enter another. ``x_sn, u_s``: placed and unplaced pods. ``w_d, t``: used
-    domains, and those beyond the first. ``v_n``: emptied nodes. ``y_b``: excess over a budget.
+    leave their node, and pods that enter another node. ``x_sn, u_s``: placed and unplaced pods.
+    ``w_d, t``: used domains, and their number beyond the first. ``v_n``: emptied nodes. ``y_b``:
+    excess over a budget.
     """
     return integers(model, data.largest)
 
@@ -43,7 +44,7 @@ def add_equal(model: Any, rows: Rows) -> None:
 
 
 def leaving(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """At most the pods of group k are lost or leave: ``c_k z_g + e_k + o_k <= c_k``.
+    """Lose and move at most the c_k pods of group k: ``c_k z_g + e_k + o_k <= c_k``.
 
     g is the gang of group k.
     """
@@ -51,17 +52,17 @@ def leaving(model: Any, data: PreemptionModel, variables: Variables) -> None:
 
 
 def minimum(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Gang g is lost, or keeps its minimum: ``sum_k e_k + (p_g - l_g) z_g <= p_g - l_g``."""
+    """Lose gang g, or keep its minimum: ``sum_k e_k + (p_g - l_g) z_g <= p_g - l_g``."""
     add_at_most(model, data.rows("minimum", variables))
 
 
 def moves(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Pods of kind m that leave enter other nodes: ``sum_k o_k - sum_n i_mn = 0``."""
+    """Let as many pods of kind m enter nodes as leave nodes: ``sum_k o_k - sum_n i_mn = 0``."""
     add_equal(model, data.rows("moves", variables))
 
 
 def demand(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Place the pods of shape s, or count them: ``sum_n x_sn + u_s = d_s``."""
+    """Place each pod of shape s, or count it as unplaced: ``sum_n x_sn + u_s = d_s``."""
     add_equal(model, data.rows("demand", variables))
 
 
@@ -81,21 +82,21 @@ def emptied_nodes(model: Any, data: PreemptionModel, variables: Variables) -> No
 
 
 def vacated(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """All pods of group k leave a node that is emptied: ``-(c_k z_g + e_k + o_k) + h_k v_n <= 0``.
+    """Let all pods leave an emptied node n: ``-(c_k z_g + e_k + o_k) + h_k v_n <= 0``.
 
-    If node n must be empty: ``-(c_k z_g + e_k + o_k) <= -h_k``. h_k counts the pods of all alike
-    groups.
+    There is a row for each group k on the node; h_k counts the pods of the group in all alike
+    gangs. If node n must be empty: ``-(c_k z_g + e_k + o_k) <= -h_k``.
     """
     add_at_most(model, data.rows("vacated", variables))
 
 
 def closed(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """No pods come to node n if it is emptied: ``x_sn + U_sn v_n <= U_sn``, i_mn alike."""
+    """Let no pod come to an emptied node n: ``x_sn + U_sn v_n <= U_sn``, and alike for i_mn."""
     add_at_most(model, data.rows("closed", variables))
 
 
 def budget(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Keep budget b, or count its excess.
+    """Keep budget b; if it is soft, count the excess over it.
 
     ``sum_g a_bg z_g + sum_k (a_bk e_k + m_bk o_k) - y_b <= B_b``. A hard budget has no y_b.
     """
@@ -103,7 +104,7 @@ def budget(model: Any, data: PreemptionModel, variables: Variables) -> None:
 
 
 def capacity(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Hold at most what is free and what leaves, of resource r on node n.
+    """Keep the capacity of node n for resource r, which grows by what leaves the node.
 
     ``sum_s q_sr x_sn + sum_m q_mr i_mn - sum_k a_kr (c_k z_g + e_k + o_k) <= f_nr``, where k runs
     over the pod groups on node n. The row is divided by the greatest common divisor of its
@@ -113,7 +114,10 @@ def capacity(model: Any, data: PreemptionModel, variables: Variables) -> None:
 
 
 def earlier_terms(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Keep the value V_t of each term t of an earlier stage: ``C_t <= V_t``, with C_t as below."""
+    """Keep the value V_t of each term t of an earlier stage: ``C_t <= V_t``.
+
+    `add_objective` defines C_t.
+    """
     add_at_most(model, data.earlier_terms(variables))
 
 
@@ -139,8 +143,9 @@ CONSTRAINTS = (
 def add_objective(model: Any, data: PreemptionModel, variables: Variables) -> None:
     """Minimise the terms of the stage as one integer: ``sum_t W_t C_t``.
 
-    ``C_t = sum_g c_tg z_g + sum_k (c_tk e_k + m_tk o_k)`` for the terms that gangs cost, and
-    ``sum_s u_s``, ``t`` or ``sum_b y_b`` for the others.
+    ``C_t = sum_g c_tg z_g + sum_k (c_tk e_k + m_tk o_k)`` for terms about gangs and their pods, and
+    ``sum_s u_s``, ``t`` or ``sum_b y_b`` for ``unplaced``, ``extra_domains`` and
+    ``budget_excess``.
     """
     model.minimize(weighted(data.cost(variables)))
 

@@ -1,7 +1,7 @@
-"""The preemption model of an instance at one stage, and the conversion from and to solutions.
+"""The preemption model of an instance with the cost of one stage, and its conversion to solutions.
 
-The cost of a model is one stage: consecutive terms of the objective as one integer. The README in
-this folder defines the symbols.
+A stage is a sequence of consecutive terms of the objective, which the cost encodes as one integer.
+The README in this folder defines the symbols.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 LARGEST_STAGE = 2**24
-"""The largest cost up to which terms share a stage.
+"""The largest cost of a stage with several terms.
 
-With 2^20 and with 2^31 the runs took as long, on 30 fleets of 54 and 144 nodes. Fewer stages save
-runs, and small costs leave the tolerances of floats without effect.
+Fewer stages save runs, and small costs leave the tolerances of floats without effect. On 30 fleets
+of 54 and 144 nodes, runs with 2^20 and with 2^31 took as long.
 """
 LARGEST_EXPORTED = 2**53
 """The largest objective of an exported model; floats hold all integers up to here."""
@@ -70,7 +70,7 @@ class Stage:
     proved: tuple[int, ...] = ()
 
     def extended(self, term: Term, divisor: int) -> Stage:
-        """Return the stage with one more term."""
+        """Return this stage with one more term."""
         divided = replace(term, largest=term.largest // divisor)
         terms = Objective((*self.divided.terms, divided))
         return replace(self, divisors=(*self.divisors, divisor), divided=terms)
@@ -90,7 +90,7 @@ class PreemptionModel:
     instance
         The instance.
     parts
-        Variables, rows and costs.
+        The bounds of the variables, the rows and the costs.
     stage
         The terms of the objective that the cost covers, and the values of the terms before them.
     """
@@ -103,14 +103,15 @@ class PreemptionModel:
 
     @classmethod
     def of(cls, instance: Instance) -> PreemptionModel:
-        """Build the model, with an empty stage, in time linear in the model."""
+        """Build the model with an empty stage, in time linear in its size."""
         return cls(instance=instance, parts=ModelRows(instance))
 
     @classmethod
     def whole(cls, instance: Instance, largest: int) -> PreemptionModel:
-        """Return the model to export: all terms if the encoded objective is at most `largest`.
+        """Return the model to export, with the objective or the first stage as its cost.
 
-        The cost then is the objective of the instance. Otherwise it is the first stage.
+        The cost is the encoded objective if its largest value is at most `largest`, and otherwise
+        the first stage.
         """
         model = cls.of(instance)
         if instance.terms.largest > largest:
@@ -121,9 +122,9 @@ class PreemptionModel:
     # Stages
 
     def stages(self) -> list[Stage]:
-        """Return the stages in order; terms are merged while the cost is at most `LARGEST_STAGE`.
+        """Return the stages in order; terms share a stage if its cost is at most `LARGEST_STAGE`.
 
-        A term with larger values is a stage by itself. There is at least one stage.
+        A term whose cost alone is larger is a stage by itself. There is at least one stage.
         """
         found = [Stage()]
         for t, (term, costs) in enumerate(
@@ -138,11 +139,11 @@ class PreemptionModel:
         return found
 
     def at(self, stage: Stage, values: Sequence[int] = ()) -> PreemptionModel:
-        """Return the model whose cost is `stage`, where earlier terms keep their `values`."""
+        """Return the model whose cost is `stage` and whose earlier terms keep their `values`."""
         return replace(self, stage=replace(stage, proved=tuple(values[: stage.first])))
 
     def dual_bound(self, cost: Fraction) -> int:
-        """Return the bound on the encoded objective that a bound on the stage's cost proves.
+        """Return the bound on the encoded objective that follows from a bound on the stage's cost.
 
         Earlier terms have their proved values, and later terms are at least 0.
         """
@@ -161,18 +162,18 @@ class PreemptionModel:
         return largest
 
     def rows(self, constraint: str, variables: Variables) -> Rows:
-        """Yield each row of a constraint."""
+        """Yield each row of a constraint with a backend's variables."""
         for name, terms, most in self.parts.rows_of[constraint]:
             yield name, _stated(terms, variables), most
 
     def earlier_terms(self, variables: Variables) -> Rows:
-        """Yield a row for each earlier term that has costs; it keeps its proved value."""
+        """Yield a row for each term of earlier stages that keeps its proved value."""
         for t, value in enumerate(self.stage.proved):
             if costs := self.parts.costs[t]:
                 yield f"earlier_terms_{t}", _stated(costs, variables), value
 
     def cost(self, variables: Variables) -> list[tuple[int, Any]]:
-        """Return the terms of the minimised cost."""
+        """Return the cost of the stage, as pairs of coefficient and variable."""
         found: dict[tuple[str, Any], int] = defaultdict(int)
         units = zip(self.stage.divisors, self.stage.divided.units, strict=True)
         for t, (divisor, unit) in enumerate(units, self.stage.first):
@@ -185,7 +186,7 @@ class PreemptionModel:
     def start(self, solution: Solution) -> tuple[int, ...]:
         """Return the values of all variables for a valid solution.
 
-        Gangs without variables change nothing, which costs no more.
+        Gangs without variables lose and move no pods, which costs no more.
         """
         instance, parts = self.instance, self.parts
         gangs, nodes = instance.gang_position, instance.node_position
@@ -246,7 +247,7 @@ class PreemptionModel:
         )
 
     def _moves(self, found: Variables) -> list[tuple[int, int, int]]:
-        """Return moves (pod group, node, number) for the pods that leave and enter nodes."""
+        """Assign the leaving pods to the nodes that pods enter; return (pod group, node, count)."""
         kind_of, node = self.parts.kind_of, self.instance.index.group_node
         entering = {key: count for key, count in found.entered.items() if count > 0}
         leaving = {k: count for k, count in found.left.items() if count > 0}
@@ -267,25 +268,25 @@ class PreemptionModel:
 
 
 def _stated(terms: Sequence[tuple[int, str, Any]], variables: Variables) -> list[tuple[int, Any]]:
-    """Return pairs of coefficient and variable."""
+    """Return a sum as pairs of coefficient and variable of a backend."""
     return [(a, getattr(variables, kind)[key]) for a, kind, key in terms]
 
 
 def nothing_changes(instance: Instance) -> Solution:
-    """Return the solution in which no pod leaves and none is placed; it may not be valid."""
+    """Return the solution in which no pod leaves and no pod is placed; it may be invalid."""
     index = instance.index
     placed = np.zeros(index.shape_allowed.shape, dtype=np.int64)
     return Solution.of_counts(instance, lost=[0] * len(index.group_gang), placed=placed)
 
 
 def limits(instance: Instance, in_floats: bool) -> Unsupported | None:
-    """Return why the model, or the arithmetic of a backend, excludes an instance, if it does.
+    """Return why an instance is too large for the model or for a backend; None if it is not.
 
-    A backend in floats accepts a variable within 1e-6 of an integer, so a row of a node with more
-    than some million units of a resource may be broken when values are rounded. Such a solution is
-    refused, and a run on such rows often ends without a proof. CP-SAT's presolve has proved wrong
-    optima with coefficients of 2^45, and never with 2^36. Units are the greatest common divisor of
-    all requests.
+    A backend in floats accepts a variable within 1e-6 of an integer. If a node has more than some
+    million units of a resource, rounding the values can break its row. Such a solution is refused,
+    so a run on such rows often ends without a proof. CP-SAT's presolve has proved wrong optima with
+    coefficients of 2^45, but never with 2^36. The unit of a resource is the greatest common divisor
+    of all requests for it.
     """
     kind = "in floating point" if in_floats else "in CP-SAT"
     for size, most, unit in _sizes(instance, in_floats=in_floats):
@@ -297,7 +298,7 @@ def limits(instance: Instance, in_floats: bool) -> Unsupported | None:
 
 
 def _sizes(instance: Instance, *, in_floats: bool) -> Iterator[tuple[int, int, str]]:
-    """Yield sizes of an instance with the largest reliable size and what they count."""
+    """Yield each limited size of an instance, its limit, and the name of the counted unit."""
     index = instance.index
     kinds = {
         (tuple(group.request.items()), tuple(group.selector.items()))
@@ -311,7 +312,7 @@ def _sizes(instance: Instance, *, in_floats: bool) -> Iterator[tuple[int, int, s
     for name, amounts in zip(instance.resources, requests.T, strict=True):
         divisors[f"lost:{name}"] = unit = math.gcd(*amounts.tolist())
         if not unit:
-            continue  # nobody requests the resource
+            continue  # no pod requests the resource
         most = max(node.capacity.get(name, 0) for node in instance.nodes) // unit
         limit = MOST_UNITS_IN_FLOATS if in_floats else MOST_UNITS
         yield most, limit, f"units of {unit} {name} on a node"

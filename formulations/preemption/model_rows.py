@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from lyra_opt.preemption.instance import Instance
 
     Terms = list[tuple[int, str, Any]]
-    """Triples of coefficient, kind of variable and key."""
+    """A sum, as triples: the coefficient, the kind and the key of each variable."""
 
 
 class Variables(NamedTuple):
-    """A backend's variables, or numbers for them.
+    """The variables of the model in a backend, or a number for each of them, such as its bound.
 
     Parameters
     ----------
@@ -77,18 +77,18 @@ class ModelRows:
     largest
         The upper bound of each variable, by kind and key.
     alike
-        The sets of alike gangs, as positions of gangs. Gangs that cannot change are left out.
+        The sets of alike gangs, as positions of gangs. Gangs that cannot help are left out.
     kind_of
         The kind of each pod group whose pods may move. Pods of one kind have the same request and
         selector.
     rows_of
         The rows of each constraint, by its name.
     costs
-        The cost terms of each term of the objective.
+        For each term of the objective, the sum that equals its value.
     """
 
     def __init__(self, instance: Instance) -> None:
-        """Build all parts in time linear in their size."""
+        """Build the bounds, rows and costs in time linear in their size."""
         self._instance, self._index = instance, instance.index
         index = self._index
         self._node, self._count = index.group_node.tolist(), index.group_count.tolist()
@@ -156,14 +156,14 @@ class ModelRows:
         return list(alike.values())
 
     def _fitting(self, request: np.ndarray, most: int) -> list[int]:
-        """Return how many pods fit each node after all others that may leave have left."""
+        """Return how many pods fit on each node once all running pods that may leave are gone."""
         fits = np.full(len(self._room), most)
         for r in np.flatnonzero(request):
             np.minimum(fits, self._room[:, r] // request[r], out=fits)
         return fits.tolist()
 
     def _enter(self) -> dict[int, int]:
-        """Add the pods that enter nodes, ``i_mn``; return the kind of each group that may move."""
+        """Add variables ``i_mn`` for entering pods; return the kind of each group that may move."""
         index, instance = self._index, self._instance
         kinds: dict[Any, list[int]] = defaultdict(list)
         for g in np.flatnonzero(index.may_move).tolist():
@@ -179,7 +179,7 @@ class ModelRows:
         return {k: m for m, groups in enumerate(kinds.values()) for k in groups}
 
     def _lose(self) -> None:
-        """Add the pods that leave nodes, and the rules of their gangs."""
+        """Add variables for the pods that leave nodes, and the rows for their gangs."""
         index, largest = self._index, self.largest
         moves: dict[int, Terms] = defaultdict(list)
         for c, members in enumerate(within_time(self.alike, every=1000)):
@@ -207,7 +207,7 @@ class ModelRows:
             self._row("moves", m, terms, 0)
 
     def _gone(self, k: int, unit: int = 1) -> Terms:
-        """Return the terms for `unit` times the pods of group k that leave its node."""
+        """Return `unit` times the number of pods of group k that leave its node, as a sum."""
         found: Terms = [(unit * self._count[k], "lost", self._set_of[k])]
         if k in self.largest.shrunk:
             found.append((unit, "shrunk", k))
@@ -216,7 +216,7 @@ class ModelRows:
         return found
 
     def _place(self) -> None:
-        """Add the pending pods, and the rules for their number and their domains."""
+        """Add variables for the pending pods, and the rows for their number and their domains."""
         index, largest, demand = self._index, self.largest, self._instance.demand
         extra = [t.largest for t in self._instance.terms.terms if t.name == "extra_domains"]
         is_required = demand is not None and demand.is_level_required
@@ -243,7 +243,7 @@ class ModelRows:
             self._row("used_domains", "", [*used, (-1, "extra", ())], 1)
 
     def _empty(self) -> None:
-        """Add the choice of nodes to be emptied, and the rules of all that must be empty."""
+        """Add the choice of the nodes to be emptied, and the rows for all nodes that get empty."""
         index, largest = self._index, self.largest
         if self._instance.empty_nodes:
             chosen = np.flatnonzero(index.can_be_chosen_empty).tolist()
@@ -263,7 +263,7 @@ class ModelRows:
                     self._row("closed", f"{kind}_{a}_{n}", terms, most)
 
     def _keep_budgets(self) -> None:
-        """Add the rows of budgets, and the excess over soft budgets if it is a term."""
+        """Add the rows for budgets, and variables for the excess over soft budgets if it counts."""
         counts_excess = any(term.name == "budget_excess" for term in self._instance.terms.terms)
         for b, budget in enumerate(self._instance.budgets):
             gangs = {self._instance.gang_position[name] for name in budget.gangs}
@@ -278,11 +278,11 @@ class ModelRows:
                 self._row("budget", b, terms, most // divisor)
 
     def _most(self, terms: Terms) -> int:
-        """Return the largest value of terms, each with its variable at a bound."""
+        """Return the largest value of a sum within the bounds of its variables."""
         return sum(max(0, a) * getattr(self.largest, kind)[key] for a, kind, key in terms)
 
     def _fit(self) -> None:
-        """Add the capacity of each node for each resource; leave out rows that always hold.
+        """Add a row for the capacity of each node and resource; leave out rows that always hold.
 
         A row is divided by the greatest common divisor of its coefficients, and its right-hand side
         is rounded down, because all variables are integers.
@@ -307,7 +307,7 @@ class ModelRows:
                     self._row("capacity", f"{n}_{r}", terms, free // divisor)
 
     def _uses_of(self, term: Term, gangs: set[int] | None = None) -> Terms:
-        """Return the terms of a quantity that gangs lose or move."""
+        """Return a quantity that gangs lose or move, such as a budget counts, as a sum."""
         found: Terms = []
         for c, members in enumerate(self.alike):
             g = members[0]
@@ -324,7 +324,7 @@ class ModelRows:
         return [each for each in found if each[0]]
 
     def _costs_of(self, term: Term) -> Terms:
-        """Return the cost terms of a term of the objective."""
+        """Return the sum that equals the value of a term of the objective."""
         kind = {"unplaced": "unplaced", "extra_domains": "extra", "budget_excess": "excess"}.get(
             term.name
         )

@@ -1,4 +1,4 @@
-"""The solver that minimises the terms of the objective stage by stage, with one backend."""
+"""The solver class that minimises the terms of the objective stage by stage, with one backend."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class StagedSolver(ExactModelSolver):
-    """An exact solver that minimises the first terms, keeps their values, and then the next terms.
+    """An exact solver that minimises the first terms, keeps their values, and minimises the next.
 
     Each stage is a run of `ExactModelSolver` that starts from the incumbent. A stage is skipped if
-    the incumbent already has the values that the bound allows. The bound is the encoded tuple of
-    the proved values, the bound of the current stage, and 0 for later terms. If a stage ends
-    without a proof, later stages are not run, unless the backend never gives bounds. The time limit
-    holds for all stages together.
+    the incumbent already has the values of the bound. The bound encodes the proved values of
+    earlier stages, the bound of the current stage, and 0 for later terms. If a stage ends without a
+    proof, later stages are not run, unless the backend never gives bounds. The time limit holds for
+    all stages together.
 
     `model` returns a model with all terms as one cost if the encoded objective is at most 2^53;
     otherwise its cost is the first stage.
@@ -107,7 +107,7 @@ class StagedSolver(ExactModelSolver):
         return result_of(instance, incumbent, bound, **ending)
 
     def _at(self, model: PreemptionModel, bound: Number) -> ExactModelSolver:
-        """Return the solver of one stage, without a start of its own."""
+        """Return the solver of one stage; it starts only from the given incumbent."""
         formulation = replace(
             self.formulation,
             data=lambda *_: model,
