@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from lyra_opt.reclaim import Instance, Job, Semantics, Server, Solution, WorkerGroup
+from lyra_opt.reclaim import Instance, Solution
 from lyra_opt.reclaim.checker import check
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.testing.strategies import reclaim_instances
+from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.optima import document_of, objective
 from tests.reference.reclaim import choices
 from tests.tables import tables
@@ -21,34 +22,9 @@ TABLES = tables(__file__)
 @pytest.fixture
 def mixed() -> Instance:
     """Three servers on loan and one not, with flexible workers, weights and wide workers."""
-    return Instance(
-        name="mixed",
-        semantics=Semantics.RIGID,
-        reclaim_servers=1,
-        servers=(
-            Server(id="a", gpus=8),
-            Server(id="b", gpus=8),
-            Server(id="c", gpus=8),
-            Server(id="t", gpus=8, on_loan=False),
-        ),
-        jobs=(
-            Job(
-                id="elastic",
-                weight=5,
-                gpus_per_worker=2,
-                workers=(WorkerGroup(server="a", flexible=2), WorkerGroup(server="t", base=3)),
-            ),
-            Job(
-                id="wide",
-                weight=3,
-                workers=(
-                    WorkerGroup(server="a", base=1, flexible=1),
-                    WorkerGroup(server="b", base=2),
-                ),
-            ),
-            Job(id="local", weight=0, workers=(WorkerGroup(server="c", base=8),)),
-        ),
-    )
+    elastic = job_on("elastic", {"a": (0, 2), "t": 3}, weight=5, gpus_per_worker=2)
+    wide = job_on("wide", {"a": (1, 1), "b": 2}, weight=3)
+    return fleet("abc", elastic, wide, job_on("local", {"c": 8}, weight=0), off_loan="t", gpus=8)
 
 
 @pytest.mark.parametrize(("semantics", "servers", "measures"), TABLES["by_hand"])

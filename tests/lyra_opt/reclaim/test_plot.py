@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.reclaim import Instance, Job, Semantics, Server, Solution, WorkerGroup
+from lyra_opt.reclaim import Instance, Solution
 from lyra_opt.reclaim.plot import GIVEN_BACK, KEPT, MOST_SERVERS, PREEMPTED, SCALED_IN, drawing_of
+from tests.lyra_opt.reclaim.examples import fleet, job_on
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,22 +16,8 @@ if TYPE_CHECKING:
 
 def instance(servers: int = 3) -> Instance:
     """Return job `wide` on servers 0 and 1, and `elastic`, flexible on server 1, base on 2."""
-    return Instance(
-        name="toy",
-        semantics=Semantics.RIGID,
-        reclaim_servers=1,
-        servers=tuple(Server(id=f"s{number}", gpus=8) for number in range(servers)),
-        jobs=(
-            Job(
-                id="wide",
-                workers=(WorkerGroup(server="s0", base=4), WorkerGroup(server="s1", base=2)),
-            ),
-            Job(
-                id="elastic",
-                workers=(WorkerGroup(server="s1", flexible=3), WorkerGroup(server="s2", base=1)),
-            ),
-        ),
-    )
+    jobs = job_on("wide", {"s0": 4, "s1": 2}), job_on("elastic", {"s1": (0, 3), "s2": 1})
+    return fleet([f"s{number}" for number in range(servers)], *jobs, gpus=8)
 
 
 def blocks(figure: Figure, panel: int) -> list[tuple[str, float, float, float]]:

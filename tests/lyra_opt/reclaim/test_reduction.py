@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup, reduction
+from lyra_opt.reclaim import Instance, reduction
 from lyra_opt.reclaim.reduction import (
     ReducedReclaim,
     dominance_pairs,
@@ -20,11 +20,12 @@ from lyra_opt.reclaim.reduction import (
     respect_dominance,
 )
 from lyra_opt.testing.strategies import reclaim_instances
+from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.lyra_opt.reclaim.reduced import cost_of
 from tests.optima import objective
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 
 def rows_of(reduced: ReducedReclaim) -> list[tuple[dict[int, int], int, int]]:
@@ -37,35 +38,21 @@ def rows_of(reduced: ReducedReclaim) -> list[tuple[dict[int, int], int, int]]:
     ]
 
 
-def subsets(servers: int) -> Iterator[tuple[int, ...]]:
-    """Yield every set of places."""
-    for size in range(servers + 1):
-        yield from combinations(range(servers), size)
-
-
 def assert_costs_are_kept(instance: Instance) -> ReducedReclaim:
     """Hold the cost of every choice of servers against the checker."""
     reduced = reduce_instance(instance)
-    for chosen in subsets(len(reduced.servers)):
-        sized = replace(instance, reclaim_servers=len(chosen))
-        assert cost_of(reduced, chosen) == objective(sized, reduced.solution(sized, chosen))
+    for size in range(len(reduced.servers) + 1):
+        sized = replace(instance, reclaim_servers=size)
+        for chosen in combinations(range(len(reduced.servers)), size):
+            assert cost_of(reduced, chosen) == objective(sized, reduced.solution(sized, chosen))
     return reduced
 
 
 def test_thousands_of_servers_without_shared_jobs_form_one_chain():
     """As many pairs as servers, not as many as pairs of servers."""
     servers = [f"s{number}" for number in range(3000)]
-    instance = Instance(
-        name="chain",
-        semantics="rigid",
-        reclaim_servers=5,
-        servers=tuple(Server(id=server, gpus=8) for server in servers),
-        jobs=tuple(
-            Job(id=f"j{n}", weight=n % 7, workers=(WorkerGroup(server=server, base=1),))
-            for n, server in enumerate(servers)
-        ),
-    )
-    pairs = dominance_pairs(reduce_instance(instance))
+    jobs = [job_on(f"j{n}", [server], weight=n % 7) for n, server in enumerate(servers)]
+    pairs = dominance_pairs(reduce_instance(fleet(servers, *jobs, reclaim=5)))
     assert len(pairs) == 2999
     assert respect_dominance(pairs, range(2995, 3000)) == [0, 7, 14, 21, 28]
 
@@ -73,19 +60,8 @@ def test_thousands_of_servers_without_shared_jobs_form_one_chain():
 def test_weights_beyond_64_bits_stay_exact():
     """The total of 1200 times 2^53 - 1 is above 2^63: half of it on a pair, half on one server."""
     heaviest = 2**53 - 1
-    jobs = tuple(
-        Job(
-            id=f"j{number}",
-            weight=heaviest,
-            workers=tuple(WorkerGroup(server=server, base=1) for server in hosts),
-        )
-        for number, hosts in enumerate(["st", "u"] * 600)
-    )
-    servers = tuple(Server(id=server, gpus=1000) for server in "stu")
-    instance = Instance(
-        name="heavy", semantics="rigid", reclaim_servers=0, servers=servers, jobs=jobs
-    )
-    reduced = assert_costs_are_kept(instance)
+    jobs = [job_on(f"j{n}", ("st", "u")[n % 2], weight=heaviest) for n in range(1200)]
+    reduced = assert_costs_are_kept(fleet("stu", *jobs, reclaim=0))
     assert reduced.weight.tolist() == [600 * heaviest]
     assert reduced.server_cost.tolist() == [0, 0, 600 * heaviest]
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import networkx
 import numpy as np
@@ -14,18 +15,27 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from lyra_opt.core.problem import find_problem
-from lyra_opt.core.solving import solve_and_check
+import lyra_opt as lo
 from lyra_opt.instances.family import generate
-from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.reclaim.bounds import dual_bound as bounds
-from lyra_opt.reclaim.bounds.dual_bound import PriceCertificate, interchangeable_bound, rigid_bound
+from lyra_opt.reclaim.bounds.dual_bound import (
+    PriceCertificate,
+    RigidBound,
+    interchangeable_bound,
+    rigid_bound,
+)
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
+from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.optima import optimum
 
+if TYPE_CHECKING:
+    from lyra_opt.reclaim import Instance
+
+HEAVIEST = 2**53 - 1
+"""The largest weight of a job."""
 TOLERANCE = 1e-6  # of the floating-point solver that the bounds are compared with
 
 
@@ -68,19 +78,29 @@ def relaxation_value(instance: Instance) -> float:
     return float(result.fun)
 
 
+def share_of_segment(instance: Instance, bound: RigidBound) -> Fraction:
+    """Return theta, where on the segment of the envelope N_R lies; 0 for a single point."""
+    past = instance.reclaim_servers - len(bound.lower_servers)
+    length = len(bound.upper_servers) - len(bound.lower_servers)
+    return Fraction(past, length) if length else Fraction(0)
+
+
+def relaxation(instance: Instance) -> Fraction:
+    """Return L, the exact value of the linear relaxation, read off the segment."""
+    bound = rigid_bound(instance)
+    theta = share_of_segment(instance, bound)
+    return (1 - theta) * bound.lower_weight + theta * bound.upper_weight
+
+
 def test_rigid_bound_equals_the_linear_relaxation(mode):
     """The parametric minimum cut and an LP solver agree; rounded up, so does the certificate."""
 
     @given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=9, max_jobs=12))
     def agree(instance: Instance) -> None:
-        bound = rigid_bound(instance)
         value = relaxation_value(instance)
-        assert math.ceil(value - TOLERANCE) <= bound.bound <= math.ceil(value + TOLERANCE)
-        segment = len(bound.upper_servers) - len(bound.lower_servers)
-        rise = bound.upper_weight - bound.lower_weight
-        past = instance.reclaim_servers - len(bound.lower_servers)
-        on_segment = bound.lower_weight + (Fraction(rise, segment) * past if segment else 0)
-        assert abs(float(on_segment) - value) <= TOLERANCE * max(1, value)
+        bound = rigid_bound(instance).bound
+        assert math.ceil(value - TOLERANCE) <= bound <= math.ceil(value + TOLERANCE)
+        assert abs(float(relaxation(instance)) - value) <= TOLERANCE * max(1, value)
 
     agree()
 
@@ -135,16 +155,12 @@ def test_rigid_bound_equals_the_linear_relaxation_on_fleets(family, reclaim_serv
 @given(reclaim_instances(semantics="rigid", max_servers=9, max_jobs=12))
 def test_the_segment_does_not_rest_on_the_guess(instance):
     """Without a pass that brings prices closer, and with many, the cuts end at the same value."""
-    found = []
+    found = set()
     for passes in (0, 1, 100):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bounds, "BALANCING_PASSES", passes)
-            bound = rigid_bound(instance)
-        run = len(bound.upper_servers) - len(bound.lower_servers)
-        rise = bound.upper_weight - bound.lower_weight
-        past = instance.reclaim_servers - len(bound.lower_servers)
-        found.append((bound.bound, bound.lower_weight + (Fraction(rise * past, run) if run else 0)))
-    assert found[0] == found[1] == found[2]
+            found.add((rigid_bound(instance).bound, relaxation(instance)))
+    assert len(found) == 1
 
 
 @given(
@@ -233,40 +249,17 @@ def test_ends_of_the_segment_are_optimal_for_their_size(instance):
 
 def test_products_beyond_64_bits():
     """One job of the largest weight on 1,200 servers: capacities of the cut exceed 2^62."""
-    servers = tuple(Server(id=f"s{i}", gpus=1) for i in range(1200))
-    everywhere = tuple(WorkerGroup(server=server.id, base=1) for server in servers)
-    weight = 2**53 - 1
-    instance = Instance(
-        name="heavy",
-        semantics="rigid",
-        reclaim_servers=600,
-        servers=servers,
-        jobs=(Job(id="j", weight=weight, workers=everywhere),),
-    )
-    assert rigid_bound(instance).bound == (weight + 1) // 2
-    assert weight - rigid_bound(replace(instance, reclaim_servers=1200)).bound == 0
+    servers = [f"s{number}" for number in range(1200)]
+    instance = fleet(servers, job_on("j", servers, weight=HEAVIEST), reclaim=600)
+    assert rigid_bound(instance).bound == (HEAVIEST + 1) // 2
+    assert rigid_bound(replace(instance, reclaim_servers=1200)).bound == HEAVIEST
 
 
 def test_weights_that_sum_beyond_64_bits():
     """A thousand and more jobs of the largest weight."""
-    weight, jobs = 2**53 - 1, 1100
-    instance = Instance(
-        name="heavy",
-        semantics="rigid",
-        reclaim_servers=1,
-        servers=(Server(id="s", gpus=jobs), Server(id="t", gpus=jobs)),
-        jobs=tuple(
-            Job(
-                id=f"j{n}",
-                weight=weight,
-                workers=(WorkerGroup(server="st"[n % 2], base=1),),
-            )
-            for n in range(jobs)
-        ),
-    )
-    assert rigid_bound(instance).bound == weight * jobs // 2
-    answer = solve_and_check(find_problem("reclaim"), instance, LyraGreedy(), certify=True)
-    assert (answer.status, answer.objective) == ("optimal", weight * jobs // 2)
+    jobs = [job_on(f"j{n}", "st"[n % 2], weight=HEAVIEST) for n in range(1100)]
+    answer = lo.solve(fleet("st", *jobs), LyraGreedy(), certify=True)
+    assert (answer.status, answer.objective) == ("optimal", HEAVIEST * 550)
 
 
 @given(reclaim_instances(semantics="interchangeable", min_servers=1, max_servers=6))
@@ -301,17 +294,5 @@ def test_lyras_costs_are_one_certificate(figure_5):
 
 def test_a_job_that_no_server_can_preempt_costs_nothing():
     """Off-loan workers alone keep it alive."""
-    instance = Instance(
-        name="safe",
-        semantics="interchangeable",
-        reclaim_servers=1,
-        servers=(Server(id="a", gpus=1), Server(id="b", gpus=1, on_loan=False)),
-        jobs=(
-            Job(
-                id="j",
-                min_workers=1,
-                workers=(WorkerGroup(server="a", base=1), WorkerGroup(server="b", base=1)),
-            ),
-        ),
-    )
-    assert interchangeable_bound(instance) == 0
+    kept = job_on("j", "ab", min_workers=1)
+    assert interchangeable_bound(fleet("a", kept, off_loan="b", semantics="interchangeable")) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import count, pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -21,8 +20,6 @@ from lyra_opt.reclaim.exact.solver import SHORT_SEARCH, Exact
 from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
-from tests.draws import draws
-from tests.optima import optimum
 
 if TYPE_CHECKING:
     from lyra_opt.core.result import SolveResult
@@ -34,22 +31,6 @@ SEMANTICS = ("rigid", "interchangeable")
 
 def run(solver: Solver, instance: Instance, **limits: float) -> SolveResult:
     return solver.solve(instance, limits=Limits(**limits), rng=np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("semantics", SEMANTICS)
-def test_equals_enumeration_for_every_number_of_servers(semantics):
-    """Some 1,000 cases: 100 instances, each asked for 0 servers to all of them."""
-
-    @draws(100)
-    @given(reclaim_instances(semantics=semantics, max_servers=9, max_jobs=12, max_weight=9))
-    def check(instance):
-        for picks in range(len(instance.index.on_loan) + 1):
-            asked = dataclasses.replace(instance, reclaim_servers=picks)
-            answer, least = run(Exact(), asked), optimum(asked)
-            assert answer.status is Status.OPTIMAL
-            assert (answer.objective, answer.dual_bound) == (least, least)
-
-    check()
 
 
 @pytest.mark.parametrize("semantics", SEMANTICS)

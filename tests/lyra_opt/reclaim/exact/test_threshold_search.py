@@ -19,16 +19,17 @@ from lyra_opt.reclaim.exact.threshold.bound import NodeBound, ThresholdProblem, 
 from lyra_opt.reclaim.exact.threshold.kernels import CHOSEN, KEPT, OPEN, PAID, SPARED, Dominance
 from lyra_opt.reclaim.exact.threshold.relaxation import Relaxation
 from lyra_opt.reclaim.exact.threshold.search import Effort, search_thresholds
-from lyra_opt.reclaim.instance import Instance, Job, Server, WorkerGroup
 from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
+from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.lyra_opt.reclaim.reduced import choices, cost_of, least_cost
 from tests.optima import objective, optimum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lyra_opt.reclaim.instance import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult
 
 HUGE = 2**70
@@ -85,40 +86,31 @@ def drawn_cluster(seed: int, servers: int) -> Instance:
             range(servers), draw.randint(1, draw.choice([min(3, servers), servers]))
         )
         most = draw.choice([1, 2, 8])
-        groups = tuple(WorkerGroup(server=f"s{s}", base=draw.randint(1, most)) for s in hosts)
-        workers = sum(group.base for group in groups)
-        jobs.append(
-            Job(
-                id=f"j{number}",
-                workers=groups,
-                weight=draw.choice([1, draw.randint(1, 10), draw.randint(1, 10**6)]),
-                min_workers=draw.choice([(workers + 1) // 2, draw.randint(0, workers)]),
-            )
-        )
-    return Instance(
-        name="drawn",
-        semantics="interchangeable",  # type: ignore[arg-type]
-        reclaim_servers=draw.randint(servers // 4, servers - 1),
-        servers=tuple(Server(id=f"s{number}", gpus=10**4) for number in range(servers)),
-        jobs=tuple(jobs),
+        groups = {f"s{server}": draw.randint(1, most) for server in hosts}
+        workers = sum(groups.values())
+        weight = draw.choice([1, draw.randint(1, 10), draw.randint(1, 10**6)])
+        least = draw.choice([(workers + 1) // 2, draw.randint(0, workers)])
+        jobs.append(job_on(f"j{number}", groups, weight=weight, min_workers=least))
+    reclaim = draw.randint(servers // 4, servers - 1)
+    names = [f"s{number}" for number in range(servers)]
+    return fleet(names, *jobs, reclaim=reclaim, gpus=10**4, semantics="interchangeable")
+
+
+def root_of(
+    problem: ThresholdProblem, prices: Any = None, *, pairs: Dominance = NO_PAIRS, state: int = OPEN
+) -> NodeBound:
+    """Return the bound where no server is decided and all jobs are in one state; prices of 0."""
+    if prices is None:
+        prices = np.zeros(problem.losses.entries, dtype=np.int64)
+    servers, jobs = np.zeros(problem.servers, dtype=np.int64), np.full_like(problem.slack, state)
+    return NodeBound(problem, pairs, servers, jobs, prices)
+
+
+def messy(servers: int, reclaim: int) -> ReducedReclaim:
+    asked: dict[str, Any] = {"servers": servers, "reclaim": reclaim}
+    return reduce_instance(
+        generate("reclaim", "messy-dist", **asked, semantics="interchangeable", seed=0)
     )
-
-
-def messy(servers: int, reclaim: int, seed: int = 0) -> ReducedReclaim:
-    return reduce_instance(messy_instance(servers, reclaim, seed))
-
-
-def messy_instance(servers: int, reclaim: int, seed: int = 0) -> Instance:
-    instance = generate(
-        "reclaim",
-        "messy-dist",
-        servers=servers,
-        reclaim=reclaim,
-        seed=seed,
-        semantics="interchangeable",
-    )
-    assert isinstance(instance, Instance)
-    return instance
 
 
 class TestAnswer:
@@ -214,24 +206,16 @@ class TestProof:
         def holds(instance: Instance) -> None:
             reduced = reduce_instance(instance)
             problem = ThresholdProblem.of(reduced, range(reduced.reclaim_servers))
-            node = NodeBound(
-                problem,
-                Dominance.of(dominance_pairs(reduced)),
-                np.zeros(problem.servers, dtype=np.int64),
-                np.zeros(problem.losses.jobs, dtype=np.int64),
-                first_prices(problem),
-            )
+            pairs = Dominance.of(dominance_pairs(reduced))
+            node = root_of(problem, first_prices(problem), pairs=pairs)
             assert node.is_feasible
+            decided = node.decided.server_state, node.decided.job_state
             left = [
-                places
+                cost_of(reduced, places)
                 for places in choices(reduced)
-                if _cost_keeping_to(
-                    reduced, places, node.decided.server_state, node.decided.job_state
-                )
-                >= 0
+                if _cost_keeping_to(reduced, places, *decided) >= 0
             ]
-            best = least_cost(reduced)
-            assert min(cost_of(reduced, places) for places in left) == best
+            assert min(left) == least_cost(reduced)
 
         holds()
 
@@ -249,9 +233,7 @@ class TestProof:
             server_cost=np.minimum(reduced.server_cost, 3),
         )
         problem = ThresholdProblem.of(reduced, range(reduced.reclaim_servers))
-        nothing = np.zeros(problem.losses.entries, dtype=np.int64)
-        states = np.zeros(problem.servers, dtype=np.int64), np.zeros_like(problem.slack)
-        root = NodeBound(problem, NO_PAIRS, *states, nothing)
+        root = root_of(problem)
         relaxation = Relaxation(problem, root)
         best = least_cost(reduced) / problem.divisor
         for _ in range(20):
@@ -266,30 +248,12 @@ class TestProof:
 
     def test_prices_prove_that_there_is_no_choice(self):
         """Two of three servers, of which any two preempt a job that is kept: no finite optimum."""
-        pairs = ((0, 1), (1, 2), (0, 2))
-        jobs = tuple(
-            Job(
-                id=f"j{number}",
-                workers=tuple(WorkerGroup(server=f"s{s}", base=1) for s in servers),
-                weight=1,
-                min_workers=1,
-            )
-            for number, servers in enumerate(pairs)
-        )
-        instance = Instance(
-            name="triangle",
-            semantics="interchangeable",  # type: ignore[arg-type]
-            reclaim_servers=2,
-            servers=tuple(Server(id=f"s{number}", gpus=8) for number in range(3)),
-            jobs=jobs,
-        )
-        problem = ThresholdProblem.of(reduce_instance(instance), [0, 1])
-        nothing = np.zeros(problem.losses.entries, dtype=np.int64)
-        free = np.zeros(3, dtype=np.int64)
-        root = NodeBound(problem, NO_PAIRS, free, np.full(3, OPEN), nothing)
-        kept = NodeBound(problem, NO_PAIRS, free, np.full(3, KEPT), nothing)
+        jobs = [job_on(f"on-{pair}", pair, min_workers=1) for pair in ("ab", "bc", "ac")]
+        triangle = fleet("abc", *jobs, reclaim=2, semantics="interchangeable")
+        problem = ThresholdProblem.of(reduce_instance(triangle), [0, 1])
+        kept = root_of(problem, state=KEPT)
         assert kept.is_feasible
-        relaxation = Relaxation(problem, root)
+        relaxation = Relaxation(problem, root_of(problem))
         relaxation.climb(kept, problem.largest, None, 10_000)
         assert not relaxation.is_optimal
         incumbent_is_best = (problem.objective([0, 1]) - 1) * problem.unit

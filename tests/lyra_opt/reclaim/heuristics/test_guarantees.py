@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.instances.family import find_family, generate
-from lyra_opt.reclaim import Instance, Job, Semantics, Server, WorkerGroup, check
-from lyra_opt.reclaim.bounds.dual_bound import RigidBound, rigid_bound
+from lyra_opt.reclaim import Instance, Job, check
+from lyra_opt.reclaim.bounds.dual_bound import rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.greedy import (
     LyraGreedy,
@@ -23,6 +23,8 @@ from lyra_opt.reclaim.heuristics.greedy import (
 )
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim import plain_rules
+from tests.lyra_opt.reclaim.bounds.test_bounds import relaxation, share_of_segment
+from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.optima import optimum as least_weight
 from tests.tables import tables
 
@@ -67,20 +69,6 @@ def first_costs(instance: Instance) -> list[Fraction]:
     return sorted(costs[s] for s in instance.index.on_loan.tolist())[: instance.reclaim_servers]
 
 
-def share_of_segment(instance: Instance, bound: RigidBound) -> Fraction:
-    """Return theta, where on the segment of the envelope N_R lies; 0 for a single point."""
-    past = instance.reclaim_servers - len(bound.lower_servers)
-    length = len(bound.upper_servers) - len(bound.lower_servers)
-    return Fraction(past, length) if length else Fraction(0)
-
-
-def relaxation(instance: Instance) -> Fraction:
-    """Return L, the exact value of the linear relaxation."""
-    bound = rigid_bound(instance)
-    theta = share_of_segment(instance, bound)
-    return (1 - theta) * bound.lower_weight + theta * bound.upper_weight
-
-
 def harmonic(number: int) -> Fraction:
     """Return 1 + 1/2 + ... + 1/number."""
     return sum((Fraction(1, i) for i in range(1, number + 1)), Fraction(0))
@@ -114,30 +102,17 @@ def known_optimum(family: str, reclaim: int, instance: Instance) -> int:
     return optimum
 
 
-def instance_of(
-    reclaim_servers: int,
-    *,
-    on_loan: Sequence[str],
-    spans: Sequence[Sequence[str]],
-    off_loan: Sequence[str] = (),
+def of_spans(
+    reclaim: int, on_loan: Iterable[str], spans: Iterable[Iterable[str]], **fields: Any
 ) -> Instance:
     """Return a rigid instance with a job of weight 1 and one-GPU workers for each span."""
-    return Instance(
-        name="constructed",
-        semantics=Semantics.RIGID,
-        reclaim_servers=reclaim_servers,
-        servers=tuple(
-            Server(id=server, gpus=len(spans), on_loan=server in on_loan)
-            for server in [*on_loan, *off_loan]
-        ),
-        jobs=tuple(
-            Job(
-                id=f"j{number}",
-                workers=tuple(WorkerGroup(server=server, base=1) for server in span),
-            )
-            for number, span in enumerate(spans)
-        ),
-    )
+    jobs = [job_on(f"j{number}", span) for number, span in enumerate(spans)]
+    return fleet(on_loan, *jobs, reclaim=reclaim, **fields)
+
+
+def block_and_decoys(k: int) -> tuple[list[str], list[str]]:
+    """Return the names of as many servers of a block as of decoys."""
+    return [f"block-{number}" for number in range(k)], [f"decoy-{number}" for number in range(k)]
 
 
 class TestLyraGreedy:
@@ -191,12 +166,8 @@ class TestLyraGreedy:
     def test_the_span_must_be_the_same_in_cost_and_in_e(self):
         """With servers off loan in the cost but not in E, the inequality fails."""
         far = [f"far-{number}" for number in range(9)]
-        instance = instance_of(
-            1,
-            on_loan=["own", "shared"],
-            off_loan=far,
-            spans=[["own"], *[["shared", *far] for _ in range(9)]],
-        )
+        shared = [job_on(f"j{number}", ["shared", *far]) for number in range(9)]
+        instance = fleet(["own", "shared"], job_on("own", ["own"]), *shared, off_loan=far)
         assert paid(LyraGreedy(), instance) == 9
         assert least_weight(instance) == 1
         on_loan_only = int((instance.index.weight * instance.index.losses.span()).sum())
@@ -205,24 +176,8 @@ class TestLyraGreedy:
 
     def test_the_literal_rule_has_no_guarantee_with_slack(self):
         """Interchangeable: it pays 1 where nothing need be preempted."""
-        instance = Instance(
-            name="slack",
-            semantics=Semantics.INTERCHANGEABLE,
-            reclaim_servers=1,
-            servers=(
-                Server(id="a", gpus=1),
-                Server(id="b", gpus=1),
-                Server(id="c", gpus=1, on_loan=False),
-            ),
-            jobs=(
-                Job(id="spare", min_workers=0, workers=(WorkerGroup(server="a", base=1),)),
-                Job(
-                    id="tight",
-                    min_workers=2,
-                    workers=(WorkerGroup(server="b", base=1), WorkerGroup(server="c", base=1)),
-                ),
-            ),
-        )
+        jobs = (job_on("spare", "a", min_workers=0), job_on("tight", "bc", min_workers=2))
+        instance = fleet("ab", *jobs, off_loan="c", semantics="interchangeable")
         assert paid(LyraGreedy(), instance) == 1
         assert least_weight(instance) == 0
 
@@ -250,15 +205,10 @@ class TestTightness:
     @pytest.mark.parametrize(("k", "m"), [(1, 1), (1, 6), (2, 5), (3, 1), (3, 4)])
     def test_decoys_with_workers_off_loan(self, tie_rule, k, m):
         """G^2 / (E OPT) is k m^2 / (k m^2 + m + 1), which tends to 1 for every k."""
-        block = [f"block-{number}" for number in range(k)]
-        decoys = [f"decoy-{number}" for number in range(k)]
+        block, decoys = block_and_decoys(k)
         far = [f"far-{number}" for number in range(k * m)]
-        instance = instance_of(
-            k,
-            on_loan=[*block, *decoys],
-            off_loan=far,
-            spans=[block, *[[decoy, *far] for decoy in decoys for _ in range(m)]],
-        )
+        spans = [[decoy, *far] for decoy in decoys for _ in range(m)]
+        instance = of_spans(k, block + decoys, [block, *spans], off_loan=far)
         greedy = paid(LyraGreedy(tie_rule), instance)
         assert greedy == k * m
         assert least_weight(instance) == relaxation(instance) == 1
@@ -274,13 +224,9 @@ class TestTightness:
     @pytest.mark.parametrize(("k", "shared"), [(2, 2), (3, 2), (5, 2), (3, 8), (5, 8)])
     def test_family_of_marginal(self, k, shared):
         """It pays k (t - 1) for private jobs, where the block with t shared jobs is optimal."""
-        block = [f"block-{number}" for number in range(k)]
-        decoys = [f"decoy-{number}" for number in range(k)]
-        instance = instance_of(
-            k,
-            on_loan=[*block, *decoys],
-            spans=[block] * shared + [[decoy] for decoy in decoys for _ in range(shared - 1)],
-        )
+        block, decoys = block_and_decoys(k)
+        private = [[decoy] for decoy in decoys for _ in range(shared - 1)]
+        instance = of_spans(k, block + decoys, [block] * shared + private)
         assert paid(Marginal(), instance) == k * (shared - 1)
         assert least_weight(instance) == shared
         if k >= 3:
@@ -350,8 +296,7 @@ class TestRounding:
     @pytest.mark.parametrize("k", [1, 2, 4])
     def test_upper_end_is_tight_for_one_job_everywhere(self, k):
         """Every choice costs L / theta."""
-        servers = list("abcde")
-        instance = instance_of(k, on_loan=servers, spans=[servers])
+        instance = of_spans(k, "abcde", ["abcde"])
         assert share_of_segment(instance, rigid_bound(instance)) == relaxation(instance)
         assert relaxation(instance) == Fraction(k, 5)
         assert least_weight(instance) == 1
@@ -359,7 +304,6 @@ class TestRounding:
     @pytest.mark.parametrize("k", [1, 2, 4])
     def test_lower_end_is_tight_for_private_jobs(self, k):
         """Every choice costs W k, from a lower end of nothing."""
-        servers = list("abcde")
-        instance = instance_of(k, on_loan=servers, spans=[[server] for server in servers])
+        instance = of_spans(k, "abcde", "abcde")
         assert rigid_bound(instance).lower_servers == ()
         assert least_weight(instance) == k * largest_server_weight(instance) == k

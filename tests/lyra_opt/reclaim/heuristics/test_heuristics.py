@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from hypothesis import given
 
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.reclaim.heuristics.greedy import (
     LyraGreedy,
@@ -26,7 +26,11 @@ from lyra_opt.reclaim.heuristics.greedy_kernels import SHARE_UNIT
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
 from tests.lyra_opt.reclaim import plain_rules
+from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.optima import optimum
+
+if TYPE_CHECKING:
+    from lyra_opt.reclaim import Instance, Job
 
 PROBLEM = find_problem("reclaim")
 
@@ -56,35 +60,14 @@ class TestLyraGreedy:
         answer = solve_and_check(PROBLEM, figure_5, LyraGreedy(TieRule.FEWEST_VACATED))
         assert answer.objective == 2
 
-    @pytest.mark.parametrize("tie_rule", list(TieRule))
-    def test_follows_the_rule(self, mode, tie_rule):
-        """Equal to the rule recomputed from scratch with fractions, in every choice and tie."""
-
-        @given(reclaim_instances())
-        @draws(60)
-        def follows(instance: Instance) -> None:
-            def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
-                jobs = plain_rules.living_jobs(instance, server, taken)
-                vacated = plain_rules.gpus_elsewhere(jobs, server, taken)
-                return plain_rules.lyra_cost(instance, server, taken), TIE_KEYS[tie_rule] * vacated
-
-            assert chosen_ids(LyraGreedy(tie_rule), instance) == plain_rules.greedy(instance, key)
-
-        follows()
-
     def test_equal_sums_of_unlike_fractions_tie(self, mode):
         """1/3 + 1/6 equals 1/2: decided by the tie rule, not by the last digit of a float."""
-        fillers = [Server(id=f"f{i}", gpus=8, on_loan=False) for i in range(5)]
-        instance = Instance(
-            name="tie",
-            semantics="rigid",
-            reclaim_servers=1,
-            servers=(Server(id="half", gpus=8), Server(id="third-and-sixth", gpus=8), *fillers),
-            jobs=(
-                _job("a", ["half", "f0"]),
-                _job("b", ["third-and-sixth", "f0", "f1"]),
-                _job("c", ["third-and-sixth", "f0", "f1", "f2", "f3", "f4"]),
-            ),
+        instance = fleet(
+            ["half", "third-and-sixth"],
+            job_on("a", ["half", "f0"]),
+            job_on("b", ["third-and-sixth", "f0", "f1"]),
+            job_on("c", ["third-and-sixth", "f0", "f1", "f2", "f3", "f4"]),
+            off_loan=[f"f{number}" for number in range(5)],
         )
         assert chosen_ids(LyraGreedy(TieRule.FILE_ORDER), instance) == ["half"]
         assert chosen_ids(LyraGreedy(TieRule.MOST_VACATED), instance) == ["third-and-sixth"]
@@ -92,86 +75,42 @@ class TestLyraGreedy:
     def test_costs_beyond_two_limbs(self, mode):
         """Spans whose common multiple needs far more than 122 bits are still compared exactly."""
         spans = [127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199]
-        servers = [Server(id=f"s{i}", gpus=64) for i in range(200)]
-        jobs = [
-            _job(f"j{n}", [server.id for server in servers[:span]]) for n, span in enumerate(spans)
+        servers = [f"s{number}" for number in range(200)]
+        jobs = [job_on(f"on-{span}", servers[:span]) for span in spans]
+        assert chosen_ids(LyraGreedy(), fleet(servers, *jobs, reclaim=3)) == [
+            "s199",
+            "s197",
+            "s198",
         ]
-        instance = Instance(
-            name="wide",
-            semantics="rigid",
-            reclaim_servers=3,
-            servers=tuple(servers),
-            jobs=tuple(jobs),
-        )
-        assert chosen_ids(LyraGreedy(), instance) == ["s199", "s197", "s198"]
 
 
-def _job(name: str, servers: list[str], **fields: int) -> Job:
-    return Job(
-        id=name, workers=tuple(WorkerGroup(server=server, base=1) for server in servers), **fields
-    )
+def by_shares(instance: Instance, *, tie_rule: TieRule) -> list[str]:
+    """Return Lyra's choice: shares in fractions, then the GPUs that are vacated elsewhere."""
+
+    def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
+        jobs = plain_rules.living_jobs(instance, server, taken)
+        vacated = plain_rules.gpus_elsewhere(jobs, server, taken)
+        return plain_rules.lyra_cost(instance, server, taken), TIE_KEYS[tie_rule] * vacated
+
+    return plain_rules.greedy(instance, key)
 
 
-class TestMarginal:
-    """New preemptions, in both semantics."""
+def by_new_preemptions(instance: Instance) -> list[str]:
+    """Return the choice by the weight of the jobs that each server preempts anew."""
 
-    def test_follows_the_rigid_rule(self, mode):
-        """Equal to the rule recomputed from scratch."""
+    def key(server: str, taken: set[str]) -> tuple[int, ...]:
+        jobs = plain_rules.living_jobs(instance, server, taken)
+        return sum(job.weight for job in jobs), -plain_rules.gpus_elsewhere(jobs, server, taken)
 
-        @given(reclaim_instances(semantics="rigid"))
-        @draws(60)
-        def follows(instance: Instance) -> None:
-            def key(server: str, taken: set[str]) -> tuple[int, ...]:
-                jobs = plain_rules.living_jobs(instance, server, taken)
-                vacated = plain_rules.gpus_elsewhere(jobs, server, taken)
-                return sum(job.weight for job in jobs), -vacated
-
-            assert chosen_ids(Marginal(), instance) == plain_rules.greedy(instance, key)
-
-        follows()
-
-    def test_follows_the_interchangeable_rule(self, mode):
-        """Equal to the rule recomputed from scratch, slack counted down."""
-
-        @given(reclaim_instances(semantics="interchangeable"))
-        @draws(60)
-        def follows(instance: Instance) -> None:
-            weights = {job.id: Fraction(job.weight) for job in instance.jobs}
-            expected = plain_rules.greedy(instance, _slack_key(instance, weights))
-            assert chosen_ids(Marginal(), instance) == expected
-
-        follows()
+    return plain_rules.greedy(instance, key)
 
 
-class TestLyraGreedyElastic:
-    """Lyra's shares over the jobs that would drop below their minimum."""
+def by_slack(instance: Instance, *, is_shared: bool) -> list[str]:
+    """Return the choice by weights, or shares of them, of jobs that would die, then slack used."""
 
-    def test_follows_the_rule(self, mode):
-        """Equal to the rule recomputed from scratch with fractions."""
-
-        @given(reclaim_instances(semantics="interchangeable"))
-        @draws(60)
-        def follows(instance: Instance) -> None:
-            shares = {
-                job.id: Fraction(job.weight, len(plain_rules.servers_of(job, base_only=False)))
-                for job in instance.jobs
-            }
-            expected = plain_rules.greedy(instance, _slack_key(instance, shares))
-            assert chosen_ids(LyraGreedyElastic(), instance) == expected
-
-        follows()
-
-    def test_skips_rigid_instances_with_a_reason(self, figure_5):
-        """A skip carries its reason."""
-        answer = solve_and_check(PROBLEM, figure_5, LyraGreedyElastic())
-        assert answer.status == "unsupported"
-        assert answer.message == (
-            "lyra-greedy-elastic supports interchangeable instances only; this instance is rigid"
-        )
-
-
-def _slack_key(instance: Instance, shares: dict[str, Fraction]):
-    """Return the key of the slack-aware rules: shares of jobs that would die, then slack used."""
+    def worth(job: Job) -> Fraction:
+        servers = plain_rules.servers_of(job, base_only=False) if is_shared else [job]
+        return Fraction(job.weight, len(servers))
 
     def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
         cost, price = Fraction(0), 0
@@ -181,32 +120,18 @@ def _slack_key(instance: Instance, shares: dict[str, Fraction]):
             if not lost or slack < 0:
                 continue
             if lost > slack:
-                cost += shares[job.id]
+                cost += worth(job)
             else:
                 price += plain_rules.price_of_slack(job, server, taken, SHARE_UNIT)
         return cost, price
 
-    return key
+    return plain_rules.greedy(instance, key)
 
 
-class TestPeeling:
-    """The greedy in reverse."""
-
-    def test_follows_the_rule(self, mode):
-        """Equal to the rule recomputed from scratch after every return."""
-
-        @given(reclaim_instances())
-        @draws(60)
-        def follows(instance: Instance) -> None:
-            assert chosen_ids(Peeling(), instance) == _peeled(instance)
-
-        follows()
-
-
-def _peeled(instance: Instance) -> list[str]:
+def peeled(instance: Instance) -> list[str]:
+    """Return what is left of all servers, given back one by one, computed anew each time."""
     index = instance.index
-    on_loan = {server.id for server in instance.servers if server.on_loan}
-    chosen = set(on_loan)
+    chosen = {server.id for server in instance.servers if server.on_loan}
     names = [server.id for server in instance.servers]
     rows = [
         {names[s]: count for s, count in index.losses.row(j)} for j in range(len(instance.jobs))
@@ -227,22 +152,45 @@ def _peeled(instance: Instance) -> list[str]:
     return [s for s in names if s in chosen]
 
 
-class TestSmallestCountFirst:
-    """Jobs counted once, base workers only in the rigid case, ties in file order."""
+def by_count(instance: Instance) -> list[str]:
+    """Return the servers of fewest jobs, ties in file order; rigid: jobs with base workers."""
+    rigid = instance.semantics == "rigid"
+    on_server = [plain_rules.servers_of(job, base_only=rigid) for job in instance.jobs]
+    on_loan = [server.id for server in instance.servers if server.on_loan]
+    counts = {server: sum(server in servers for servers in on_server) for server in on_loan}
+    return sorted(on_loan, key=counts.__getitem__)[: instance.reclaim_servers]
 
-    @given(reclaim_instances())
-    def test_follows_the_rule(self, instance):
-        """Equal to a sort by the number of jobs."""
-        rigid = instance.semantics == "rigid"
-        jobs = {
-            server.id: sum(
-                server.id in plain_rules.servers_of(job, base_only=rigid) for job in instance.jobs
-            )
-            for server in instance.servers
-        }
-        on_loan = [server.id for server in instance.servers if server.on_loan]
-        expected = sorted(on_loan, key=jobs.__getitem__)[: instance.reclaim_servers]
-        assert chosen_ids(SmallestCountFirst(), instance) == expected
+
+RULES: dict[str, tuple[ReclaimHeuristic, str | None, Any]] = {
+    **{tie: (LyraGreedy(tie), None, partial(by_shares, tie_rule=tie)) for tie in TieRule},
+    "marginal, rigid": (Marginal(), "rigid", by_new_preemptions),
+    "marginal": (Marginal(), "interchangeable", partial(by_slack, is_shared=False)),
+    "elastic": (LyraGreedyElastic(), "interchangeable", partial(by_slack, is_shared=True)),
+    "peeling": (Peeling(), None, peeled),
+    "smallest count": (SmallestCountFirst(), None, by_count),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_follows_its_rule(mode, rule):
+    """Equal to the rule recomputed from scratch with fractions, in every choice and tie."""
+    heuristic, semantics, expected = RULES[rule]
+
+    @given(reclaim_instances(semantics=semantics))
+    @draws(60)
+    def follows(instance: Instance) -> None:
+        assert chosen_ids(heuristic, instance) == expected(instance)
+
+    follows()
+
+
+def test_a_skip_carries_its_reason(figure_5):
+    """The elastic rule takes one of the two semantics."""
+    answer = solve_and_check(PROBLEM, figure_5, LyraGreedyElastic())
+    assert (answer.status, answer.message) == (
+        "unsupported",
+        "lyra-greedy-elastic supports interchangeable instances only; this instance is rigid",
+    )
 
 
 def test_the_arrays_of_an_instance_are_read_only(figure_5):
@@ -264,8 +212,7 @@ class OfIds(ReclaimHeuristic):
 
 def test_ids_in_the_place_of_positions_are_told_at_the_line_of_the_method():
     """Nothing is raised in the method, so its first line is the one to name."""
-    instance = Instance(name="x", reclaim_servers=1, servers=(Server(id="s", gpus=8),), jobs=())
-    answer = solve_and_check(find_problem("reclaim"), instance, OfIds())
+    answer = solve_and_check(PROBLEM, fleet("s"), OfIds())
     line = OfIds.choose.__code__.co_firstlineno
     assert 'returned "s": it must return positions' in answer.message
     assert answer.message.endswith(f"(test_heuristics.py, line {line})")
