@@ -106,6 +106,10 @@ class ModelRows:
         self._set_of: dict[int, int] = {}
         for add in (self._lose, self._empty, self._keep_budgets, self._fit):
             add()
+        rows = [row for of_constraint in self.rows_of.values() for row in of_constraint]
+        in_rows = {key for row in rows for _, kind, key in row.terms if kind == "lost"}
+        for c in self.largest.lost.keys() - in_rows:  # PuLP leaves out variables without a row
+            del self.largest.lost[c]
         self.costs = [self._costs_of(term) for term in instance.terms.terms]
 
     def _row(self, constraint: str, key: object, terms: Terms, most: int) -> None:
@@ -314,7 +318,7 @@ class ModelRows:
             if gangs is not None and g not in gangs:
                 continue
             gang, first = self._instance.gangs[g], int(self._index.first_group[g])
-            if self.largest.lost[c]:
+            if self.largest.lost.get(c):
                 found.append((term.cost_of_loss(gang), "lost", c))
             for k, group in enumerate(gang.pods, first):
                 if k in self.largest.shrunk:
