@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tests.reference.drawing import INFEASIBLE, LARGEST_INTEGER, UNKNOWN, require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from tests.reference.drawing import Document, Draw
 
@@ -24,6 +24,11 @@ TERMS = (
     *("weighted_gangs", "extra_domains"),
 )
 COUNTS = ("lost_gangs", "lost_pods", "disrupted_pods")
+FEATURES = (
+    *("several-shapes", "vectors", "required-level", "preferred-level", "partial"),
+    *("hard-budgets", "soft-budgets", "empty-nodes", "huge-numbers"),
+)
+"""Features of drawn instances."""
 
 Effect = list[tuple[int, dict[str, int]]]
 """The effect on a gang: lost pods and moved pods by node, for each of its pod groups."""
@@ -37,127 +42,117 @@ class Term(NamedTuple):
     largest: int
 
 
-def drawn(draw: Draw, variant: str, name: str) -> Document:
-    """Return an instance: nothing runs, nothing is pending, nothing fits, or all may be lost."""
-    resources = draw.pick(("gpu",), ("gpu",), ("gpu", "cpu"), ("memory",), ("gpu", 'a "b\\c'))
-    label, level = draw.pick("zone", "a/b", " "), draw.pick("rack", "ü", "block.1")
-    requests = draw.pick((0, 1), (1,), (1, 2, 3), (0, 1, 2, 4), (LARGEST_INTEGER // 16,))
-    priorities = draw.pick((0,), (0, 1), (1, 2, 3), (-(2**31), 2**31 - 1), (5, 5, 9))
+def drawn(draw: Draw, variant: str, name: str, features: Collection[str] | None = None) -> Document:
+    """Return an instance: nothing runs, nothing is pending, nothing fits, or all may be lost.
+
+    It has only the given features; None draws them.
+    """
+    drawn_features = [each for each in FEATURES if draw.sometimes(0.4)]
+    has = {each: each in (drawn_features if features is None else features) for each in FEATURES}
+
+    def some(share: float, key: str, value: Any) -> Document:
+        return {key: value} if draw.sometimes(share) else {}
 
     def some_labels(share: float) -> Document:
-        return {label: draw.pick("a", "b")} if draw.sometimes(share) else {}
+        return some(share, label, draw.pick("a", "b"))
 
     def request(*known: Document) -> Document:
         if known and draw.sometimes(0.7):
             return dict(draw.choice(known)["request"])
         return {each: draw.pick(*requests) for each in resources if draw.sometimes(0.9)}
 
+    def held(node: str, resource: str) -> int:
+        groups = [group for gang in gangs for group in gang["pods"] if group["node"] == node]
+        return sum(each["request"].get(resource, 0) * each.get("count", 1) for each in groups)
+
+    resources = draw.pick(("gpu",), ("gpu",), ("memory",))
+    if has["vectors"]:
+        resources = draw.pick(("gpu", "cpu"), ("gpu", 'a "b\\c'), ("cpu", "gpu", "memory"))
+    label, level = draw.pick("zone", "a/b", " "), draw.pick("rack", "ü", "block.1")
+    huge = [(LARGEST_INTEGER // 16,)] * has["huge-numbers"]
+    requests = draw.pick((0, 1), (1,), (1, 2, 3), (0, 1, 2, 4), *huge)
+    weights = (0, 1, 2, 3, *[LARGEST_INTEGER] * has["huge-numbers"])
+    priorities = draw.pick((0,), (0, 1), (1, 2, 3), (-(2**31), 2**31 - 1), (5, 5, 9))
     ids = draw.names("n", draw.pick(1, 2, 2, 3, 3, 3, 4))
-    held = {node: Counter[str]() for node in ids}
     gangs: list[Document] = []
-    left = draw.pick(0, 3, 4, 4, 5, 6) if variant == "none" else draw.pick(0, 3, 3, 4)
-    for gang in draw.names("g", 4):
+    left = draw.pick(0, 3, 4, 5, 6, 7) if variant == "none" else draw.pick(0, 3, 4, 4, 5)
+    for gang in draw.names("g", 5):
         groups = []
         for _ in range(draw.pick(1, 1, 2, 3)):
             count = min(left, draw.pick(1, 1, 2, 3))
-            if not count:
-                break
             left -= count
             group = {"node": draw.pick(*ids), "request": request()}
-            if count > 1:
-                group["count"] = count
-            if draw.sometimes(0.2):
-                group["selector"] = some_labels(0.8)
-            for each, amount in group["request"].items():
-                held[group["node"]][each] += amount * count
-            groups.append(group)
+            group |= {"count": count} if count > 1 else {}
+            groups += [group | some(0.2, "selector", some_labels(0.8))] if count else []
         if groups:
             entry = {"id": gang, "pods": groups, "priority": draw.pick(*priorities)}
-            for key, share, value in (
-                ("min_pods", 0.4, draw.randint(1, size(entry))),
-                ("is_protected", 0.05, True),
-                ("is_movable", 0.15, False),
-                ("queue", 0.3, draw.pick("default", "other", "ü")),
-                ("weight", 0.4, draw.pick(0, 1, 2, 3, LARGEST_INTEGER)),
-                ("start_s", 0.5, draw.pick(0.0, -1e12, 1e12, 0.5, 60.0)),
-            ):
-                if draw.sometimes(share):
-                    entry[key] = value
-            gangs.append(entry)
-    idle = draw.pick((0,), (0, 0, 1), (0, *requests), requests)
+            entry |= some(0.6 * has["partial"], "min_pods", draw.randint(1, size(entry)))
+            entry |= some(0.05, "is_protected", True) | some(0.15, "is_movable", False)
+            entry |= some(0.3, "queue", draw.pick("default", "other", "ü"))
+            entry |= some(0.4, "weight", draw.pick(*weights))
+            gangs.append(entry | some(0.5, "start_s", draw.pick(0.0, -1e12, 1e12, 0.5, 60.0)))
+    idle = draw.pick((0,), (0,), (0, 0, 1), (0, *requests))
     nodes = [
         {
             "id": node,
             "capacity": {
-                each: held[node][each] + draw.pick(*idle)
+                each: held(node, each) + draw.pick(*idle)
                 for each in resources
-                if held[node][each] or draw.sometimes(0.9)
+                if held(node, each) or draw.sometimes(0.9)
             },
-            "domains": {level: draw.pick("r0", "r0", "r1")} if draw.sometimes(0.8) else {},
+            "domains": some(0.8, level, draw.pick("r0", "r0", "r1")),
             "labels": some_labels(0.6),
-            **({"is_usable": False} if draw.sometimes(0.1) else {}),
-            **({"must_be_empty": True} if draw.sometimes(0.1) else {}),
+            **some(0.1, "is_usable", False),
+            **some(0.2 * has["empty-nodes"], "must_be_empty", True),
         }
         for node in ids
     ]
-    document: Document = {
-        "format": "lyra-opt/preemption",
-        "version": 1,
-        "name": name,
-        "moves": variant,
-        "nodes": nodes,
-        "gangs": gangs,
-    }
-    if draw.sometimes(0.3):
+    document = {"format": "lyra-opt/preemption", "version": 1, "name": name, "moves": variant}
+    document |= {"nodes": nodes, "gangs": gangs}
+    if has["empty-nodes"]:
         document["empty_selector"] = some_labels(0.5)
-        most = len(candidates(document))
-        document["empty_nodes"] = draw.pick(0, min(1, most), most)
+        document["empty_nodes"] = draw.randint(0, min(2, len(candidates(document))))
     is_emptying = document.get("empty_nodes") or any(node.get("must_be_empty") for node in nodes)
-    running = [group for gang in gangs for group in gang["pods"]]
     if not is_emptying or draw.sometimes(0.5):
-        document["demand"] = _demand(draw, some_labels, lambda: request(*running), priorities)
-        if draw.sometimes(0.5) and any(node["domains"] for node in nodes):
-            document["demand"] |= {"level": level, "is_level_required": draw.sometimes(0.6)}
-    if draw.sometimes(0.6):
-        rules = ("lower", "lower-or-equal", "other-queue", "any", "any", "none")
-        document["victims"] = draw.pick(*(rules if "demand" in document else rules[3:]))
+        shapes = []
+        for shape in draw.names("s", draw.pick(2, 2, 3) if has["several-shapes"] else 1):
+            count = draw.pick(1, 1, 2) if has["several-shapes"] else draw.pick(1, 1, 2, 2, 3)
+            wanted = request(*(group for gang in gangs for group in gang["pods"]))
+            entry = {"id": shape, "count": count, "request": wanted}
+            entry |= some(0.5, "min_count", draw.pick(0, draw.randint(0, count)))
+            entry |= some(0.2, "max_per_node", draw.pick(1, 2, LARGEST_INTEGER))
+            shapes.append(entry | {"selector": some_labels(0.2)})
+        priority = draw.pick(*[2**31 - 1] * 4, *priorities)
+        queue = draw.pick("default", "other")
+        document["demand"] = {"priority": priority, "queue": queue, "shapes": shapes}
+        has_level = has["required-level"] or has["preferred-level"]
+        if has_level and any(node["domains"] for node in nodes):
+            is_required = has["required-level"] and draw.sometimes(2 - has["preferred-level"])
+            document["demand"] |= {"level": level, "is_level_required": is_required}
+    rules = ("any", "any", "none", "lower", "lower-or-equal", "other-queue")
+    document |= some(0.6, "victims", draw.pick(*rules[: None if "demand" in document else 3]))
     lost = sorted({f"lost:{each}" for node in nodes for each in node["capacity"]})
-    if gangs and draw.sometimes(0.4):
+    hard = [True] * has["hard-budgets"] + [False] * has["soft-budgets"]
+    if gangs and hard:
+        counts = (*COUNTS, *lost)
+        used = (0, 0, 1, *[LARGEST_INTEGER - 3] * has["huge-numbers"])
         document["budgets"] = [
-            _budget(draw, budget, gangs, (*COUNTS, *lost)) for budget in ("b1", "b0")
-        ][: draw.pick(1, 2)]
-    if draw.sometimes(0.5):
-        known = [*TERMS, *lost]
-        document["objective"] = draw.sample(known, draw.randint(1, min(5, len(known))))
-    return document
+            _budget(draw, f"b{n}", gangs, counts, draw.pick(*used), draw.pick(*hard))
+            for n in range(draw.pick(1, 2))
+        ]
+    known = [*TERMS, *lost]
+    return document | some(
+        0.5, "objective", draw.sample(known, draw.randint(1, min(5, len(known))))
+    )
 
 
-def _demand(draw: Draw, some_labels: Any, request: Any, priorities: tuple[int, ...]) -> Document:
-    shapes = []
-    for shape in draw.names("s", draw.pick(1, 1, 1, 1, 2)):
-        count = draw.pick(1, 1, 1, 2, 2, 3)
-        entry = {"id": shape, "count": count, "request": request(), "selector": some_labels(0.2)}
-        if draw.sometimes(0.6):
-            entry["min_count"] = draw.pick(0, 0, draw.randint(0, count))
-        if draw.sometimes(0.2):
-            entry["max_per_node"] = draw.pick(1, 2, LARGEST_INTEGER)
-        shapes.append(entry)
-    return {
-        "priority": draw.pick(*[2**31 - 1] * 4, *priorities),
-        "queue": draw.pick("default", "other"),
-        "shapes": shapes,
-    }
-
-
-def _budget(draw: Draw, name: str, gangs: list[Document], counts: tuple[str, ...]) -> Document:
-    counted_gangs = draw.sample(gangs, draw.randint(1, len(gangs)))
-    entry = {"id": name, "gangs": [gang["id"] for gang in counted_gangs]}
-    entry["counts"] = draw.pick(*counts)
-    entry["used"], extra = draw.pick(0, 0, 1, LARGEST_INTEGER - 3), draw.pick(0, 1, 2, 3)
-    entry["most"], entry["is_hard"] = entry["used"] + extra, draw.sometimes(0.5)
-    if not entry["is_hard"] and draw.sometimes(0.5):
-        entry["most"] = extra
-    return entry
+def _budget(
+    draw: Draw, name: str, gangs: list[Document], counts: tuple[str, ...], used: int, is_hard: bool
+) -> Document:
+    most = draw.pick(0, 1, 2, 3) + used * (is_hard or draw.sometimes(0.5))
+    counted_gangs = [gang["id"] for gang in draw.sample(gangs, draw.randint(1, len(gangs)))]
+    entry = {"id": name, "gangs": counted_gangs, "counts": draw.pick(*counts)}
+    return entry | {"used": used, "most": most, "is_hard": is_hard}
 
 
 def candidates(document: Document) -> list[str]:
@@ -195,6 +190,19 @@ def may_move(document: Document, gang: Document) -> bool:
     return document["moves"] == "any" or may_lose(document, gang)
 
 
+def targets(document: Document, gang: Document, group: Document) -> list[str]:
+    """Return the ids of the nodes to which pods of a pod group may move."""
+    return [
+        node["id"]
+        for node in document["nodes"]
+        if may_move(document, gang)
+        and node["id"] != group["node"]
+        and node.get("is_usable", True)
+        and not node.get("must_be_empty")
+        and has_labels(node, group.get("selector", {}))
+    ]
+
+
 def size(gang: Document) -> int:
     """Return the number of pods of a gang."""
     return sum(group.get("count", 1) for group in gang["pods"])
@@ -214,21 +222,12 @@ def effects(document: Document, gang: Document) -> Iterator[Effect]:
     """Yield every effect on a gang that leaves none of its pods, or its minimum."""
     by_group = []
     for group in gang["pods"]:
-        count = group.get("count", 1)
-        targets = [
-            node["id"]
-            for node in document["nodes"]
-            if may_move(document, gang)
-            and node["id"] != group["node"]
-            and node.get("is_usable", True)
-            and not node.get("must_be_empty")
-            and has_labels(node, group.get("selector", {}))
-        ]
+        count, nodes = group.get("count", 1), targets(document, gang, group)
         by_group.append(
             [
-                (lost, {node: moved for node, moved in zip(targets, spread, strict=True) if moved})
+                (lost, {node: moved for node, moved in zip(nodes, spread, strict=True) if moved})
                 for lost in range((count if may_lose(document, gang) else 0) + 1)
-                for spread in spreads(count - lost, len(targets))
+                for spread in spreads(count - lost, len(nodes))
             ]
         )
     for effect in product(*by_group):
@@ -260,12 +259,12 @@ def worst(document: Document, name: str, gang: Document) -> int:
     )
 
 
-def excess(document: Document, use: Mapping[str, int]) -> int:
-    """Return by how much soft budgets are exceeded, if `use` says what each counts in addition."""
+def excess(document: Document, use: Mapping[str, int], *, is_hard: bool) -> int:
+    """Return by how much hard or soft budgets are exceeded, if `use` says what each counts."""
     return sum(
         max(0, budget.get("used", 0) + use[budget["id"]] - budget["most"])
         for budget in document.get("budgets", [])
-        if not budget.get("is_hard", True)
+        if budget.get("is_hard", True) == is_hard
     )
 
 
@@ -295,15 +294,8 @@ def terms(document: Document) -> list[Term]:
             most = 0 if demand.get("is_level_required", True) else min(len(domains), pods) - 1
             found.append(Term(name, None, max(0, most)))
         elif name == "budget_excess":
-            use = {
-                budget["id"]: sum(
-                    worst(document, budget.get("counts", "disrupted_pods"), gang)
-                    for gang in gangs
-                    if gang["id"] in budget["gangs"]
-                )
-                for budget in document.get("budgets", [])
-            }
-            found.append(Term(name, None, excess(document, use)))
+            use = budget_use(document, lambda counts, gang: worst(document, counts, gang))
+            found.append(Term(name, None, excess(document, use, is_hard=False)))
         else:
             base, is_split = name.removesuffix("_by_priority"), name.endswith("_by_priority")
             levels = {gang.get("priority", 0) if is_split else None for gang in gangs}
@@ -317,10 +309,46 @@ def terms(document: Document) -> list[Term]:
     return [term for term in found if term.largest]
 
 
+def budget_use(document: Document, counted_in: Any) -> dict[str, int]:
+    """Return what each budget counts, where `counted_in` says what a gang adds to a quantity."""
+    return {
+        budget["id"]: sum(
+            counted_in(budget.get("counts", "disrupted_pods"), gang)
+            for gang in document.get("gangs", [])
+            if gang["id"] in budget["gangs"]
+        )
+        for budget in document.get("budgets", [])
+    }
+
+
+def after(document: Document, effect_of: Mapping[str, Effect]) -> tuple[Any, Counter[str]]:
+    """Return the free amounts and the number of pods on each node after effects on all gangs."""
+    free = {node["id"]: Counter(node["capacity"]) for node in document["nodes"]}
+    held = Counter[str]()
+    for gang in document.get("gangs", []):
+        for group, (lost, to) in zip(gang["pods"], effect_of[gang["id"]], strict=True):
+            stay = group.get("count", 1) - lost - sum(to.values())
+            for node, count in (*to.items(), (group["node"], stay)):
+                held[node] += count
+                take(free[node], group["request"], count)
+    return free, held
+
+
+def take(free: Counter[str], request: Mapping[str, int], pods: int) -> None:
+    """Subtract the requests of so many pods from what is free on a node."""
+    for resource, amount in request.items():
+        free[resource] -= amount * pods
+
+
+def fits(free: Iterable[Counter[str]]) -> bool:
+    """Return whether no node has less than nothing free."""
+    return all(amount >= 0 for amounts in free for amount in amounts.values())
+
+
 def placements(
-    document: Document, free: Mapping[str, Mapping[str, int]], closed: Iterable[str]
+    document: Document, free: Mapping[str, Counter[str]], closed: Iterable[str]
 ) -> set[tuple[int, int]]:
-    """Return the pairs of unplaced pods and domains beyond the first that are possible."""
+    """Return the pairs of unplaced pods and used domains that are possible."""
     demand = document.get("demand") or {"shapes": []}
     level, found = demand.get("level"), set()
     nodes = [
@@ -331,64 +359,72 @@ def placements(
         and (level is None or level in node.get("domains", {}))
     ]
 
-    def place(position: int, left: list[dict[str, int]], unplaced: int, used: set[str]) -> None:
+    def place(position: int, left: list[Counter[str]], unplaced: int, used: set[str]) -> None:
         if position == len(demand["shapes"]):
             if len(used) <= 1 or not demand.get("is_level_required", True):
-                found.add((unplaced, max(0, len(used) - 1)))
+                found.add((unplaced, len(used)))
             return
         shape = demand["shapes"][position]
         for spread in spreads(shape["count"], len(nodes)):
             placed = sum(spread)
-            after = [
-                {r: amount - here * shape["request"].get(r, 0) for r, amount in amounts.items()}
-                for here, amounts in zip(spread, left, strict=True)
-            ]
             there = [node for here, node in zip(spread, nodes, strict=True) if here]
             if (
                 placed >= shape.get("min_count", shape["count"])
                 and max(spread, default=0) <= (shape.get("max_per_node") or placed)
                 and all(has_labels(node, shape.get("selector", {})) for node in there)
-                and all(amount >= 0 for amounts in after for amount in amounts.values())
             ):
-                domains = {node["domains"][level] for node in there} if level else set()
-                place(position + 1, after, unplaced + shape["count"] - placed, used | domains)
+                remaining = [amounts.copy() for amounts in left]
+                for here, amounts in zip(spread, remaining, strict=True):
+                    take(amounts, shape["request"], here)
+                if fits(remaining):
+                    domains = {node["domains"][level] for node in there} if level else set()
+                    place(
+                        position + 1, remaining, unplaced + shape["count"] - placed, used | domains
+                    )
 
-    place(0, [dict(free[node["id"]]) for node in nodes], 0, set())
+    place(0, [free[node["id"]] for node in nodes], 0, set())
     return found
+
+
+def values_of(
+    document: Document, wanted: list[Term], effect_of: Mapping[str, Effect], placed: tuple[int, int]
+) -> tuple[int, ...]:
+    """Return the values of terms, given the numbers of unplaced pods and used domains."""
+    unplaced, domains = placed
+    use = budget_use(document, lambda name, gang: counted(name, gang, effect_of[gang["id"]]))
+    fixed = {
+        "unplaced": unplaced,
+        "extra_domains": max(0, domains - 1),
+        "budget_excess": excess(document, use, is_hard=False),
+    }
+    return tuple(
+        fixed[name]
+        if name in fixed
+        else sum(
+            counted(name, gang, effect_of[gang["id"]])
+            for gang in document.get("gangs", [])
+            if level is None or gang.get("priority", 0) == level
+        )
+        for name, level, _ in wanted
+    )
+
+
+def keeps_budgets(document: Document, effect_of: Mapping[str, Effect]) -> bool:
+    """Return whether effects on all gangs keep the hard budgets."""
+    use = budget_use(document, lambda name, gang: counted(name, gang, effect_of[gang["id"]]))
+    return excess(document, use, is_hard=True) == 0
 
 
 def best(document: Document) -> tuple[int, ...] | None:
     """Return the least values of `terms` in lexicographic order; None if nothing is feasible."""
-    gangs, budgets = document.get("gangs", []), document.get("budgets", [])
-    everything = [*gangs, *(document.get("demand") or {"shapes": []})["shapes"]]
-    requests = [each["request"] for entry in everything for each in entry.get("pods", [entry])] + [
-        node["capacity"] for node in document["nodes"]
-    ]
-    resources = sorted({name for request in requests for name in request})
-    wanted, known, least = terms(document), {}, None
+    gangs, wanted = document.get("gangs", []), terms(document)
+    known: dict[Any, set[tuple[int, int]]] = {}
+    least: tuple[int, ...] | None = None
     named = [node["id"] for node in document["nodes"] if node.get("must_be_empty")]
-    for choice in product(*(list(effects(document, gang)) for gang in gangs)):
+    for choice in product(*(effects(document, gang) for gang in gangs)):
         effect_of = {gang["id"]: effect for gang, effect in zip(gangs, choice, strict=True)}
-        free = {n["id"]: {r: n["capacity"].get(r, 0) for r in resources} for n in document["nodes"]}
-        held = dict.fromkeys(free, 0)
-        for gang, effect in zip(gangs, choice, strict=True):
-            for group, (lost, to) in zip(gang["pods"], effect, strict=True):
-                stay = group.get("count", 1) - lost - sum(to.values())
-                for node, count in (*to.items(), (group["node"], stay)):
-                    held[node] += count
-                    for r, amount in group["request"].items():
-                        free[node][r] -= amount * count
-        use = {
-            b["id"]: sum(
-                counted(b.get("counts", "disrupted_pods"), gang, effect_of[gang["id"]])
-                for gang in gangs
-                if gang["id"] in b["gangs"]
-            )
-            for b in budgets
-        }
-        if any(amount < 0 for amounts in free.values() for amount in amounts.values()) or any(
-            b.get("is_hard", True) and b.get("used", 0) + use[b["id"]] > b["most"] for b in budgets
-        ):
+        free, held = after(document, effect_of)
+        if not fits(free.values()) or not keeps_budgets(document, effect_of):
             continue
         for emptied in combinations(candidates(document), document.get("empty_nodes", 0)):
             closed = (*named, *emptied)
@@ -397,23 +433,8 @@ def best(document: Document) -> tuple[int, ...] | None:
             key = (closed, str(free))
             if key not in known:
                 known[key] = placements(document, free, closed)
-            for unplaced, domains in known[key]:
-                fixed = {
-                    "unplaced": unplaced,
-                    "extra_domains": domains,
-                    "budget_excess": excess(document, use),
-                }
-                values = tuple(
-                    fixed[name]
-                    if name in fixed
-                    else sum(
-                        counted(name, gang, effect_of[gang["id"]])
-                        for gang in gangs
-                        if level is None or gang.get("priority", 0) == level
-                    )
-                    for name, level, _ in wanted
-                )
-                least = values if least is None else min(least, values)
+            found = [values_of(document, wanted, effect_of, placed) for placed in known[key]]
+            least = min([*found, *([] if least is None else [least])], default=None)
     return least
 
 
@@ -437,119 +458,98 @@ def optimum(document: Document) -> Any:
 def measured(document: Document, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a solution loses and moves, and the value of each term."""
     gangs = {gang["id"]: gang for gang in document.get("gangs", [])}
-    nodes = {node["id"]: node for node in document["nodes"]}
-    effect_of: dict[str, Effect] = {name: [(0, {}) for _ in gangs[name]["pods"]] for name in gangs}
-    for name in chosen["lost_gangs"]:
-        require(name in gangs, "a lost gang is unknown")
-        effect_of[name] = [(group.get("count", 1), {}) for group in gangs[name]["pods"]]
-    require(len(set(chosen["lost_gangs"])) == len(chosen["lost_gangs"]), "a gang is lost twice")
+    effect_of = _effects_of(gangs, chosen)
+    for name, gang in gangs.items():
+        _require_allowed(document, gang, effect_of[name], name in chosen["lost_gangs"])
+    free, held = after(document, effect_of)
+    placed = _places(document, chosen["placements"], free, held)
+    emptied = chosen["emptied_nodes"]
+    require(len(emptied) == len(set(emptied)), "a node is chosen twice")
+    require(len(emptied) == document.get("empty_nodes", 0), "another number of nodes is chosen")
+    require(set(emptied) <= set(candidates(document)), "a node may not be chosen")
+    named = {node["id"] for node in document["nodes"] if node.get("must_be_empty")}
+    require(not any(held[name] for name in named.union(emptied)), "a node is not empty")
+    require(fits(free.values()), "no capacity")
+    require(keeps_budgets(document, effect_of), "a budget is broken")
+    wanted = terms(document)
+    values = values_of(document, wanted, effect_of, placed)
+    keys = [name if level is None else f"{name}@{level}" for name, level, _ in wanted]
+    lost = Counter[str]()
+    for name, effect in effect_of.items():
+        for group, (count, _) in zip(gangs[name]["pods"], effect, strict=True):
+            take(lost, group["request"], -count)
+    lost_of = {name: sum(count for count, _ in effect) for name, effect in effect_of.items()}
+    moves = [sum(to.values()) for effect in effect_of.values() for _, to in effect]
+    return {
+        "objective": encoded(document, values),
+        "terms": dict(zip(keys, values, strict=True)),
+        "victims": tuple(name for name, count in lost_of.items() if count),
+        "lost_pods_in_all": sum(lost_of.values()),
+        "moved_pods_in_all": sum(moves),
+        "lost_resources": {name: amount for name, amount in lost.items() if amount},
+        "unplaced_pods": placed[0],
+    }
+
+
+def _effects_of(gangs: Mapping[str, Document], chosen: Mapping[str, Any]) -> dict[str, Effect]:
+    """Return the effect of a solution on each gang, whether or not it is allowed."""
+    whole = chosen["lost_gangs"]
+    require(len(set(whole)) == len(whole), "a gang is lost twice")
+    require(set(whole) <= set(gangs), "a lost gang is unknown")
+    effect_of: dict[str, Effect] = {
+        name: [(group.get("count", 1) * (name in whole), {}) for group in gang["pods"]]
+        for name, gang in gangs.items()
+    }
     for entry in (*chosen["lost_pods"], *chosen["moved_pods"]):
         require(entry["gang"] in gangs, "the gang of a pod is unknown")
-        require(entry["gang"] not in chosen["lost_gangs"], "a pod of a lost gang is named")
-        position, count = entry.get("group", 0), entry.get("count", 1)
-        require(position < len(effect_of[entry["gang"]]), "a pod group is unknown")
-        lost, moved = effect_of[entry["gang"]][position]
+        require(entry["gang"] not in whole, "a pod of a lost gang is named")
+        effect, position = effect_of[entry["gang"]], entry.get("group", 0)
+        require(position < len(effect), "a pod group is unknown")
+        (lost, moved), count = effect[position], entry.get("count", 1)
         if "to" in entry:
             moved[entry["to"]] = moved.get(entry["to"], 0) + count
         else:
-            lost += count
-        effect_of[entry["gang"]][position] = (lost, moved)
-    free = {name: Counter(node["capacity"]) for name, node in nodes.items()}
-    held = Counter[str]()
-    closed = {name for name, node in nodes.items() if node.get("must_be_empty")}
-    closed |= set(chosen["emptied_nodes"])
-    require(set(chosen["emptied_nodes"]) <= set(candidates(document)), "a node may not be chosen")
-    require(
-        len(chosen["emptied_nodes"]) == len(set(chosen["emptied_nodes"]))
-        and len(chosen["emptied_nodes"]) == document.get("empty_nodes", 0),
-        "the number of emptied nodes is another one",
-    )
+            effect[position] = (lost + count, moved)
+    return effect_of
 
-    def hold(node: str, request: Mapping[str, int], count: int) -> None:
-        held[node] += count
-        for name, amount in request.items():
-            free[node][name] -= amount * count
 
-    for name, effect in effect_of.items():
-        gang = gangs[name]
-        lost_pods = sum(lost for lost, _ in effect)
-        moved_pods = sum(sum(to.values()) for _, to in effect)
-        require(not lost_pods or may_lose(document, gang), "a gang may not lose pods")
-        require(not moved_pods or may_move(document, gang), "a gang may not move pods")
-        is_whole = name in chosen["lost_gangs"]
-        survives = size(gang) - lost_pods >= gang.get("min_pods", size(gang))
-        require(is_whole or survives, "a gang keeps too few pods")
-        for group, (lost, to) in zip(gang["pods"], effect, strict=True):
-            stay = group.get("count", 1) - lost - sum(to.values())
-            require(stay >= 0, "more pods are lost or moved than there are")
-            hold(group["node"], group["request"], stay)
-            for target, count in to.items():
-                require(target in nodes and target != group["node"], "a pod moves nowhere")
-                require(nodes[target].get("is_usable", True), "a pod moves to a cordoned node")
-                matching = has_labels(nodes[target], group.get("selector", {}))
-                require(matching, "a pod moves to a node without its labels")
-                hold(target, group["request"], count)
+def _require_allowed(document: Document, gang: Document, effect: Effect, is_whole: bool) -> None:
+    """Require that the gang may lose and move these pods, and keeps enough of them."""
+    for group, (lost, to) in zip(gang["pods"], effect, strict=True):
+        require(not lost or may_lose(document, gang), "a gang may not lose pods")
+        allowed = targets(document, gang, group)
+        require(set(to) <= set(allowed), "a pod moves to a node to which it may not move")
+        gone = lost + sum(to.values())
+        require(gone <= group.get("count", 1), "more pods are lost or moved than there are")
+    left = size(gang) - sum(lost for lost, _ in effect)
+    require(is_whole or left >= gang.get("min_pods", size(gang)), "a gang keeps too few pods")
+
+
+def _places(
+    document: Document, chosen: list[Document], free: Mapping[str, Counter[str]], held: Counter[str]
+) -> tuple[int, int]:
+    """Take what placed pods hold; return the numbers of unplaced pods and of used domains."""
+    nodes = {node["id"]: node for node in document["nodes"]}
     demand = document.get("demand") or {"shapes": []}
     shapes = {shape.get("id", "pod"): shape for shape in demand["shapes"]}
     placed, on_node, used = Counter[str](), Counter[tuple[str, str]](), set()
     level = demand.get("level")
-    for entry in chosen["placements"]:
-        name, node, count = entry.get("shape", "pod"), entry["node"], entry.get("count", 1)
-        require(name in shapes and node in nodes, "a placement is of nothing")
-        require(nodes[node].get("is_usable", True), "a pod is placed on a cordoned node")
-        require(
-            has_labels(nodes[node], shapes[name].get("selector", {})),
-            "a pod is placed on a node without its labels",
-        )
-        require(level is None or level in nodes[node].get("domains", {}), "a node has no domain")
+    for entry in chosen:
+        name, count = entry.get("shape", "pod"), entry.get("count", 1)
+        require(name in shapes and entry["node"] in nodes, "a placement is of nothing")
+        shape, node = shapes[name], nodes[entry["node"]]
+        require(node.get("is_usable", True), "a pod is placed on a cordoned node")
+        require(has_labels(node, shape.get("selector", {})), "a node lacks a label")
+        require(level is None or level in node.get("domains", {}), "a node has no domain")
         placed[name] += count
-        on_node[name, node] += count
-        most = shapes[name].get("max_per_node")
-        require(most is None or on_node[name, node] <= most, "too many pods are on a node")
-        hold(node, shapes[name]["request"], count)
-        used |= {nodes[node]["domains"][level]} if level is not None else set()
+        on_node[name, node["id"]] += count
+        most = shape.get("max_per_node")
+        require(most is None or on_node[name, node["id"]] <= most, "too many pods are on a node")
+        held[node["id"]] += count
+        take(free[node["id"]], shape["request"], count)
+        used |= {node["domains"][level]} if level is not None else set()
     for name, shape in shapes.items():
         least = shape.get("min_count", shape["count"])
         require(least <= placed[name] <= shape["count"], "too few or too many pods are placed")
     require(len(used) <= 1 or not demand.get("is_level_required", True), "two domains are used")
-    require(not any(held[name] for name in closed), "a node is not empty")
-    require(all(amount >= 0 for each in free.values() for amount in each.values()), "no capacity")
-    use = {}
-    for budget in document.get("budgets", []):
-        counts = budget.get("counts", "disrupted_pods")
-        each = (counted(counts, gangs[name], effect_of[name]) for name in budget["gangs"])
-        use[budget["id"]] = sum(each)
-        total = budget.get("used", 0) + use[budget["id"]]
-        require(not budget.get("is_hard", True) or total <= budget["most"], "a budget is broken")
-    unplaced = sum(shape["count"] for shape in shapes.values()) - placed.total()
-    fixed = {
-        "unplaced": unplaced,
-        "budget_excess": excess(document, use),
-        "extra_domains": max(0, len(used) - 1),
-    }
-    values = {
-        name if priority is None else f"{name}@{priority}": fixed[name]
-        if name in fixed
-        else sum(
-            counted(name, gang, effect_of[gang["id"]])
-            for gang in gangs.values()
-            if priority is None or gang.get("priority", 0) == priority
-        )
-        for name, priority, _ in terms(document)
-    }
-    lost_amounts = Counter[str]()
-    for name, effect in effect_of.items():
-        for group, (lost, _) in zip(gangs[name]["pods"], effect, strict=True):
-            for resource, amount in group["request"].items():
-                lost_amounts[resource] += amount * lost
-    lost_of = {name: sum(lost for lost, _ in effect) for name, effect in effect_of.items()}
-    moves = [sum(to.values()) for effect in effect_of.values() for _, to in effect]
-    return {
-        "objective": encoded(document, values.values()),
-        "terms": values,
-        "victims": tuple(name for name, lost in lost_of.items() if lost),
-        "lost_pods_in_all": sum(lost_of.values()),
-        "moved_pods_in_all": sum(moves),
-        "lost_resources": {name: amount for name, amount in lost_amounts.items() if amount},
-        "unplaced_pods": unplaced,
-    }
+    return sum(shape["count"] for shape in shapes.values()) - placed.total(), len(used)

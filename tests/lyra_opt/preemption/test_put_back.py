@@ -49,7 +49,9 @@ def fits(instance, solution, wanted):
                 [PlacedPods(shape=demand.shapes[0].id, node=node.id, count=count)] if count else []
             )
             violations = check(instance, replace(solution, placements=pods)).violations
-            if any(f"{node.id!r}" in each for each in violations):
+            if any(
+                f"{where} {node.id!r}" in each for each in violations for where in ("node", "on")
+            ):
                 if not count:
                     return False
                 break
