@@ -15,7 +15,7 @@ from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.topology import Rack, Topology
-from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import workload_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lyra_opt.network.heuristics.policy import PlacementState, RunningGangs
     from lyra_opt.simulation.communication import CommunicationModel
     from lyra_opt.simulation.view import Observer
+    from lyra_opt.simulation.workload import Workload
 
     Case = tuple[Workload, Cluster, Leases]
 
@@ -57,9 +58,13 @@ def linked(topology: Topology, links: str = "shipped") -> Cluster:
     return Cluster.of_racks(topology, ClosedForm(links=LINK_SETS[links]), network=links)
 
 
-def job(name: str, duration_s: float, *, gang: int = 1, submit_s: float = 0.0) -> Job:
+def job(
+    name: str, duration_s: float, *, gang: int = 1, submit_s: float = 0.0, model: str = "m"
+) -> Job:
     """Return a job that runs so long where the network costs nothing."""
-    return Job.rigid(id=name, submit_s=submit_s, gpus=gang, work_gpu_s=duration_s * gang, model="m")
+    return Job.rigid(
+        id=name, submit_s=submit_s, gpus=gang, work_gpu_s=duration_s * gang, model=model
+    )
 
 
 class FirstGpus(PlacementPolicy):
@@ -239,16 +244,10 @@ def workloads(draw: st.DrawFn, cluster: Cluster, *, most_jobs: int = 6) -> Workl
         submit_s += draw(st.sampled_from((0.0, 0.0, 7.0, 50.0, 100.0, 1000.0)))
         gang = draw(st.integers(1, 8))
         assume(gang <= cluster.gpus)
-        jobs.append(
-            Job.rigid(
-                id=f"j{number}",
-                submit_s=submit_s,
-                gpus=gang,
-                work_gpu_s=gang * draw(st.sampled_from((1.0, 30.0, 60.0, 130.0))),
-                model=draw(st.sampled_from(MODELS)),
-            )
-        )
-    return Workload(name="drawn", jobs=tuple(jobs))
+        duration_s = draw(st.sampled_from((1.0, 30.0, 60.0, 130.0)))
+        model = draw(st.sampled_from(MODELS))
+        jobs.append(job(f"j{number}", duration_s, gang=gang, submit_s=submit_s, model=model))
+    return workload_of(*jobs, name="drawn")
 
 
 @st.composite

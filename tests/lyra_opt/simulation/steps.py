@@ -30,29 +30,19 @@ def starts(job: int, gpus: dict[int, int], of: int | None = None) -> Step:
 
 def starts_as_copies(job: int, *gpus: dict[int, int]) -> Step:
     def act(policy: QueuePolicy, view: View, runs: list[JobRun]) -> None:
-        run = runs[job]
-        parts = []
-        for copy, held in enumerate(gpus):
-            parts += view.reserve(run, held, copy=copy)
-        policy.start(view, run, parts)
+        of_copies = [view.reserve(runs[job], held, copy=copy) for copy, held in enumerate(gpus)]
+        policy.start(view, runs[job], [part for parts in of_copies for part in parts])
 
     return act
 
 
-def stops_and_starts_there(job: int) -> Step:
-    def act(policy: QueuePolicy, view: View, runs: list[JobRun]) -> None:
-        held = runs[job].gpus
-        view.stop(runs[job])
-        policy.start(view, runs[job], view.reserve(runs[job], held))
+def starts_there_after(leaves: Callable[[View, JobRun], None]) -> Callable[[View, JobRun], None]:
+    """Return an act by which a job leaves its GPUs and starts on them at once."""
 
-    return act
-
-
-def lifts_and_starts_there(job: int) -> Step:
-    def act(policy: QueuePolicy, view: View, runs: list[JobRun]) -> None:
-        held = runs[job].gpus
-        view.lift(runs[job])
-        view.start(runs[job], view.reserve(runs[job], held))
+    def act(view: View, run: JobRun) -> None:
+        held = run.gpus
+        leaves(view, run)
+        view.start(run, view.reserve(run, held))
 
     return act
 
@@ -82,8 +72,8 @@ def on_job(act: Callable[..., object]) -> Callable[..., Step]:
 STEPS: dict[str, Callable[..., Step]] = {
     "starts": starts,
     "starts_as_copies": starts_as_copies,
-    "stops_and_starts_there": stops_and_starts_there,
-    "lifts_and_starts_there": lifts_and_starts_there,
+    "stops_and_starts_there": on_job(starts_there_after(lambda view, run: view.stop(run))),
+    "lifts_and_starts_there": on_job(starts_there_after(lambda view, run: view.lift(run))),
     "all_start_on": all_start_on,
     "takes": takes,
     "grows": grows,
@@ -101,6 +91,19 @@ STEPS: dict[str, Callable[..., Step]] = {
         lambda policy, view, runs: view.shrink(runs[0], runs[0].parts[0], 1, gpus)
     ),
 }
+
+
+class FirstFits(QueuePolicy):
+    """Starts whoever fits, by submission."""
+
+    def decide(self, view: View) -> None:
+        self.start_who_fits(view)
+
+    def start_who_fits(self, view: View) -> None:
+        for run in list(self.waiting.values()):
+            parts = view.fit(run)
+            if parts is not None:
+                self.start(view, run, parts)
 
 
 class Script(QueuePolicy):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.heterogeneous.instance import PackedRate
-from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.least_run import time_parts
 from lyra_opt.simulation.metrics import measure, require_conserved
@@ -24,7 +24,6 @@ from tests.lyra_opt.simulation.steps import Script, numbered
 from tests.tables import tables
 
 if TYPE_CHECKING:
-    from lyra_opt.simulation.policy import Policy
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.workload import Workload
 
@@ -82,8 +81,15 @@ def cluster_of(case: dict[str, Any]) -> Cluster:
         gpus, servers, lent_gpus, speed = [*case["borrow"], 1.0][:4]
         return borrowing(gpus, servers, lent_gpus, GpuType(name="T4", relative_speed=speed))
     if "types" in case:
-        speeds = dict(case["types"])
-        return in_rounds.cluster_of(*({name: 1} for name in speeds), **speeds)
+        given = [(*each, *(1, 1.0)[len(each) - 2 :]) for each in case["types"]]
+        return Cluster(
+            name="typed",
+            gpu_types=tuple(
+                GpuType(name=name, relative_speed=speed, price_per_hour=price)
+                for name, speed, _, price in given
+            ),
+            servers=tuple(Server(id=name, gpus={name: gpus}) for name, _, gpus, _ in given),
+        )
     if "servers" in case:
         cluster = in_rounds.cluster_of(*case["servers"])
         for name, gpus in case.get("lent", {}).items():

@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.job_run import Copies, steps_within, time_of_steps
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import Options
 from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds
-from lyra_opt.simulation.workload import Workload
-from tests.lyra_opt.simulation.replays import SAME_GPU, completions, job_of, lending
+from tests.lyra_opt.simulation.replays import borrowing, job_from, job_of, lending, workload_of
+from tests.lyra_opt.simulation.steps import FirstFits
+from tests.tables import tables
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lyra_opt.simulation.job_run import JobRun
+    from lyra_opt.simulation.policy import QueuePolicy
     from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job
 
 
-LENDING = Cluster.of_servers(
-    1, gpus_per_server=2, inference_servers=2, inference_gpus_per_server=2, inference_gpu=SAME_GPU
-)
+TABLES = tables(__file__)
 
 
-class Noting(QueuePolicy):
+class Noting(FirstFits):
     """Starts whoever fits, by submission, and takes note of what it is told."""
 
     def __init__(self) -> None:
         super().__init__("noting")
-        self.told: list[tuple[float, str]] = []
+        self.told: dict[float, list[str]] = defaultdict(list)
 
     def note(self, view: View, what: str, run: JobRun | None = None) -> None:
-        self.told.append((view.now_s, what if run is None else f"{what} {run.job.id}"))
+        self.told[view.now_s].append(what if run is None else f"{what} {run.job.id}")
 
     def waits(self, view: View, run: JobRun) -> None:
         super().waits(view, run)
@@ -54,111 +55,42 @@ class Noting(QueuePolicy):
 
     def decide(self, view: View) -> None:
         self.note(view, "decides")
-        for run in list(self.waiting.values()):
-            parts = view.fit(run)
-            if parts is not None:
-                self.start(view, run, parts)
+        self.start_who_fits(view)
 
 
 def run_policy(
-    policy: QueuePolicy,
-    *jobs: Job,
-    cluster: Cluster = LENDING,
-    on_loan: tuple[int, ...] = (0,),
-    tenure: Tenure | None = None,
+    policy: QueuePolicy, *jobs: Job, on_loan: Sequence[int], tenure: Tenure | None = None
 ) -> Kernel:
     """Run jobs on two GPUs, beside two servers of two that can be borrowed."""
-    workload = Workload(name="small", jobs=jobs)
-    return Kernel(workload, cluster, policy, plan=lending(*on_loan), tenure=tenure).run()
+    cluster, plan = borrowing(2, 2, 2), lending(*on_loan)
+    return Kernel(workload_of(*jobs), cluster, policy, plan=plan, tenure=tenure).run()
 
 
-class TestOrder:
-    """At one moment, what ends comes before what moves, and that before what begins."""
+@pytest.mark.parametrize("name", TABLES)
+def test_order(name):
+    """At one moment, what ends comes before what moves, and that before what begins.
 
-    def test_completions_then_loans_then_submissions(self):
-        """Then the policy is asked, once."""
-        policy = Noting()
-        run_policy(
-            policy,
-            job_of("a", 0, 100),
-            job_of("b", 0, 100),
-            job_of("c", 100, 50),
-            job_of("d", 100, 10),
-            on_loan=(0, 2),
-        )
-        assert [what for moment, what in policy.told if moment == 100] == [
-            "gives back a",
-            "completes a",
-            "gives back b",
-            "completes b",
-            "2 on loan",
-            "waits c",
-            "waits d",
-            "decides",
-        ]
-        assert policy.told[:3] == [(0, "waits a"), (0, "waits b"), (0, "decides")]
-        assert [what for _, what in policy.told[-6:]] == [
-            "gives back d",
-            "completes d",
-            "decides",
-            "gives back c",
-            "completes c",
-            "decides",
-        ]
-
-    def test_who_is_called_back_waits_and_may_start_at_once(self):
-        """On the GPUs that have come free at the same moment."""
-        policy = Noting()
-        simulation = run_policy(
-            policy,
-            job_of("own", 0, 100, 2),
-            job_of("lent", 1, 150, 2, fungible=True, checkpoints=True),
-            on_loan=(1, 0),
-        )
-        assert [what for moment, what in policy.told if moment == 100] == [
-            "gives back own",
-            "completes own",
-            "gives back lent",
-            "waits lent",
-            "0 on loan",
-            "decides",
-        ]
-        assert completions(simulation) == [100, 100 + 63 + 51]
-
-    def test_ends_of_leases(self):
-        """GPUs are free, and the policy is asked, when they have been handed over."""
-        policy = Noting()
-        run_policy(
-            policy,
-            job_of("x", 0, 15, 2, checkpoints=True),
-            cluster=Cluster.of_servers(1, gpus_per_server=2),
-            tenure=Leases(lease_s=10.0, hand_over_s_per_gpu=1.0),
-        )
-        assert policy.told == [
-            (0, "waits x"),
-            (0, "decides"),
-            (10, "gives back x"),
-            (10, "waits x"),
-            (12, "decides"),
-            (17, "gives back x"),
-            (17, "completes x"),
-        ]
+    Then the policy is asked, once.
+    """
+    case, policy = TABLES[name], Noting()
+    tenure = Leases(**case["leases"]) if "leases" in case else None
+    jobs = [job_from(*fields) for fields in case["jobs"]]
+    run_policy(policy, *jobs, on_loan=case["on_loan"], tenure=tenure)
+    assert [[at_s, ", ".join(what)] for at_s, what in policy.told.items()] == case["told"]
 
 
-class StopsForThem(QueuePolicy):
+class StopsForThem(FirstFits):
     """Asks twice for all who wait, the second time when who runs was stopped."""
 
     def decide(self, view: View) -> None:
         for again in (False, True):
-            for run in list(self.waiting.values()):
-                if parts := view.fit(run):
-                    self.start(view, run, parts)
+            self.start_who_fits(view)
             if self.waiting and not again and view.now_s == 10:
                 view.stop(view.runs[0])
 
 
 @pytest.mark.parametrize(
-    ("policy", "on_loan", "start_s"), [(StopsForThem(), (0,), 10), (Noting(), (0, 1), 100)]
+    ("policy", "on_loan", "start_s"), [(StopsForThem("stops"), (0,), 10), (Noting(), (0, 1), 100)]
 )
 def test_who_found_no_room_is_tried_again(policy, on_loan, start_s):
     """As soon as GPUs come free, in the same decision too, or are lent."""
