@@ -25,7 +25,7 @@ LARGEST_CODE = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """The costs of every gang over T terms, G gangs and K pod groups.
+    """The costs of losing and moving pods, for T terms, G gangs and K pod groups.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Costs:
         return cls(loss=loss, lost_pod=lost_pod, move=move)
 
     def encoded(self, units: tuple[int, ...], largest: int) -> tuple[Any, Any, Any]:
-        """Return the three costs with the terms summed, each multiplied by its unit.
+        """Return the costs of loss, lost pods and moves, summed over the terms times their units.
 
         The arrays are int64 if `largest`, the largest encoded cost, is below 2**62. Otherwise
         they hold Python's integers.
@@ -72,7 +72,7 @@ class Costs:
 def costs_of(
     instance: Instance, name: str, priority: int | None = None
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the costs of a term, or of what a budget counts: of loss, lost pods and moves.
+    """Return the costs of loss, lost pods and moves for a term, or for what a budget counts.
 
     Their shapes are (G,), (K,) and (G,). They are 0 for terms that count neither gangs nor pods.
     """

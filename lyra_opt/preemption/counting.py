@@ -1,10 +1,10 @@
-"""Decide by counting whether the pending pods fit once all gangs that may be touched are gone.
+"""Decide by counting whether the pending pods fit once all touchable gangs are gone.
 
-Without moves and hard budgets, feasibility is monotone: losing more pods never hurts. A solution
-therefore exists if and only if the demand fits the cluster without all gangs that may be touched.
-For one pod shape this is a sum over nodes, and the table of the sums is a certificate that a person
-can check. For several shapes, hard budgets, or gangs that may only move, the same sums can still
-prove that no solution exists, but not that one exists.
+A gang is touchable if it may lose or move pods. Without moves and hard budgets, feasibility is
+monotone: losing more pods never hurts. A solution therefore exists if and only if the demand fits
+the cluster without all touchable gangs. For one pod shape this is a sum over nodes, and the table
+of the sums is a certificate that a person can check. For several shapes, hard budgets, or gangs
+that may only move, the same sums can still prove that no solution exists, but not that one exists.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeCount:
-    """The number of pods of one shape that fit when all gangs that may be touched are gone.
+    """The number of pods of one shape that fit when all touchable gangs are gone.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ class ShapeCount:
     node_room
         Number of its pods that fit on each node, (N,).
     domain_room
-        Number of its pods that fit in each domain of a required level, after `empty_nodes` nodes
-        are emptied at the least loss, (D,); one domain if no level is required.
+        Number of its pods that fit in each domain of a required level, (D,); one domain if no level
+        is required. The room on `empty_nodes` nodes is subtracted, those that reduce it least.
     """
 
     wanted: int
@@ -73,11 +73,12 @@ class Counting:
     shapes
         The counts of each shape.
     staying
-        Amount of each resource that stays on each node, (N, R).
+        Amount of each resource that gangs hold on each node if they are not touchable, (N, R).
     cannot_be_emptied
-        Whether pods that can neither be lost nor move hold the node, (N,).
+        Whether the node has pods that can neither be lost nor move, (N,).
     domain_fits
-        Whether the least number of pods of every shape, taken alone, fits in the domain, (D,).
+        Whether the required pods of every shape, each shape considered alone, fit in the domain,
+        (D,).
     """
 
     verdict: Verdict
@@ -89,7 +90,7 @@ class Counting:
 
 
 def count(instance: Instance) -> Counting:
-    """Count the pending pods that fit when all gangs that may be touched are gone.
+    """Return how many pending pods fit when all touchable gangs are gone, and what this proves.
 
     Time O(pod groups * resources + nodes * (shapes * resources + log nodes)).
     """
@@ -98,12 +99,12 @@ def count(instance: Instance) -> Counting:
 
 
 def blocking_gangs(instance: Instance) -> tuple[str, ...] | None:
-    """Return the ids of gangs whose release would make an impossible demand fit, in file order.
+    """Return the ids of gangs that block an impossible demand, in file order.
 
-    The gangs are protected or have too high a priority. The set is minimal under inclusion: with
-    any one of its gangs untouched, the demand does not fit. It need not have the least size.
-    Gangs of higher priority are left out first. None if not even the empty cluster holds the
-    demand, or if counting decides neither.
+    These gangs are not touchable, because of their protection or priority. The demand would fit if
+    all of them left, and not if any one of them stayed. There may be smaller sets with this
+    property. Gangs of low priority are preferred. None if even the empty cluster cannot hold the
+    demand, or if counting does not decide either question.
     """
     index = instance.index
     touchable = index.may_lose | index.may_move
@@ -127,9 +128,10 @@ def blocking_gangs(instance: Instance) -> tuple[str, ...] | None:
 
 
 def required_domains(instance: Instance) -> tuple[IntArray, int]:
-    """Return the domain of each node, or -1, and their number; one domain if no level is required.
+    """Return the domain of each node, (N,), and the number of domains of a required level.
 
-    Nodes on which the level allows no pods have domain -1.
+    There is one domain if no level is required. Nodes on which the level allows no pods have domain
+    -1.
     """
     index, demand = instance.index, instance.demand
     if demand is None or (demand.level is not None and demand.is_level_required):
@@ -138,9 +140,9 @@ def required_domains(instance: Instance) -> tuple[IntArray, int]:
 
 
 def emptied(instance: Instance, touchable: Flags) -> IntArray:
-    """Return the amount of each resource on each node that `touchable` gangs do not deny, (N, R).
+    """Return the free amount of each resource on each node once `touchable` gangs are gone, (N, R).
 
-    `touchable`, shape (G,), marks the gangs that leave.
+    `touchable`, shape (G,), marks these gangs.
     """
     index = instance.index
     leaves = touchable[index.group_gang]
@@ -156,7 +158,7 @@ def emptied(instance: Instance, touchable: Flags) -> IntArray:
 def node_room(instance: Instance, shape: int, available: IntArray) -> IntArray:
     """Return the number of pods of a shape that fit on each node, (N,).
 
-    `available`, shape (N, R), is the amount of each resource for them.
+    `available`, shape (N, R), is the amount of each resource that is free for the pods.
     """
     index = instance.index
     room = np.where(index.shape_allowed[shape], index.shape_per_node[shape], 0)
@@ -167,7 +169,7 @@ def node_room(instance: Instance, shape: int, available: IntArray) -> IntArray:
 
 
 def _count(instance: Instance, touchable: Flags) -> Counting:
-    """Count with a given set of gangs that may be touched, shape (G,)."""
+    """Return the counts and the verdict for a given set of touchable gangs, shape (G,)."""
     index = instance.index
     available = emptied(instance, touchable)
     cannot = np.zeros(len(index.free), dtype=bool)
@@ -200,7 +202,7 @@ def _count(instance: Instance, touchable: Flags) -> Counting:
 
 
 def _verdict(instance: Instance, touchable: Flags) -> Verdict:
-    """Return the verdict if the sums prove nothing against a solution."""
+    """Return the verdict if the sums do not prove that no solution exists."""
     index = instance.index
     empties = bool(instance.empty_nodes or index.must_be_empty.any())
     shapes = int((index.shape_min > 0).sum())
@@ -211,7 +213,10 @@ def _verdict(instance: Instance, touchable: Flags) -> Verdict:
 
 
 def is_monotone(instance: Instance, touchable: Flags) -> bool:
-    """Return whether the loss of all touchable gangs, (G,), is allowed, so that none must move."""
+    """Return whether all `touchable` gangs, (G,), may be lost together.
+
+    They may not if a hard budget exists or if one of them may only move.
+    """
     index = instance.index
     has_budget = any(budget.is_hard for budget in instance.budgets)
     return not has_budget and not (index.may_move & ~index.may_lose & touchable).any()
@@ -226,9 +231,10 @@ def _sums(domain: IntArray, values: IntArray, domains: int) -> IntArray:
 def _least_loss(
     instance: Instance, room: IntArray, domain: IntArray, domains: int, emptiable: Flags
 ) -> IntArray:
-    """Return by how much emptying nodes reduces the room of each domain at least, (D,).
+    """Return the least number of pods by which emptying nodes reduces the room of a domain, (D,).
 
-    Nodes outside a domain cost it nothing. Inside it, those with the least room are chosen.
+    Nodes outside the domain are emptied first, which does not reduce its room. Inside it, the nodes
+    with the least room are chosen.
     """
     inside = np.flatnonzero(emptiable & (domain >= 0))
     outside = int(emptiable.sum()) - np.bincount(domain[inside], minlength=domains)
@@ -266,7 +272,7 @@ def _shortage(instance: Instance, shapes: list[ShapeCount]) -> str:
     index, demand = instance.index, instance.demand
     position = next((s for s, each in enumerate(shapes) if each.shortfall.all()), None)
     if position is None:
-        return f"no {demand.level} has room for the least number of pods of every shape"
+        return f"no {demand.level} has room for the required pods of every shape"
     shape, counted = demand.shapes[position], shapes[position]
     whole = emptied(instance, np.ones(len(index.size), dtype=bool))
     allowed = index.shape_allowed[position]
@@ -285,7 +291,7 @@ def _shortage(instance: Instance, shapes: list[ShapeCount]) -> str:
     also = f" and {nodes} emptied" if instance.empty_nodes else ""
     return (
         f"{where} has room for {counted.domain_room[best]} of {_counted(counted.wanted, 'pod')}"
-        f"{of_shape} when all gangs that may be touched are gone{also}{largest}"
+        f"{of_shape} when all gangs that may lose or move pods are gone{also}{largest}"
     )
 
 
@@ -295,7 +301,7 @@ def _lack_of_volume(instance: Instance, available: IntArray) -> str:
     kept = (index.may_move & ~index.may_lose)[index.group_gang]
     if not kept.any():
         return ""
-    # Pods never leave the usable nodes as a whole: they move only among them, or to them.
+    # Pods move only to usable nodes, so pods on usable nodes stay somewhere on these nodes.
     stays = kept & (index.may_use | index.must_be_empty)[index.group_node]
     for resource, name in enumerate(instance.resources):
         wanted = int((index.shape_min * index.shape_request[:, resource]).sum())

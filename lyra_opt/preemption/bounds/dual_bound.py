@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 BITS = 58
-"""Bits of the largest sum of scaled costs."""
+"""Number of bits of the largest sum of scaled costs."""
 MOST_PODS = 2**20
-"""Largest number of pods in an implied demand."""
+"""Largest number of pods of a demand for a single resource."""
 SHARE_BITS = 16
-"""Costs are multiplied by at most 2**16, so that their parts are precise."""
+"""Costs are multiplied by at most 2**16 before they are split and rounded down."""
 
 
 def dual_bound(instance: Instance) -> int:
-    """Return a proved lower bound on the encoded optimum; the largest code if nothing is feasible.
+    """Return a proved lower bound on the encoded optimum, or the largest code if it is infeasible.
 
-    The bound covers unplaced pods and the costs of gangs and pods. It is the least over the domains
-    of a required level. The costs are those of making room for the pending pods, or of emptying
-    nodes. Time O(pod groups * units + nodes * pods per node * log nodes).
+    The bound covers unplaced pods, and the costs of losing and moving pods to make room for the
+    pending pods or to empty nodes. If a level is required, it is the least bound of all its
+    domains. Time O(pod groups * units + nodes * pods per node * log nodes).
     """
     counting = count(instance)
     if counting.verdict is Verdict.IMPOSSIBLE:
@@ -54,19 +54,19 @@ def domain_bounds(relaxation: Relaxation) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxation:
-    """Demands for pods of one shape that are implied by the demand of an instance.
+    """Simpler demands for pods of a single shape, which every optimal solution satisfies.
 
     Parameters
     ----------
     least, is_all
         Number of pods of each shape that every optimal solution places at least, (S,), and whether
-        an optimal solution places no more.
+        some optimal solution places no more pods.
     fits
         Whether an optimal solution can be in the domain of a required level, (D,); one domain
         stands for the whole cluster if no level is required.
     constant, emptying
-        The part of the encoded objective that all solutions have, and a lower bound on the rest
-        that the nodes to be emptied prove.
+        The part of the encoded objective that all solutions have, and a lower bound on the rest,
+        which is the cost of emptying nodes.
     tasks
         The demands with their costs: the pods of each shape alone and, with several shapes, the
         total of each resource in pods of the largest common size.
@@ -81,7 +81,7 @@ class Relaxation:
 
     @classmethod
     def of(cls, instance: Instance, counting: Counting, costs: Costs) -> Relaxation:
-        """Return the implied demands of an instance that counting does not refute."""
+        """Build the relaxation of an instance that counting does not prove infeasible."""
         index, terms = instance.index, instance.terms
         least, fits, constant = index.shape_min, counting.domain_fits, 0
         names = [term.name for term in terms.terms]
@@ -114,8 +114,8 @@ class Relaxation:
 def _emptying_bound(instance: Instance, costs: Costs) -> int:
     """Return a lower bound on the encoded cost of emptying nodes.
 
-    The cost of a gang is split over its groups on nodes that must or can be emptied. The nodes that
-    must be emptied count, and the cheapest others.
+    The cost of a gang is split over its groups on nodes that must or can be emptied. The bound is
+    the cost of the nodes that must be emptied, plus the cost of the cheapest other nodes.
     """
     index = instance.index
     is_counted = index.must_be_empty | (index.can_be_chosen_empty & (instance.empty_nodes > 0))
@@ -136,7 +136,7 @@ def _emptying_bound(instance: Instance, costs: Costs) -> int:
 
 
 def _demands(instance: Instance, least: IntArray) -> Iterator[tuple[IntArray, int, IntArray]]:
-    """Yield request, number of pods, and the largest numbers on each node, of implied demands."""
+    """Yield each demand: the request of a pod, the number of pods, the most pods on each node."""
     index = instance.index
     limit = np.where(index.shape_allowed, index.shape_per_node[:, None], 0)
     for shape in np.flatnonzero(least):
@@ -170,7 +170,7 @@ class ScaledCosts:
     divisor: int
 
     def encoded(self, bound: int) -> int:
-        """Return the bound on the encoded objective that a scaled bound proves."""
+        """Return the bound on the encoded objective that follows from a bound on scaled costs."""
         return -(-bound * self.divisor // self.scale)
 
     def task(
@@ -182,7 +182,7 @@ class ScaledCosts:
         domain: IntArray,
         domains: int,
     ) -> Task:
-        """Return the task with these costs and all nodes open."""
+        """Return the task of making room for `wanted` pods at these costs, with all nodes open."""
         return Task(
             index=instance.index,
             request=request,
@@ -199,7 +199,7 @@ class ScaledCosts:
 
     @classmethod
     def of(cls, instance: Instance, costs: Costs, wanted: int) -> ScaledCosts:
-        """Return the costs for bounds on making room for so many pods."""
+        """Build the costs; `wanted` is the number of pods for which room must be made."""
         index, terms = instance.index, instance.terms
         bits = BITS - (2 * wanted).bit_length()
         excess = terms.largest.bit_length() - bits

@@ -1,10 +1,10 @@
 r"""A lower bound on the cost of making room for pods of one shape, from prices of nodes.
 
-A gang that holds several nodes costs as much for one of them as for all. The bound splits its cost
-over its pod groups in the domain: each has the cost of its own pods, such as their GPUs, and an
-equal part of the rest. Each node then has a cost phi(t) of making room for t pods, which does not
-depend on other nodes: a knapsack. If a domain must hold d pods, every price p >= 0 per pod proves
-that its cost is at least
+A gang on several nodes is lost at the same cost for one of its nodes as for all of them. The bound
+splits this cost over the gang's pod groups in the domain: each group gets the cost of its own pods,
+such as their GPUs, and an equal part of the rest. Each node then has a cost phi(t) of making room
+for t pods, which does not depend on other nodes and is the optimum of a knapsack problem. If a
+domain must hold d pods, every price p >= 0 per pod proves that its cost is at least
 
     p d + sum over its nodes of min over t of (phi(t) - p t).
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 INFINITE = 2**60
-"""The cost of what is impossible."""
+"""The cost of an impossible action, such as the loss of a protected gang."""
 MOST_UNITS = 64
-"""Largest width of the knapsacks; larger amounts are rounded in favour of the bound."""
+"""Largest capacity of a knapsack; larger amounts are rounded so that the bound stays valid."""
 LARGEST_TABLE = 4_000_000
 """Largest number of pairs of node and number of pods for which prices are computed."""
 
@@ -51,13 +51,14 @@ class Task:
     limit
         Largest number of pods on each node, apart from its capacity, (N,).
     domain, domains
-        Domain of each node, or -1 for a node without pods, (N,), and the number of domains.
+        Domain of each node, or -1 for a node that cannot hold pending pods, (N,), and the number of
+        domains.
     is_open
         Whether pods of gangs on the node can be lost or move; otherwise only its free capacity
         counts, (N,).
     loss, own
-        Cost of losing a gang whole, (G,), `INFINITE` if it is not lost, and the part of this cost
-        that is due to the pods of a group, (K,).
+        Cost of losing a gang whole, (G,), `INFINITE` if it cannot be lost, and the part of this
+        cost that is due to the pods of a group, (K,).
     pod, pods
         Cost of a pod of a group that is lost without the gang or moves, and the largest number of
         such pods, (K,).
@@ -87,8 +88,8 @@ class Prices:
     nodes, room
         The nodes that can hold pods, and their numbers of pods, (M,).
     cost, excess
-        Least cost of making room for t pods on a node, and how much the bound of its domain rises
-        if it holds t pods, (M, T + 1).
+        Least cost of making room for t pods on a node, (M, T + 1), and the amount by which the
+        bound of its domain rises if the node holds t pods, (M, T + 1).
     chosen
         Number of pods on each node at the price of its domain, (M,).
     items
@@ -104,10 +105,10 @@ class Prices:
     items: Items
 
     def placement(self, task: Task) -> IntArray:
-        """Return a number of pods for each node, (N,), that sums to those wanted if all fit.
+        """Return the number of pods to place on each node, (N,), `wanted` pods in all if they fit.
 
-        Nodes get the pods that are best at the price, and further pods where they raise the bound
-        least for each pod.
+        Each node gets the number of pods that is best at the price. Further pods go where they
+        raise the bound least per pod.
         """
         pods, placed = np.arange(self.excess.shape[1]), self.chosen.copy()
         missing = task.wanted - int(placed.sum())
@@ -129,14 +130,14 @@ class Prices:
         return found
 
     def more_than(self, free: IntArray) -> Flags:
-        """Return which numbers of pods are possible and above those that `free`, (N,), holds."""
+        """Return whether t pods fit on a node but are more than `free`, (N,), (M, T + 1)."""
         pods = np.arange(self.cost.shape[1])
         return (pods > free[self.nodes, None]) & (pods <= self.room[:, None])
 
     def components(self, free: IntArray, price: int) -> Flags:
-        """Return the nodes joined by gangs to one that makes room below a price per pod, (N,).
+        """Return the nodes that gangs connect to a node that makes room below `price`, (N,).
 
-        `free` is the number of pods that each node holds without losses, (N,).
+        `price` is per pod. `free` is the number of pods that fit on each node without losses, (N,).
         """
         more = np.arange(self.cost.shape[1]) - free[self.nodes, None]
         is_cheaper = self.more_than(free) & (self.cost < price * more)
@@ -190,12 +191,14 @@ class Items:
     Parameters
     ----------
     group, gang, row
-        Pod group, its gang and position of the node, (I,).
+        Pod group, its gang, and the position of its node among the given nodes, (I,).
     rank
         Position of the item on its node, (I,).
-    amount, pods, pod, whole
-        Amount of each resource that one pod holds, (I, R); number of pods that can be lost alone or
-        move, cost of each, and the part of the gang's cost for the loss of all pods, (I,).
+    request, count
+        Amount of each resource that one pod holds, (I, R), and number of pods, (I,).
+    pods, pod, whole
+        Number of pods that can be lost without the gang or move, cost of each such pod, and the
+        part of the cost of losing the gang that falls to this group, (I,).
     """
 
     group: IntArray
@@ -210,7 +213,7 @@ class Items:
 
     @classmethod
     def of(cls, task: Task, groups: IntArray, nodes: IntArray) -> Items:
-        """Return the items of the given pod groups on the given nodes."""
+        """Build the items of the given pod groups on the given nodes."""
         index = task.index
         place = np.full(len(index.free), -1)
         place[nodes] = np.arange(len(nodes))
@@ -263,7 +266,10 @@ class Items:
         return np.take_along_axis(table, need, axis=1)
 
     def _options(self, here: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Yield numbers of pods, positions in `here`, and costs of the options of some items."""
+        """Yield the options of the items `here`: numbers of pods, positions in `here`, and costs.
+
+        An option frees the resources of some pods of an item.
+        """
         whole = np.flatnonzero(self.whole[here] < INFINITE)
         yield self.count[here[whole]], whole, self.whole[here[whole]]
         for pods in range(1, min(MOST_UNITS, int(self.pods[here].max(initial=0))) + 1):
@@ -272,7 +278,7 @@ class Items:
 
 
 def _bounded(task: Task, nodes: IntArray, room: IntArray, cost: IntArray, items: Items) -> Prices:
-    """Return the bounds that the best price of each domain proves."""
+    """Return the lower bounds at the best price of each domain."""
     domain = task.domain[nodes]
     price = _best_prices(cost, domain, task)
     value = cost - price[domain][:, None] * np.arange(cost.shape[1])
@@ -292,7 +298,10 @@ def _bounded(task: Task, nodes: IntArray, room: IntArray, cost: IntArray, items:
 
 
 def _best_prices(cost: IntArray, domain: IntArray, task: Task) -> IntArray:
-    """Return the slope of the convex envelopes at which each domain reaches the wanted pods."""
+    """Return the best price of each domain, (D,).
+
+    It is the slope of the convex envelopes at which the domain reaches the wanted number of pods.
+    """
     rows, at = np.arange(len(cost)), np.zeros(len(cost), dtype=np.int64)
     slopes, lengths, domains = [], [], []
     pods = np.arange(cost.shape[1])

@@ -2,9 +2,9 @@
 
 The columns of the programme are z for gangs lost whole, e for lost pods of gangs that survive, o
 and i for pods that move out of a node and into one, and x for pending pods on a node. Further
-columns are b for nodes chosen to be emptied, u for domains used, and s for the excess over a soft
-budget. Pods that move are of one kind if
-their requests and selectors are equal. Pods of a kind that move out and in are matched afterwards.
+columns are b for nodes chosen to be emptied, u for used domains, and s for the excess over a soft
+budget. Pods that move are of one kind if their requests and selectors are equal. The model does not
+say which pod of a kind moves where; a solution of the model is converted to moves afterwards.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Scope:
     instance, costs
         The instance, and its costs as arrays.
     allowed
-        Whether pods of a shape can be placed on a node, (S, N).
+        Whether the model may place pods of a shape on a node, (S, N).
     least
         Number of pods of each shape that must be placed, (S,).
     is_open
-        Whether pods may be lost on the node or move away from it, (N,).
+        Whether the model may lose pods on the node or move them away from it, (N,).
     """
 
     instance: Instance
@@ -59,8 +59,8 @@ class Scope:
 class Model:
     """The programme of a scope, and the meaning of its columns.
 
-    Arrays over pod groups have one entry for each group in play. ``_z_of``, ``_e_of`` and ``_o_of``
-    hold the columns of a group, or -1.
+    Arrays over pod groups have one entry for each group that may leave a node which pods can come
+    to. ``_z_of``, ``_e_of`` and ``_o_of`` hold the columns of a group, or -1.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -94,7 +94,7 @@ class Model:
         self.programme.terms += [self._term(t, term.name) for t, term in enumerate(terms)]
 
     def _add_groups(self, groups: IntArray) -> None:
-        """Add the columns z and e of the pod groups in play."""
+        """Add the columns z, e and o of the pod groups."""
         index = self._index
         self._k, self._gang = groups, index.group_gang[groups]
         self._node, self._count = index.group_node[groups], index.group_count[groups]
@@ -110,13 +110,13 @@ class Model:
         self._o_of = self._columns_for(self._count * index.may_move[self._gang])
 
     def _columns_for(self, most: IntArray) -> IntArray:
-        """Add a column for each positive number, and return the column of each number, or -1."""
+        """Add a column for each positive upper limit; return the column of each limit, or -1."""
         found = np.full(len(most), NONE)
         found[most > 0] = self.programme.columns(most[most > 0])
         return found
 
     def _add_moves(self) -> None:
-        """Add the columns i, and require that all pods of a kind that move out move in."""
+        """Add the columns i, and require that as many pods of a kind move in as move out."""
         instance, index, programme = self._instance, self._index, self.programme
         movable = np.flatnonzero(self._o_of != NONE)
         kinds: dict[Any, int] = {}
@@ -144,7 +144,7 @@ class Model:
         programme.at_most(np.zeros(len(kinds)), out, (self._i_kind, self._i, -1))
 
     def _gone(self, groups: IntArray, sign: int) -> list[tuple[Any, Any, Any]]:
-        """Return entries that count the pods of each group that are lost or moved, times `sign`."""
+        """Return matrix entries for `sign` times the lost and moved pods of each group."""
         parts = []
         for of, value in ((self._z_of, self._count), (self._e_of, 1), (self._o_of, 1)):
             rows = np.flatnonzero(of[groups] != NONE)
@@ -153,7 +153,7 @@ class Model:
         return parts
 
     def _add_gang_rows(self) -> None:
-        """Limit the pods that leave each group, and the losses of each gang that survives."""
+        """Limit the leaving pods of each group, and the lost pods of each gang that survives."""
         index, programme = self._index, self.programme
         programme.at_most(self._count, *self._gone(np.arange(len(self._k)), 1))
         surplus = (index.size - index.min_pods)[self._z_gang]
@@ -165,7 +165,11 @@ class Model:
         programme.at_most(-self._count[leaving], *self._gone(leaving, -1))
 
     def _add_demand(self, room: IntArray) -> None:
-        """Add the columns x; a gang that must be lost for more than t pods limits x to t + U z."""
+        """Add the columns x for the pending pods, and stronger rows for their number on a node.
+
+        If only t pods fit on a node while a gang keeps its pods there, and U pods without the gang,
+        then x <= t + (U - t) z.
+        """
         index, programme = self._index, self.programme
         self._x_shape, self._x_node = np.nonzero(room)
         self._x_most = room[self._x_shape, self._x_node]
@@ -191,7 +195,7 @@ class Model:
             programme.at_most(fits[cut], (row, x, 1), (row, z[cut], (fits - most)[cut]))
 
     def _add_capacities(self) -> None:
-        """Limit the use of each resource on each node that pods can come to."""
+        """Limit the amount of each resource that pods hold on each node."""
         for resource in range(self._index.free.shape[1]):
             request = self._request[:, resource]
             leave = (
@@ -228,7 +232,7 @@ class Model:
             programme.at_most(most[here], *entries)
 
     def _use(self, counts: Counts) -> Linear:
-        """Return a cost of lost gangs, lost pods and moved pods as a sum of columns."""
+        """Return the total cost of lost gangs, lost pods and moved pods as a sum of columns."""
         loss, lost_pod, move = counts
         e, o = np.flatnonzero(self._e_of != NONE), np.flatnonzero(self._o_of != NONE)
         columns = self._z, self._e_of[e], self._o_of[o]
@@ -236,7 +240,7 @@ class Model:
         return Linear(np.concatenate(columns), np.concatenate(values))
 
     def _add_budget(self, budget: Budget, counts: Counts) -> Linear:
-        """Limit the use of a budget; return the excess over a soft one."""
+        """Limit the use of a budget; return the excess over a soft budget as a sum of columns."""
         use, limit, excess = self._use(counts), budget.most - budget.used, NOTHING
         if not budget.is_hard:
             if "budget_excess" not in self._instance.objective:
@@ -273,7 +277,7 @@ class Model:
         return self._use((costs.loss[t], costs.lost_pod[t], costs.move[t]))
 
     def plan(self, values: IntArray) -> Plan:
-        """Return the plan that feasible values of the columns mean."""
+        """Return the plan that feasible values of the columns describe."""
         index = self._index
         lost = np.zeros(len(index.group_gang), dtype=np.int64)
         e = self._e_of != NONE
@@ -290,7 +294,7 @@ class Model:
         )
 
     def _moved(self, values: IntArray) -> list[tuple[int, int, int]]:
-        """Match the pods of each kind that move out with the places into which they move."""
+        """Return moves (pod group, target node, pods) that match the pods moving out and in."""
         into: dict[int, dict[int, int]] = {}
         for i in np.flatnonzero(values[self._i]).tolist():
             places = into.setdefault(int(self._i_kind[i]), {})

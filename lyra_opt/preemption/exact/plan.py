@@ -42,7 +42,7 @@ class Plan:
     emptied: tuple[int, ...] = ()
 
     def solution(self, instance: Instance) -> Solution:
-        """Return the plan as a solution."""
+        """Return the solution with these numbers of pods."""
         return Solution.of_counts(
             instance,
             lost=self.lost.tolist(),
@@ -61,7 +61,7 @@ class Plan:
         )
 
     def _effect(self, instance: Instance) -> tuple[NDArray[np.bool_], IntArray, IntArray]:
-        """Return which gangs are lost whole, the other lost pods, and the moved pods of gangs."""
+        """Return the gangs lost whole, the lost pods of other gangs, and the moved pods by gang."""
         index = instance.index
         is_whole = index.size - sum_by_gang(instance, self.lost) < index.min_pods
         partial = np.where(is_whole[index.group_gang], 0, self.lost)
@@ -94,7 +94,7 @@ def _total(
     partial: IntArray,
     moved: IntArray,
 ) -> int:
-    """Return a cost summed over gangs lost whole, other lost pods, and moved pods."""
+    """Return the total cost of gangs lost whole, of lost pods of other gangs, and of moved pods."""
     loss, lost_pod, move = counts
     return exact_sum(loss[is_whole]) + exact_sum(lost_pod * partial) + exact_sum(move * moved)
 

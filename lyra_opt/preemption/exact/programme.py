@@ -1,10 +1,10 @@
 """Integer programmes as arrays, minimised term by term with HiGHS.
 
-All data are integers. HiGHS computes in floating point, so products of a coefficient and the upper
-limit of its column must be small. Larger rows are split into digits with carries, and larger terms
-and columns are represented by digits, which changes neither the feasible set nor the order of the
-values. Each solution is rounded and compared with all rows in integers. A dual bound is rounded up
-after a margin is subtracted.
+All data are integers. HiGHS computes in floating point, so the product of a coefficient and the
+upper limit of its column must be small. Larger rows are split into rows for their digits, with
+carries. Larger terms and columns are represented by digits. Neither changes the feasible set or the
+order of the values. Each solution is rounded and checked against all rows in integers. A margin is
+subtracted from a dual bound before it is rounded up.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ BITS = 10
 BASE = 2**BITS
 """The base of the digits."""
 LARGEST_PRODUCT = 2**26
-"""Largest product of a coefficient and the upper limit of its column in HiGHS."""
+"""Largest product of a coefficient and the upper limit of its column that is passed to HiGHS."""
 LARGEST_MERGED = 2**24
-"""Consecutive digits become one objective while the product of their ranges is at most this."""
+"""Consecutive digits form one objective of HiGHS if it has at most so many values."""
 LARGEST_EXACT_SUM = 2.0**50
 MARGIN = 1e-4
 RELATIVE_MARGIN = 1e-8
@@ -59,7 +59,7 @@ class Linear:
 
 
 class _Digit(NamedTuple):
-    """A part of a term, from 0 to `most`; the term grows by `weight` with each unit of it."""
+    """A digit of a term, from 0 to `most`; the term grows by `weight` if the digit grows by 1."""
 
     linear: Linear
     most: int
@@ -76,7 +76,7 @@ class Outcome:
     values
         The best known values of the columns, (C,); None if none are known.
     bound
-        The values of the terms in a lexicographic lower bound; None if no solution exists.
+        A lexicographic lower bound on the values of the terms; None if no solution exists.
     is_proved
         Whether the bound equals the terms of `values`, or no solution exists.
     stopped_by
@@ -115,10 +115,10 @@ class Programme:
         return Linear(columns, BASE ** np.arange(digits))
 
     def at_most(self, high: Numbers, *entries: tuple[Any, Any, Any]) -> None:
-        """Add one row for each number in `high`, which limits the row from above.
+        """Add one row for each number in `high`, which is the upper limit of the row.
 
-        `entries` are triples of arrays (row, column, value), with rows from 0. Entries of the same
-        row and column are summed.
+        `entries` are triples of arrays (row, column, value); the first new row is 0. Entries with
+        the same row and column are summed.
         """
         self._add(np.full(len(high), -np.inf), np.asarray(high, dtype=np.int64), entries)
 
@@ -137,8 +137,8 @@ class Programme:
     def minimise(self, cutoff: Sequence[int] | None = None) -> Outcome:
         """Minimise the terms in lexicographic order, within the limits in force.
 
-        If `cutoff` has values of the terms, only better solutions are of interest. If none is
-        better, the outcome has no bound, as if no solution existed.
+        With `cutoff`, which has a value for each term, only solutions that are better than these
+        values count. If none is better, the outcome is that of an infeasible programme.
         """
         size, least, digits = len(self.upper), [], []
         for number, term in enumerate(self.terms):
@@ -150,7 +150,7 @@ class Programme:
         return _Minimisation(self, size, self._small_rows(), least, digits).run(cutoff)
 
     def _digits(self, term: int, linear: Linear, ranges: list[int]) -> list[_Digit]:
-        """Return the digits of a term, the highest one first, from the ranges of its summands."""
+        """Return the digits of a term, the highest one first; its summands have the `ranges`."""
         if not ranges:
             return []
         unit, most = int(np.gcd.reduce(linear.values)), sum(map(abs, ranges))
@@ -168,7 +168,7 @@ class Programme:
         ]
 
     def _small_rows(self) -> _Rows:
-        """Return the rows, with large ones split into one row for each digit.
+        """Return the rows, where each large row is replaced by one row for each digit.
 
         Write the coefficients of a row sum a x <= f as a = a' B + a'', and f = f' B + f''. The row
         holds if and only if an integer k exists with sum a'' x <= f'' + B k and sum a' x + k <= f'.
@@ -187,7 +187,7 @@ class Programme:
                 limits = [self.upper[column] for column in linear.columns]
                 ranges = [a * u for a, u in zip(low.tolist(), limits, strict=True)]
                 limit, low_limit = divmod(limit, BASE)
-                # The column of the carry k is k + shift, which is at least 0.
+                # Columns are at least 0, but k can be negative; the column holds k + shift instead.
                 shift = -(sum(min(0, each) for each in ranges) - low_limit) // BASE + 1
                 most = sum(max(0, each) for each in ranges) // BASE + 1 + shift
                 columns = np.append(linear.columns, self.columns([most]))
@@ -198,9 +198,9 @@ class Programme:
         return rows.without(large)
 
     def _assembled(self) -> _Rows:
-        """Return the rows with entries in order, divided by common factors.
+        """Return the rows with sorted entries, divided by their common factors.
 
-        Columns that can only be 0, and rows that all values of the columns satisfy, are left out.
+        Columns that can only be 0 are left out. So are rows that all values of the columns satisfy.
         """
         row, column, value = (_joined(parts) for parts in zip(*self._entries, strict=True))
         size, upper = max(1, len(self.upper)), np.array(self.upper, dtype=np.float64)
@@ -235,7 +235,7 @@ def _sums(place: IntArray, values: IntArray, size: int) -> IntArray:
 
 
 def _summed(linear: Linear) -> Linear:
-    """Return a linear sum with each column once, and without coefficients of 0."""
+    """Return the sum with each column only once, and without coefficients of 0."""
     columns, place = np.unique(linear.columns, return_inverse=True)
     values = _sums(place, linear.values, len(columns))
     return Linear(columns[values != 0], values[values != 0], linear.offset)
@@ -257,7 +257,7 @@ class _Rows:
         return bool(((self.low <= sums) & (sums <= self.high)).all())
 
     def with_row(self, linear: Linear, high: int) -> _Rows:
-        """Return the rows and one more, which limits a sum from above."""
+        """Return the rows and one more, with the upper limit `high` for a sum."""
         return _Rows(
             np.append(self.low, -np.inf),
             np.append(self.high, high),
@@ -267,7 +267,7 @@ class _Rows:
         )
 
     def without(self, positions: IntArray) -> _Rows:
-        """Return the rows without some of them."""
+        """Return the rows without those at the given positions."""
         stays = np.ones(len(self.high), dtype=bool)
         stays[positions] = False
         kept, number = stays[self.row], np.cumsum(stays) - 1
@@ -287,7 +287,7 @@ class _Step(NamedTuple):
 class _Group(NamedTuple):
     """Consecutive digits that are minimised as one number, from 0 to `radix` - 1.
 
-    `low` is the number of values of all digits after the group.
+    `low` is the number of combinations of values of all later digits.
     """
 
     linear: Linear
@@ -298,7 +298,8 @@ class _Group(NamedTuple):
 class _Minimisation:
     """A programme in HiGHS, and the digits that are minimised group by group.
 
-    All digits together are one integer, the code, whose order is that of the terms.
+    All digits together encode the values of the terms as one integer, the code. Of two solutions,
+    the better one has the smaller code.
     """
 
     def __init__(
@@ -341,9 +342,9 @@ class _Minimisation:
         return Outcome(values=best, bound=bound, is_proved=True, nodes=self._nodes)
 
     def _largest_code(self, terms: Sequence[int], *, is_strict: bool) -> int:
-        """Return the largest code whose terms are less than the given ones, or equal.
+        """Return the largest code whose terms are at most `terms`, or less if `is_strict`.
 
-        It is negative if no such code exists.
+        Terms are compared in lexicographic order. The code is negative if no such code exists.
         """
         code, is_less = 0, False
         for number, (value, least) in enumerate(zip(terms, self._least, strict=True)):
@@ -359,7 +360,7 @@ class _Minimisation:
         return code - (is_strict and not is_less)
 
     def _terms_of(self, code: int) -> tuple[int, ...]:
-        """Return the values of the terms with a given code."""
+        """Return the values of the terms that a code encodes."""
         found = list(self._least)
         for position, digit in reversed(list(enumerate(self._digits))):
             code, value = divmod(code, digit.most + 1) if position else (0, code)
@@ -367,7 +368,7 @@ class _Minimisation:
         return tuple(found)
 
     def _groups(self) -> Iterator[_Group]:
-        """Yield the groups, at least one, whose radix is limited if they have several digits."""
+        """Yield the groups of digits, at least one; `LARGEST_MERGED` limits groups of several."""
         left, low = list(self._digits), math.prod(digit.most + 1 for digit in self._digits)
         while True:
             linear, radix = Linear(_NOTHING, _NOTHING), 1
@@ -383,7 +384,7 @@ class _Minimisation:
                 return
 
     def _solve(self, group: _Group, most: float) -> _Step:
-        """Minimise a group of digits with HiGHS, among solutions with at most `most`."""
+        """Minimise a group of digits with HiGHS, for solutions in which it is at most `most`."""
         if is_out_of_time():
             return _Step(stopped_by=StoppedBy.TIME)
         if most < 0:
@@ -407,7 +408,8 @@ class _Minimisation:
         if nodes is not None:
             highs.setOptionValue("mip_max_nodes", max(0, nodes - self._nodes))
         if highs.run() == self._module.HighsStatus.kError:
-            # HiGHS has one thread pool per process, which other code may have set up differently.
+            # HiGHS has one thread pool per process, which other code may have set up with other
+            # options. The run then fails.
             self._module.Highs.resetGlobalScheduler(True)
             highs.run()
         return self._read()

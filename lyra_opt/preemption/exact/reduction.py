@@ -1,4 +1,4 @@
-"""Remove nodes on which no better solution makes room, for demands of one shape."""
+"""Close nodes on which no better solution makes room, for demands of one shape."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """The removal of nodes in one domain, by the prices of `lyra_opt.preemption.bounds.prices`.
+    """The closing of nodes in one domain, by the prices of `lyra_opt.preemption.bounds.prices`.
 
-    A removed node, which is not open, takes pending pods into its free capacity only. Its pods
-    leave only with their gang.
+    On a closed node, that is, one that is not open, pending pods use only the free capacity. Its
+    running pods leave only if their gang is lost whole.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Reduction:
     def of(
         cls, instance: Instance, relaxation: Relaxation, domain: int, loss: Any, lost_pod: Any
     ) -> Reduction:
-        """Return the reduction of a domain for a demand of one shape."""
+        """Build the reduction of a domain for a demand of one shape."""
         task, scaled = relaxation.tasks[0]
         inside = task.domain == domain
         return cls(
@@ -68,7 +68,7 @@ class Reduction:
         )
 
     def plans(self, task: Task, found: Prices) -> Iterator[Plan | None]:
-        """Yield plans at the prices that were found for a task."""
+        """Yield plans that place the pods as the prices of a task suggest; None for a failure."""
         placements = [found.placement(task)]
         supply, price = self._supply(task, found)
         if price is not None:
@@ -89,7 +89,7 @@ class Reduction:
         return replace(task, is_open=is_open & task.is_open, loss=loss)
 
     def open_nodes(self, task: Task, found: Prices, limit: int) -> Flags:
-        """Return the nodes, (N,), on which pods are lost or moved in some best solution.
+        """Return nodes, (N,), outside which some best solution loses and moves no pods.
 
         The prices were found for a task that includes the open nodes of `task`.
         """
@@ -108,10 +108,10 @@ class Reduction:
         return task.is_open & (supply | found.components(self.free, price))
 
     def _with_chains(self, task: Task, bound: int, limit: int) -> Flags:
-        """Return the open nodes and those that pods may leave only for pods that move in.
+        """Return the open nodes, and nodes on which pods may make room for pods that move in.
 
-        Such a departure costs at least the cheapest pod or gang on the node, beside the bound. It
-        costs nothing more if the gang is lost because of an open node.
+        Making such room costs at least as much as the cheapest pod or gang on the node, in addition
+        to the bound. It costs nothing more if the gang is lost because of an open node.
         """
         index = self.instance.index
         gang, node = index.group_gang, index.group_node
@@ -125,15 +125,16 @@ class Reduction:
         return is_open
 
     def _supply(self, task: Task, found: Prices) -> tuple[Flags, int | None]:
-        """Return open nodes for the pods that lack room, one more on each, and their price.
+        """Return the supply and its price: cheap nodes that each make room for one more pod.
 
-        Gangs on these nodes hold nothing else, so that the cost of a node is exact and independent
-        of other nodes. The price is the largest of the costs; None if there are too few.
+        There is one node for each pod that does not fit without losses. Gangs on these nodes have
+        no pods elsewhere, so the cost of a node is exact and does not depend on other nodes. The
+        price is the largest of these costs; None if there are too few such nodes.
 
-        A gang on several nodes joins them into a component of the nodes on which a solution makes
-        room. If no node of a component makes room for less than the price for each pod, nodes of
-        the supply can replace it. So the best solution on the supply and the components with a
-        cheaper node is optimal.
+        Consider the nodes on which a solution makes room. Gangs on several of these nodes connect
+        them into components. If every node of a component makes room only at the price per pod or
+        more, nodes of the supply can replace the component. Some optimal solution therefore makes
+        room only on the supply and on components with a cheaper node.
         """
         index, free = self.instance.index, self.free
         wanted = max(0, task.wanted - int(free.sum()))

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from lyra_opt.preemption.instance import Instance, Solution
 
 KEPT = 0.9
-"""Nodes are removed again as long as more than a tenth of them can be removed."""
+"""Nodes are closed again as long as this closes more than a tenth of the open ones."""
 FIRST_GUESS = 2
 GUESS_GROWTH = 8
-"""The first guess exceeds the bound by 2, and the next ones by 16, 128 and so on."""
+"""The first guessed objective exceeds the bound by 2, and the next ones by 16, 128 and so on."""
 
 
 class Exact(Solver):
@@ -42,10 +42,10 @@ class Exact(Solver):
     1. Counting (`lyra_opt.preemption.counting`), which proves most impossible demands.
     2. Lower bounds for all domains of a required level (`lyra_opt.preemption.bounds`). Domains are
        searched in the order of their bounds, until a bound reaches the incumbent.
-    3. In each domain, a start, and with one shape the removal of nodes on which no better solution
-       makes room, by the bound.
-    4. The model of what is left (`lyra_opt.preemption.exact.model`) with HiGHS, which minimises the
-       terms of the objective one after the other.
+    3. In each domain, if the demand has one shape: a start solution, and the closing of nodes on
+       which no better solution makes room, according to the bound.
+    4. The model of the remaining nodes (`lyra_opt.preemption.exact.model`) with HiGHS, which
+       minimises the terms of the objective one after the other.
 
     Notes
     -----
@@ -69,7 +69,7 @@ class Exact(Solver):
         warm_start: Solution | None = None,
         observer: Observer | None = None,
     ) -> SolveResult[Solution]:
-        """Search the domains within the limits in force."""
+        """Solve an instance within the limits in force."""
         counting = count(instance)
         if counting.verdict is Verdict.IMPOSSIBLE:
             return SolveResult(status=Status.INFEASIBLE, message=counting.reason)
@@ -103,13 +103,13 @@ class _Search:
 
     @property
     def is_reducible(self) -> bool:
-        """Whether the demand has one shape and the number of its pods is known."""
+        """Whether the demand has one shape and the number of its pods to place is known."""
         known = self._relaxation
         return len(known.least) == 1 and bool(known.least[0]) and known.is_all
 
     @property
     def _bound(self) -> int | None:
-        """The least bound of all domains, at most the incumbent; None without a solution."""
+        """The least of the bounds of all domains and the incumbent; None if infeasible."""
         known = [*self._bounds.values(), *([] if self._code is None else [self._code])]
         return min(known, default=None)
 
@@ -176,10 +176,10 @@ class _Search:
             self._search_domain(domain)
 
     def _search_domain(self, domain: int) -> None:
-        """Solve a domain, or prove that it holds no better solution than the incumbent.
+        """Solve a domain, or prove that it has no better solution than the incumbent.
 
-        Without an incumbent, or with moves, for which starts are poor, solutions up to a guessed
-        value are sought first, because the guess removes nodes.
+        Without an incumbent, or with moves (for which starts are poor), only solutions up to a
+        guessed objective are sought first, because a low limit closes many nodes.
         """
         instance = self._instance
         scope = Scope(
@@ -204,7 +204,10 @@ class _Search:
             step *= GUESS_GROWTH
 
     def _limit(self, guess: int | None) -> int | None:
-        """Return the largest objective of interest: better than the incumbent, up to the guess."""
+        """Return the largest objective of interest, which is below the incumbent, at most `guess`.
+
+        None if all objectives are of interest.
+        """
         known = None if self._code is None else self._code - 1
         known = min((each for each in (known, guess) if each is not None), default=None)
         return None if known is None or known >= self._instance.terms.largest else known
@@ -212,7 +215,7 @@ class _Search:
     def _reduced(
         self, domain: int, reduction: Reduction, scope: Scope, guess: int | None
     ) -> Scope | None:
-        """Return a scope with the solutions up to the limit; None if the bound refutes them."""
+        """Return a smaller scope with the best solution up to the limit; None if none exists."""
         task = reduction.task
         while True:
             found = prices(task)

@@ -1,4 +1,4 @@
-"""First solutions: everything leaves the nodes that pending pods take, and what fits returns."""
+"""First solutions: all gangs leave the nodes with pending pods, and gangs that still fit return."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> Plan | None:
     """Return a plan that places the pending pods as given, with the losses of `make_room`.
 
-    The nodes without pending pods whose gangs cost least are chosen to be emptied. None if that is
-    not possible, or breaks a hard budget.
+    The nodes to be emptied are those without pending pods whose gangs cost least. Return None if
+    the plan is impossible or breaks a hard budget.
 
     Parameters
     ----------
@@ -53,12 +53,14 @@ def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> 
 def make_room(
     instance: Instance, loss: Any, lost_pod: Any, placed: IntArray, closed: Flags
 ) -> IntArray | None:
-    """Return the lost pods of each group, (K,), that make room for given pods.
+    """Return the lost pods of each group, (K,), that make room for given pending pods.
 
-    All gangs that may be lost leave the nodes on which the pods do not fit, and the closed nodes,
-    (N,). Then they return, the dearest first, and of equally dear gangs the smallest. Pods that do
-    not fit are lost: alone above the minimum of the gang, or else with the gang. None if that makes
-    no room. Time O(pod groups on these nodes * resources).
+    First, all gangs that may be lost leave the nodes on which the pending pods do not fit, and the
+    nodes in `closed`, (N,), which must become empty. Then the gangs return, the dearest first, and
+    among equally dear gangs the smallest first. Pods that do not fit any more are lost. Their gang
+    survives if it keeps its minimum and this costs no more than losing it whole. Return None if
+    the pending pods cannot fit, or a closed node cannot become empty. Time O(pod groups on these
+    nodes * resources).
     """
     index = instance.index
     left = index.free - (placed[:, :, None] * index.shape_request[:, None, :]).sum(axis=0)

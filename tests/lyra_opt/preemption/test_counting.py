@@ -36,11 +36,11 @@ REASONS = {
     ),
     "cluster": (
         cluster(GPUS, SERVING, demand=pending(3, 5)),
-        "the cluster has room for 1 of 3 pods when all gangs that may be touched are gone",
+        "the cluster has room for 1 of 3 pods when all gangs that may lose or move pods are gone",
     ),
     "rack": (
         cluster(GPUS, SERVING, racks="rrs", demand=one_rack(4, 4)),
-        "rack 'r' has room for 3 of 4 pods when all gangs that may be touched are gone; the "
+        "rack 'r' has room for 3 of 4 pods when all gangs that may lose or move pods are gone; the "
         "largest of 2 racks",
     ),
     "emptied": (
@@ -49,7 +49,7 @@ REASONS = {
     ),
     "too-many-emptied": (
         cluster(GPUS, SERVING, demand=pending(3, 4), empty_nodes=2),
-        "the cluster has room for 1 of 3 pods when all gangs that may be touched are gone and 2 "
+        "the cluster has room for 1 of 3 pods when all gangs that may lose or move pods are gone and 2 "
         "nodes emptied",
     ),
     "held": (

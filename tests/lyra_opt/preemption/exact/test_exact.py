@@ -215,7 +215,7 @@ def test_an_impossible_demand_is_explained():
     found = solve(instance)
     assert found.status is Status.INFEASIBLE
     assert found.message == (
-        "the cluster has room for 5 of 7 pods when all gangs that may be touched are gone"
+        "the cluster has room for 5 of 7 pods when all gangs that may lose or move pods are gone"
     )
 
 
