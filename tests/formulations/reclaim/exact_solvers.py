@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.reclaim import Instance, Job, Server, Solution, WorkerGroup
+from lyra_opt.reclaim import Instance, Solution
 from tests.formulations.backends import BACKENDS
+from tests.lyra_opt.reclaim.examples import fleet, job_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,26 +17,16 @@ MODEL_SOLVERS = tuple(f"{name}{form}" for name in BACKENDS for form in ("", "-st
 
 
 def scattered_jobs(
-    servers: int, spans: Sequence[int], reclaim_servers: int, *, interchangeable: bool = False
+    servers: int, spans: Sequence[int], reclaim_servers: int, **fields: Any
 ) -> Instance:
-    """Return jobs of weight 1 with a worker on each of as many random servers as the span says.
-
-    Interchangeable jobs survive the loss of a third of their workers.
-    """
+    """Return jobs of weight 1 with a worker on each of as many random servers as the span says."""
     rng = np.random.Generator(np.random.PCG64(7))
     jobs = []
     for number, span in enumerate(spans):
         hosts = rng.permutation(servers)[:span].tolist()
-        groups = tuple(WorkerGroup(server=f"s{host}", base=1) for host in hosts)
-        needed = {"min_workers": span - span // 3} if interchangeable else {}
-        jobs.append(Job(id=f"j{number}", workers=groups, **needed))
-    return Instance(
-        name="scattered",
-        semantics="interchangeable" if interchangeable else "rigid",
-        reclaim_servers=reclaim_servers,
-        servers=tuple(Server(id=f"s{number}", gpus=len(spans)) for number in range(servers)),
-        jobs=tuple(jobs),
-    )
+        jobs.append(job_on(f"j{number}", [f"s{host}" for host in hosts]))
+    names = [f"s{number}" for number in range(servers)]
+    return fleet(names, *jobs, reclaim=reclaim_servers, **fields)
 
 
 def last_servers(instance: Instance) -> Solution:

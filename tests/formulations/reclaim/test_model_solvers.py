@@ -16,11 +16,11 @@ from lyra_opt.formulations.reclaim.brute_force import BruteForce
 from lyra_opt.formulations.reclaim.cpsat_model import CPSAT, CPSAT_STRENGTHENED
 from lyra_opt.formulations.reclaim.model_data import LARGEST_WEIGHT_IN_FLOATS
 from lyra_opt.formulations.reclaim.pulp_model import PULP_HIGHS
-from lyra_opt.reclaim import Instance, Job, Server, WorkerGroup
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.draws import draws
 from tests.formulations.backends import lying
 from tests.formulations.reclaim.exact_solvers import MODEL_SOLVERS, last_servers, scattered_jobs
+from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.optima import objective
 
 RECLAIM = find_problem("reclaim")
@@ -78,41 +78,17 @@ def test_cpsat_proves_every_optimum(instance, data):
 
 
 def test_weights_beyond_64_bits_are_declined_by_cpsat():
-    jobs = tuple(
-        Job(id=f"j{n}", weight=2**53 - 1, workers=(WorkerGroup(server="s", base=1),))
-        for n in range(600)
-    )
-    instance = Instance(
-        name="heavy",
-        semantics="rigid",
-        reclaim_servers=1,
-        servers=(Server(id="s", gpus=600), Server(id="t", gpus=1)),
-        jobs=jobs,
-    )
-    assert "2**62" in CPSAT.supports(instance).reason
-    assert "10000000000000" in PULP_HIGHS.supports(instance).reason
+    jobs = [job_on(f"j{number}", "s", weight=2**53 - 1) for number in range(600)]
+    assert "2**62" in CPSAT.supports(fleet("st", *jobs)).reason
+    assert "10000000000000" in PULP_HIGHS.supports(fleet("st", *jobs)).reason
 
 
 def test_too_many_workers_for_floats_are_declined():
     """A threshold of 10^6 workers within 1e-6 is off by one worker."""
-    instance = Instance(
-        name="crowded",
-        semantics="interchangeable",
-        reclaim_servers=1,
-        servers=(Server(id="s", gpus=10**6), Server(id="t", gpus=10**6)),
-        jobs=(
-            Job(
-                id="j",
-                min_workers=10**6,
-                workers=(
-                    WorkerGroup(server="s", base=10**6),
-                    WorkerGroup(server="t", base=10**6 - 1),
-                ),
-            ),
-        ),
-    )
-    assert "job 'j' has 1999999" in PULP_HIGHS.supports(instance).reason
-    assert solve_and_check(RECLAIM, instance, CPSAT).objective == 0
+    job = job_on("j", {"s": 10**6, "t": 10**6 - 1}, min_workers=10**6)
+    crowded = fleet("st", job, gpus=10**6, semantics="interchangeable")
+    assert "job 'j' has 1999999" in PULP_HIGHS.supports(crowded).reason
+    assert solve_and_check(RECLAIM, crowded, CPSAT).objective == 0
 
 
 # Backends that lie

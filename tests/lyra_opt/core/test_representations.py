@@ -11,15 +11,14 @@ from lyra_opt.instances.heterogeneous.clusters import GAVEL_108
 from lyra_opt.instances.workloads.named import LYRA_LIKE
 from lyra_opt.reclaim import Instance, Job, Server, Solution, WorkerGroup
 from tests.html_page import Page
+from tests.lyra_opt.reclaim import examples
+from tests.lyra_opt.reclaim.examples import job_on
 
 
 def fleet(servers: int, name: str = "<script>alert(1)</script>") -> Instance:
-    jobs = [
-        Job(id=f"<b>j{place}", workers=[WorkerGroup(server=f"s&{place}", base=1)])
-        for place in range(servers)
-    ]
-    on_loan = [Server(id=f"s&{place}", gpus=8) for place in range(servers)]
-    return Instance(name=name, reclaim_servers=1, servers=on_loan, jobs=jobs)
+    names = [f"s&{place}" for place in range(servers)]
+    jobs = [job_on(f"<b>j{place}", [server]) for place, server in enumerate(names)]
+    return examples.fleet(names, *jobs, name=name)
 
 
 @pytest.mark.parametrize("servers", [1, 60])

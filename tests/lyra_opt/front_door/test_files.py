@@ -10,43 +10,36 @@ import lyra_opt as lo
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.loading import load_solution
 from lyra_opt.core.problem import find_problem
+from tests.lyra_opt.reclaim import examples
 
-
-def fleet() -> lo.reclaim.Instance:
-    """Return a small instance, from what has no default alone."""
-    return lo.reclaim.Instance(
-        servers=(lo.reclaim.Server(id="a", gpus=8), lo.reclaim.Server(id="b", gpus=8)),
-        jobs=(lo.reclaim.Job(id="j", workers=(lo.reclaim.WorkerGroup(server="a", base=1),)),),
-        reclaim_servers=1,
-    )
+FLEET = examples.fleet("ab", examples.job_on("j", "a"), name="unnamed")
 
 
 @pytest.mark.parametrize("name", ["fleet.json", "fleet.json.gz"])
 def test_what_is_saved_is_loaded(tmp_path, name):
     """Compressed where the name says so, as readers of files expect."""
-    saved = fleet()
-    lo.save(saved, tmp_path / name)
-    assert lo.load(tmp_path / name) == saved
+    lo.save(FLEET, tmp_path / name)
+    assert lo.load(tmp_path / name) == FLEET
     assert ((tmp_path / name).read_bytes()[:2] == b"\x1f\x8b") is name.endswith(".gz")
 
 
 def test_a_class_is_asked_for(tmp_path):
     """A file of another problem is refused, and both problems are named."""
     path = tmp_path / "fleet.json"
-    lo.save(fleet(), path)
-    assert lo.load(path, lo.reclaim.Instance) == fleet()
+    lo.save(FLEET, path)
+    assert lo.load(path, lo.reclaim.Instance) == FLEET
     with pytest.raises(InputError, match=r"fleet\.json: .* of reclaim, not of network$"):
         lo.load(path, lo.network.Instance)
 
 
 def test_an_answer_is_saved_as_its_solution(tmp_path):
     """Which `verify` reads; one without a solution has nothing to save."""
-    answer = lo.solve(fleet(), "exact")
+    answer = lo.solve(FLEET, "exact")
     lo.save(answer, tmp_path / "solution.json")
     solution, claims = load_solution(tmp_path / "solution.json", find_problem("reclaim"))
     assert solution == answer.solution == lo.reclaim.Solution(servers=("b",))
     assert claims == {"instance": "unnamed", "objective": 0}
-    unsupported = lo.solve(fleet(), "lyra-greedy-elastic")
+    unsupported = lo.solve(FLEET, "lyra-greedy-elastic")
     with pytest.raises(UserError, match=r"has no solution to save \(unsupported"):
         lo.save(unsupported, tmp_path / "none.json")
     assert not (tmp_path / "none.json").exists()
@@ -58,12 +51,12 @@ def test_what_is_no_path_is_refused(wrong):
     with pytest.raises(UserError, match="must be a string or a Path"):
         lo.load(wrong)
     with pytest.raises(UserError, match="must be a string or a Path"):
-        lo.save(fleet(), wrong)
+        lo.save(FLEET, wrong)
 
 
 def test_a_solution_is_no_instance(tmp_path):
     """Errors say what takes a solution, and what can be saved."""
-    path, answer = tmp_path / "solution.json", lo.solve(fleet(), "exact")
+    path, answer = tmp_path / "solution.json", lo.solve(FLEET, "exact")
     lo.save(answer, path)
     with pytest.raises(InputError, match="must be the format of an instance, not of a solution"):
         lo.load(path)
@@ -74,6 +67,6 @@ def test_a_solution_is_no_instance(tmp_path):
 @pytest.mark.parametrize("wrong", ["reclaim", lo.reclaim])
 def test_what_is_asked_for_is_a_class(tmp_path, wrong):
     """No name of a problem, and no package."""
-    lo.save(fleet(), tmp_path / "fleet.json")
+    lo.save(FLEET, tmp_path / "fleet.json")
     with pytest.raises(UserError, match=r"must be a class of instances, such as lo\.reclaim"):
         lo.load(tmp_path / "fleet.json", of=wrong)
