@@ -1,15 +1,14 @@
-"""The base class of the preemption heuristics, and the state on which their rules work."""
+"""The base class of the preemption heuristics, and the state that their rules change."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.core.solver import HeuristicSolver, Unsupported, find_solver, solver_names
+from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.preemption.instance import Moves, Solution
 from lyra_opt.preemption.objective import Term
 
@@ -26,39 +25,6 @@ EMPTY_NODES = "nodes to be emptied"
 NOTHING_FOUND = (
     "the rule finds no victims that make room; this does not prove that no such victims exist"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imitation:
-    """A statement of which rule of which program a heuristic imitates, and how faithfully.
-
-    Parameters
-    ----------
-    program, version
-        The program, and the version whose code or documentation was read.
-    sources
-        Paths of the files that state the rule, relative to the program's repository, or addresses.
-    leaves_out
-        Parts of the rule that the imitation lacks.
-    compared
-        How its decisions were compared with those of the real program; empty if they were not.
-    """
-
-    program: str
-    version: str
-    sources: tuple[str, ...]
-    leaves_out: tuple[str, ...] = ()
-    compared: str = ""
-
-
-def imitations() -> dict[str, Imitation]:
-    """Return the imitated program of each registered solver by name, without rules of our own."""
-    found = {}
-    for _, name in solver_names("preemption"):
-        imitates = getattr(find_solver("preemption", name), "imitates", None)
-        if imitates is not None:
-            found[name] = imitates
-    return found
 
 
 class State:
@@ -140,15 +106,15 @@ class State:
         return range(int(self.index.first_group[gang]), int(self.index.first_group[gang + 1]))
 
     def evict(self, group: int, count: int | None = None) -> None:
-        """Lose `count` of the pods of a group that stay; by default all of them."""
+        """Lose `count` staying pods of a group; by default all of them."""
         self._shift(group, int(self.stay[group]) if count is None else count)
 
     def put_back(self, group: int, count: int | None = None) -> None:
-        """Let `count` lost pods of a group stay; by default all. `has_space` tells if they fit."""
+        """Let `count` lost pods of a group stay, without checking that they fit; by default all."""
         self._shift(group, -int(self.lost[group]) if count is None else -count)
 
     def evict_groups(self, groups: Integers) -> None:
-        """Lose all pods of the given groups that stay, in vectorised time O(groups + S * N * R)."""
+        """Lose all staying pods of the given groups, in vectorised time O(groups + S * N * R)."""
         index, counts = self.index, self.stay[groups]
         np.add.at(
             self.free, index.group_node[groups], counts[:, None] * index.group_request[groups]
@@ -159,14 +125,14 @@ class State:
         self._refresh_all()
 
     def evict_gang(self, gang: int) -> None:
-        """Lose all pods of a gang, those that move included."""
+        """Lose all pods of a gang, including those that move."""
         for group in self.groups_of(gang):
             self.evict(group)
         for group, node in [each for each in self.moved if each[0] in self.groups_of(gang)]:
             self.recall(group, node, self.moved[group, node])
 
     def put_back_gang(self, gang: int) -> None:
-        """Let all lost pods of a gang stay on their nodes."""
+        """Let all lost pods of a gang stay on their nodes again."""
         for group in self.groups_of(gang):
             self.put_back(group)
 
@@ -214,7 +180,7 @@ class State:
         self._refresh(node)
 
     def place(self, shape: int, node: int, count: int = 1) -> None:
-        """Place `count` pending pods of a shape on a node; a negative count takes them away."""
+        """Place `count` pending pods of a shape on a node; a negative count removes them."""
         self.placed[shape, node] += count
         self._hold(node, count * self.index.shape_request[shape])
 
@@ -223,7 +189,7 @@ class State:
         return np.asarray(np.maximum(self.wanted - self.placed.sum(axis=1), 0))
 
     def possible_areas(self) -> Iterator[int]:
-        """Yield the areas where each shape on its own has room for its missing pods.
+        """Yield the areas with room for the missing pods of each shape, considered alone.
 
         Yields
         ------
@@ -237,10 +203,10 @@ class State:
                 yield int(area)
 
     def fits(self) -> bool:
-        """Return whether the missing pods fit beside the pods that are placed.
+        """Return whether the missing pods fit in addition to the pods that are already placed.
 
         For one shape the answer is exact and takes time O(areas). Several shapes are placed by
-        first fit, which may fail although they fit.
+        first fit, which may fail although the pods fit.
         """
         if len(self.wanted) > 1:
             return self.placement() is not None
@@ -249,10 +215,10 @@ class State:
     def placement(self) -> Integers | None:
         """Return the number of missing pods of each shape by node, (S, N); None if first fit fails.
 
-        The first area in which all fit is used. Shapes come in decreasing order of the largest
+        The first area in which all pods fit is used. Shapes come in decreasing order of the largest
         share that one pod takes of any resource of the cluster, then in file order. Nodes come in
-        file order; if the demand prefers a level without requiring it, domains with most room for
-        the first shape come first. Time O(areas tried * S * nodes * resources).
+        file order. If the demand prefers a level without requiring it, domains with the most room
+        for the first shape come first. Time O(areas tried * S * nodes * resources).
         """
         for area in self.possible_areas():
             found = self._first_fit(np.flatnonzero(self.area == area), self.missing())
@@ -294,7 +260,7 @@ class State:
         return np.asarray(held.sum(axis=0))
 
     def _shift(self, group: int, count: int) -> None:
-        """Lose `count` pods of a group that stay; a negative count takes them back."""
+        """Lose `count` staying pods of a group; with a negative count, let lost pods stay again."""
         if not count:
             return
         self.stay[group] -= count
@@ -343,10 +309,10 @@ def pods_in(free: Integers, request: Integers) -> Integers:
 
 
 class PreemptionHeuristic(HeuristicSolver):
-    """A base class for rules that choose the pods that are lost, and complete their choice.
+    """A base class for rules that choose the lost pods; it completes their choice to a solution.
 
     A rule evicts pods of a `State`, and may move lost pods, place pending pods and choose nodes to
-    be emptied. The base then completes the solution:
+    be emptied. The base class then completes the solution:
 
     1. A gang that keeps fewer pods than its minimum is lost whole.
     2. If the rule chose too few nodes to be emptied, nodes that are empty anyway are added in file
@@ -356,18 +322,16 @@ class PreemptionHeuristic(HeuristicSolver):
 
     The rule is applied to the full number of pending pods, then to their minimum if it differs. If
     no victims are needed, it is not applied at all. Without a valid solution the status is unknown,
-    because failure of a rule proves nothing. Hard budgets are only checked at the end.
+    because the failure of a rule proves nothing. Hard budgets are checked only at the end.
     """
 
     problem = "preemption"
     variants = tuple(Moves)
     handles: frozenset[str] = frozenset()
     """The features that the rule can handle: `SEVERAL_SHAPES`, `REQUIRED_LEVEL`, `EMPTY_NODES`."""
-    imitates: Imitation | None = None
-    """The program that the rule imitates; None for a rule of our own."""
 
     def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
-        """Yield the numbers of pods for which the rule is tried, in order.
+        """Yield the numbers of pending pods for which the rule is tried, in order.
 
         Yields
         ------
@@ -380,9 +344,9 @@ class PreemptionHeuristic(HeuristicSolver):
 
     @abstractmethod
     def choose(self, state: State, rng: np.random.Generator) -> bool:
-        """Change `state` until the wanted pods fit and nodes are empty; return whether it succeeds.
+        """Change `state` so that the wanted pods fit and nodes are empty; return whether it can.
 
-        Pods on nodes that must be empty are lost already when the rule begins.
+        Pods on nodes that must be empty are already lost when the rule begins.
         """
 
     def supports(self, instance: Instance) -> Unsupported | None:
@@ -393,7 +357,7 @@ class PreemptionHeuristic(HeuristicSolver):
         return super().supports(instance)
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
-        """Return the completed choice of the rule, or why it found none."""
+        """Return the solution from the rule's choice, or the reason why there is none."""
         index = instance.index
         message = ""
         for wanted in self.targets(index):
@@ -420,7 +384,7 @@ def _features(instance: Instance) -> Iterator[str]:
 
 
 def complete(state: State) -> str | None:
-    """Complete a rule's choice to a valid solution; return the reason if this is impossible."""
+    """Complete a rule's choice to a valid solution; return why this fails, or None if it works."""
     instance, index = state.instance, state.index
     for gang in np.flatnonzero((state.kept < index.min_pods) & (state.kept > 0)):
         state.evict_gang(int(gang))
@@ -451,7 +415,7 @@ def complete(state: State) -> str | None:
 
 
 def _place_more(state: State) -> None:
-    """Place pending pods beyond the wanted number, by first fit in the area that is used."""
+    """Place pending pods beyond the wanted number, by first fit in the area of the placed pods."""
     used = np.unique(state.area[state.placed.any(axis=0)])
     area = int(used[0]) if len(used) else int(np.argmax(state.room_in.sum(axis=0)))
     left = state.index.shape_count - state.placed.sum(axis=1)
@@ -506,7 +470,7 @@ def _counted(state: State, budget: Budget) -> int:
 
 
 def cost_of(state: State, term: Term, gangs: Iterable[int]) -> int:
-    """Return how much a term grows by the losses and moves of some gangs."""
+    """Return the part of a term's value that the losses and moves of some gangs cause."""
     total = 0
     for g in gangs:
         gang = state.instance.gangs[g]

@@ -1,4 +1,4 @@
-"""The rule that people follow by hand: first drain the nodes from which the fewest pods must go."""
+"""The rule of people who drain by hand: first the nodes from which the fewest pods must leave."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from lyra_opt.preemption.heuristics.base import State
 
 Evictions = list[int]
-"""Pod groups that lose one pod each; a group can occur several times."""
+"""Lost pods, each given by its pod group; a group can occur several times."""
 
 
 class FewestPodsFirst(PreemptionHeuristic):
-    """Empty the nodes with the fewest pods, or free the nodes where the fewest pods must go.
+    """Empty the nodes with the fewest pods, or make room where the fewest pods must leave.
 
     This is an imitation of people who choose nodes by ``kubectl get pods`` and empty them with
     ``kubectl drain``. It describes no program and is unchecked. It leaves out what people know
     about their jobs: it looks at one node after the other and does not see that pods on several
     nodes belong to one gang. Pods that would start again elsewhere count as lost.
 
-    Nodes to be emptied: the nodes with the fewest pods, counted once, then file order. Nodes with a
-    pod that may not be lost are left out. For pending pods of one shape, the node where the fewest
-    pods must go for one more pending pod is freed, then counted again, until all pending pods fit.
-    On a node, the pod that covers most of the shortage goes first. With a required level, this is
-    done in each domain, and the domain with the fewest evicted pods is chosen. Ties are broken by
-    file order.
+    Nodes to be emptied are those with the fewest pods; the pods are counted once, at the start.
+    Nodes with a pod that may not be lost are left out. For pending pods of one shape, the rule
+    repeatedly takes the node where the fewest pods must leave for one more pending pod, and evicts
+    them, until all pending pods fit. On a node, the pod that covers most of the shortage leaves
+    first. With a required level, this is done in each domain, and the domain with the fewest
+    evicted pods is chosen. Ties are broken by file order.
 
     Notes
     -----
     Complexity O(nodes log(nodes) + pods * pod groups of a node) for each domain. Guarantee: none.
-    Whole gangs count as their pods on the node. Their cost is therefore unbounded.
+    The rule counts the pods on a node, not the rest of their gangs, so its cost is unbounded.
     """
 
     name = "fewest-pods-first"
@@ -53,7 +53,7 @@ class FewestPodsFirst(PreemptionHeuristic):
     )
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
-        """Empty nodes, then free nodes for the pending pods."""
+        """Empty nodes, then make room for the pending pods."""
         for node in _fewest_pods(state)[: state.instance.empty_nodes]:
             require_time()
             state.choose_empty(node)
@@ -81,7 +81,10 @@ def _fewest_pods(state: State) -> list[int]:
 
 
 def _evictions_in(trial: State, area: int) -> Evictions | None:
-    """Evict pods in one area until the pending pods fit; return these pods, or None."""
+    """Evict pods in one area until the pending pods fit; return these pods, or None if they cannot.
+
+    `trial` is changed.
+    """
     missing = trial.missing()[0]
     taken: Evictions = []
     steps = []
@@ -106,7 +109,7 @@ def _evictions_in(trial: State, area: int) -> Evictions | None:
 
 
 def _for_one_more(state: State, node: int) -> Evictions | None:
-    """Return pods whose loss makes room on a node for one pending pod more than fit now."""
+    """Return pods whose loss makes room for one more pending pod on a node; None if none can."""
     index = state.index
     request = index.shape_request[0]
     room = int(state.room[0, node])

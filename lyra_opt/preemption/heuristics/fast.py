@@ -41,11 +41,11 @@ ROUNDS, BATCH = 1000, 100
 MOST_STARTS, BEST_STARTS = 12, 3
 """Starts that are constructed, and those that are improved."""
 MOST_EXTRAS = 6
-"""The largest number of nodes that are left when an exchange loses a gang."""
+"""The largest number of nodes from which pods are taken when an exchange loses a gang."""
 MOST_REPAIRS = 6
-"""Searches in which less may be lost after each, because budgets are exceeded."""
+"""The most searches; after each in which budgets are exceeded, fewer gangs may be lost."""
 LARGEST = 2**61
-"""A bound on all integers in the kernels."""
+"""A bound on the integers in the kernels."""
 
 
 class Fast(HeuristicSolver):
@@ -54,20 +54,21 @@ class Fast(HeuristicSolver):
     1. Counting (`lyra_opt.preemption.counting`) proves most impossible demands infeasible. The
        toolkit's lower bounds rank the domains of a required level, in which the steps below are
        tried one after the other, until a bound reaches the incumbent.
-    2. Pods are placed on the node where each costs least. All gangs on the node that may be lost
-       leave it, and return as far as they fit beside the pods: first those that cost most for the
-       part of a node that they hold, in a second run those that cost most. A gang that is lost
-       costs nothing on its other nodes. In the end, what fits again returns.
-    3. Random exchanges: the pods leave one to four nodes, what fits again returns, and the pods are
-       placed anew, not on all of these nodes. In every second exchange a gang on several nodes is
-       lost first. Exchanges that cost more are undone.
+    2. Each pending pod is placed on the node where it costs least. All gangs on the node that may
+       be lost leave it, and return if they fit together with the pending pods. Gangs that cost most
+       relative to their size return first; in a second run, gangs that cost most. A gang that is
+       already lost costs nothing on its other nodes. In the end, all gangs that fit again return.
+    3. Random exchanges: the pending pods leave one to four nodes, running pods that fit again
+       return, and the pending pods are placed again, but not on all of these nodes. In every second
+       exchange a gang on several nodes is lost first. Exchanges that increase the cost are undone.
     4. Pods return as in `lyra_opt.preemption.put_back`.
 
-    Nodes to be emptied are placed like pods that need a whole node. If moves are allowed, a second
-    search lets movable pods leave at the cost of a move, and the lost pods of both searches move
-    into free capacity where that is better. If budgets are exceeded, the search is repeated with
-    fewer gangs that may be lost. If the objective counts domains, single domains are tried after
-    the whole cluster. Costs are the encoded objective without budgets and domains, in 48 bits.
+    A node to be emptied is treated as a pending pod that needs a whole node. If moves are allowed,
+    a second search lets movable pods leave at the cost of a move, and the lost pods of both
+    searches move into free capacity where that is better. If budgets are exceeded, the search is
+    repeated with fewer gangs that may be lost. If the objective counts domains, single domains are
+    tried after the whole cluster. Costs are the encoded objective without budgets and domains,
+    rounded to 48 bits.
 
     Source: this project. Complexity: O(exchanges * (nodes + pod groups on the touched nodes)) after
     O(pod groups). Guarantee: none for the solution; the bound and infeasibility are proved.
@@ -98,7 +99,7 @@ class Fast(HeuristicSolver):
 
 
 class _Start:
-    """A search in one area, which ends when its cost reaches `bound`."""
+    """A search in one area, such as a rack, which ends when its cost reaches `bound`."""
 
     def __init__(self, base: Base, within: Flags, wanted: Integers, bound: int) -> None:
         self.data, self.search, self.active = base.start(within, wanted)
@@ -117,7 +118,7 @@ class _Start:
         return bool(is_done)
 
     def exchange(self) -> None:
-        """Improve the search by all rounds, or until the time is over."""
+        """Improve the search by random exchanges, until the time limit at the latest."""
         data = self.data
         groups = data.node_groups[np.isin(data.group_node[data.node_groups], self.active)]
         pairs = np.unique(data.group_gang[groups] * data.nodes + data.group_node[groups])
@@ -134,7 +135,7 @@ class _Start:
 
 
 class _Run:
-    """The searches for one instance, and the best solution."""
+    """All searches for one instance, and the best solution that they found."""
 
     def __init__(self, instance: Instance, counting: Counting, rng: np.random.Generator) -> None:
         self.instance, self.counting = instance, counting
@@ -146,7 +147,7 @@ class _Run:
         self.starts = 0
 
     def search_all(self) -> None:
-        """Search without moves, then with moves, and again while budgets are exceeded."""
+        """Search without moves, then with moves; search again while budgets are exceeded."""
         index = self.instance.index
         nobody = np.zeros_like(index.may_move)
         for moves in (nobody, index.may_move) if index.may_move.any() else (nobody,):
@@ -159,9 +160,9 @@ class _Run:
                     break
 
     def _search(self, moves: Flags, is_frozen: Flags) -> State | None:
-        """Search all areas, and keep the best solution; return the state that costs least.
+        """Search all areas, and keep the best solution; return the state with the least cost.
 
-        The flags are those of `lyra_opt.preemption.heuristics.fast_data.base_of`.
+        `lyra_opt.preemption.heuristics.fast_data.base_of` explains the flags.
         """
         given = self.instance, self.costs, moves, is_frozen
         bases = [base_of(*given, by_size=each, seed=self.seed + each) for each in (True, False)]
@@ -187,7 +188,7 @@ class _Run:
         return state
 
     def _areas(self) -> Iterator[tuple[int, Flags, Integers]]:
-        """Yield a bound, the marked nodes of an area, and the number of pods to place there."""
+        """Yield the lower bound of each area, its nodes as flags, and the pods to place there."""
         index, demand, terms = self.instance.index, self.instance.demand, self.instance.terms
         is_split = demand is not None and demand.level is not None and demand.is_level_required
         for d, bound in sorted(self.bounds.items(), key=lambda item: item[::-1]):
@@ -224,10 +225,10 @@ class _Run:
 
 
 def _freeze(state: State, is_frozen: Flags) -> bool:
-    """Mark gangs so that exceeded budgets are kept; return whether any budget is exceeded.
+    """Mark gangs that must stay so that budgets are kept; return whether any budget is exceeded.
 
-    The gangs that use least of such a budget may use it again, as long as it lasts. The others,
-    with all gangs that have not used it, are marked.
+    The gangs that use least of an exceeded budget may use it again, as long as it lasts. All other
+    gangs of the budget are marked, including those that have not used it.
     """
     is_any = False
     for budget in state.instance.budgets:

@@ -1,4 +1,4 @@
-"""The arrays of the heuristic `fast`: an instance, and the state of a search, for its kernels."""
+"""The arrays of an instance and of a search, on which the kernels of the heuristic `fast` work."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 MOST_LEVELS = 8
 """The largest number of pods that are placed on a node at once."""
 SCALE = 16
-"""The factor of all costs if they are small, so that a cost of 1 only breaks ties."""
+"""The factor by which small costs are multiplied, so that an additional 1 only breaks ties."""
 BITS = 48
-"""Bits of the largest sum of costs; if it is larger, the last digits are rounded."""
+"""Number of bits of the largest sum of costs; costs are rounded if they need more."""
 FORBIDDEN = 2**52
 """Cost of losing a gang that may not be lost whole."""
 SLOTS = 2**40
-"""Slots of a node, of which each pod holds one."""
+"""Number of slots of a node. Each pod holds one, so a node is empty if all slots are free."""
 PARTS = 2**10
-"""Parts of an average node, in which the size of a gang is measured."""
+"""Number of parts of an average node; the size of a gang is measured in such parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The arrays of an instance, and a search that has not begun.
+    """The arrays of an instance, and the state of a search that has not begun.
 
     Parameters
     ----------
     data, search
         The arrays for the kernels.
     shapes
-        The shapes of the demand, the largest first. They follow the shapes that stand for nodes to
-        be emptied.
+        The shapes of the demand, the largest first. In the arrays, they come after the shapes that
+        represent nodes to be emptied.
     scale, shift
-        Costs are those of the objective times `scale`, without the last `shift` bits.
+        Costs in the arrays are those of the objective times `scale`, without the last `shift` bits.
     """
 
     data: Data
@@ -56,9 +56,9 @@ class Base:
     shift: int
 
     def start(self, within: Flags, wanted: Integers) -> tuple[Data, Search, Integers]:
-        """Return data and search for pending pods on marked nodes, (N,), and the nodes to try.
+        """Return data and search for pending pods on some nodes, and the positions of these nodes.
 
-        `wanted` is the number of pods of each shape, (S,).
+        `within` marks the nodes, (N,), and `wanted` is the number of pods of each shape, (S,).
         """
         search, first = self.search, len(self.search.missing) - len(wanted)
         limit = self.data.limit.reshape(-1, len(within)).copy()
@@ -75,17 +75,17 @@ class Base:
 def base_of(
     instance: Instance, costs: Costs, moves: Flags, is_frozen: Flags, *, by_size: bool, seed: int
 ) -> Base:
-    """Return the arrays of an instance. Time O(pod groups * resources).
+    """Build the arrays of an instance. Time O(pod groups * resources).
 
     Parameters
     ----------
     moves
-        Whether any pods of the gang may leave, each at the cost of its move, (G,).
+        Whether any number of the gang's pods may leave, each at the cost of a move, (G,).
     is_frozen
         Whether all pods of the gang stay, (G,).
     by_size
-        Whether the gangs on a node are kept in the order of their costs for each part of a node
-        that they hold, and not in the order of their costs.
+        Whether gangs return to a node in decreasing order of cost relative to size, instead of
+        cost.
     """
     index, terms = instance.index, instance.terms
     bits = terms.largest.bit_length()

@@ -1,7 +1,7 @@
 """The inner loops of the heuristic `fast`: place pods where they cost least, then exchange nodes.
 
-Every change of the state is an action in a journal, so that an exchange that does not pay can be
-undone. A node is *dirty* if an action may have changed the cost of room on it.
+Every change of the state is an action in a journal, so that an exchange that increases the cost can
+be undone. A node is *dirty* if an action may have changed the cost of making room on it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from lyra_opt.core.kernels import kernel
 
 NEVER = 2**60
-"""The cost of room that cannot be made."""
+"""The cost of making room where this is impossible."""
 MOST_LEAVING = 4
-"""The largest number of nodes that an exchange without a gang takes pods from."""
+"""The largest number of nodes from which an exchange takes pending pods if it loses no gang."""
 
 COST, JOURNAL, DIRTY, TURN, RANDOM, LEAVING, IS_TRIAL = range(7)
 
@@ -28,7 +28,8 @@ class Data(NamedTuple):
     node_start, node_groups
         The pod groups that may be lost on each node; those of a gang are consecutive.
     first_group, group_gang, group_node, group_cost, request
-        First pod group of each gang; gang, node, cost of a lost pod, and request of each pod group.
+        First pod group of each gang. For each pod group: its gang, its node, the cost of a lost
+        pod, and the request of a pod.
     fixed
         Cost of losing a gang whole, beyond the cost of its pods, (G,).
     shape_request, limit
@@ -56,18 +57,20 @@ class Search(NamedTuple):
     Parameters
     ----------
     numbers
-        Total cost; actions in the journal; dirty nodes; turns of the search; last random number;
-        number of the gang that an exchange loses, plus 1; whether actions are only tried.
+        Total cost, number of actions in the journal, number of dirty nodes, number of exchanges,
+        last random number, position of the gang that an exchange loses plus 1, and whether actions
+        are only tried.
     free, stay, lost
-        Free amounts (N * R); pods of each pod group that stay, and that are lost, (K,).
+        Free amounts (N * R); staying and lost pods of each pod group, (K,).
     slack
         Pods that each gang can still lose; negative if it is lost whole, (G,).
     placed, missing
         Placed pods (S * N), and pods still to be placed (S,).
     price
-        Cost of room for 1, 2, ... further pods of a shape on a node, (S * N * levels).
+        Cost of making room for 1, 2, ... further pods of a shape on a node, (S * N * levels).
     journal, dirty, is_dirty, is_tabu
-        Three integers for each action; the dirty nodes; marks of nodes.
+        Three integers for each action; the dirty nodes; whether each node is dirty, and whether it
+        may not get pending pods, (N,).
     """
 
     numbers: Any
@@ -86,7 +89,7 @@ class Search(NamedTuple):
 
 @kernel
 def mark(n: int, search: Any) -> None:
-    """List node n as dirty, unless actions are only tried."""
+    """Add node n to the dirty nodes, unless actions are only tried."""
     if not (search.is_dirty[n] or search.numbers[IS_TRIAL]):
         search.is_dirty[n] = 1
         search.dirty[search.numbers[DIRTY]] = n
@@ -95,7 +98,10 @@ def mark(n: int, search: Any) -> None:
 
 @kernel
 def lose(k: int, count: int, data: Any, search: Any) -> None:
-    """Lose `count` pods of group k, or keep them if it is negative. The journal has -1 - k."""
+    """Lose `count` pods of group k; with a negative count, let lost pods stay again.
+
+    The journal gets -1 - k and the count.
+    """
     numbers, at, resources = search.numbers, 3 * search.numbers[JOURNAL], data.resources
     search.journal[at], search.journal[at + 2] = -1 - k, count
     numbers[JOURNAL] += 1
@@ -117,7 +123,10 @@ def lose(k: int, count: int, data: Any, search: Any) -> None:
 
 @kernel
 def place(s: int, n: int, count: int, data: Any, search: Any) -> None:
-    """Place `count` pods of shape s on node n, or take them off. The journal has s and n."""
+    """Place `count` pods of shape s on node n; a negative count removes pods.
+
+    The journal gets s, n and the count.
+    """
     at, resources = 3 * search.numbers[JOURNAL], data.resources
     search.journal[at], search.journal[at + 1], search.journal[at + 2] = s, n, count
     search.numbers[JOURNAL] += 1
@@ -151,7 +160,7 @@ def lose_gang(g: int, data: Any, search: Any) -> None:
 
 @kernel
 def keep_on(n: int, data: Any, search: Any) -> None:
-    """Keep the lost pods of the gangs on node n that fit again, unless a gang remains too small."""
+    """Let lost pods of the gangs on node n stay if they fit and their gang reaches its minimum."""
     resources = data.resources
     for entry in range(data.node_start[n], data.node_start[n + 1]):
         g, length = data.group_gang[data.node_groups[entry]], search.numbers[JOURNAL]
@@ -170,7 +179,7 @@ def keep_on(n: int, data: Any, search: Any) -> None:
 
 @kernel
 def take(s: int, n: int, count: int, data: Any, search: Any) -> int:
-    """Place pods of shape s on node n: lose its gangs, then keep what fits beside these pods.
+    """Place pods of shape s on node n: lose its gangs, then let those stay that still fit.
 
     Return 0 if the pods do not fit, even without these gangs.
     """
@@ -208,7 +217,7 @@ def refresh(data: Any, search: Any) -> None:
 
 @kernel
 def place_cheapest(s: int, active: Any, data: Any, search: Any) -> int:
-    """Place pods of shape s where each costs least; return 0 if no room can be made.
+    """Place pods of shape s on the node where they cost least per pod; return 0 if none has room.
 
     Ties are broken by the number of pods, then by the order of nodes.
     """
@@ -230,9 +239,9 @@ def place_cheapest(s: int, active: Any, data: Any, search: Any) -> int:
 
 @kernel
 def fill(can_undo: int, active: Any, data: Any, search: Any) -> int:
-    """Place all missing pods, and keep what fits beside them; return 0 if they cannot be placed.
+    """Place all missing pods, then let running pods stay that still fit; return 0 on failure.
 
-    With `can_undo`, it also returns 0 before the journal is too short for another placement.
+    With `can_undo`, it also fails before the journal is too short for another placement.
     """
     for s in range(len(search.missing)):
         while search.missing[s] > 0:
@@ -257,10 +266,10 @@ def draw(most: int, search: Any) -> int:
 
 @kernel
 def exchange(leaving: int, active: Any, data: Any, search: Any) -> int:
-    """Take the pods off some random nodes, and place them anew; return 0 if that fails.
+    """Take the pending pods off some random nodes, and place them again; return 0 on failure.
 
-    Unless a gang leaves, the first of these nodes gets no pods again, and each other one only with
-    probability 1/2.
+    Unless a gang is lost in this exchange, the first of these nodes gets no pending pods again.
+    Each of the others is excluded with probability 1/2.
     """
     for turn in range(leaving):
         picked, seen = -1, 0
@@ -287,11 +296,11 @@ def exchange(leaving: int, active: Any, data: Any, search: Any) -> int:
 def improve(
     rounds: int, bound: int, active: Any, gangs: Any, extras: Any, data: Any, search: Any
 ) -> Any:
-    """Place all missing pods on the active nodes, then try so many exchanges.
+    """Place all missing pods on the active nodes, then try `rounds` exchanges.
 
-    Every second exchange loses the next of the given gangs first, and places the pods of up to
-    `extras` nodes anew. Exchanges that cost more are undone, and the search ends at a cost of
-    `bound`. Return whether all pods are placed, and the search.
+    Every second exchange first loses the next gang of `gangs`, and then places the pods of up to
+    `extras` nodes again. Exchanges that increase the cost are undone. The search ends when its cost
+    is at most `bound`. Return whether all pods are placed, and the search.
     """
     numbers = search.numbers
     is_done = fill(0, active, data, search)

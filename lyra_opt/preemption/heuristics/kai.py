@@ -1,8 +1,8 @@
-"""An imitation of KAI-Scheduler: victims proposed by two generators, simulated, and re-placed.
+"""An imitation of KAI-Scheduler: two generators propose victims, and each proposal is simulated.
 
-The rule first tries consolidation, in which no pod may be lost, then preemption. Each looks for
-victims for 1, 2, 4, ... of the pending pods, and then by bisection for the largest number that
-succeeds. The victims of one success are the start of the next search.
+The rule first tries consolidation, in which no pod may be lost, then preemption. Each action looks
+for victims for 1, 2, 4, ... of the pending pods, and then by bisection for the largest number of
+pods that succeeds. The victims of a successful search are the start of the next search.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from lyra_opt.core.stopwatch import require_time
 from lyra_opt.preemption.heuristics.base import (
     REQUIRED_LEVEL,
     SEVERAL_SHAPES,
-    Imitation,
     PreemptionHeuristic,
     pods_in,
 )
@@ -35,9 +34,9 @@ Pods = Counter[int]
 """Numbers of pods by pod group."""
 
 MOST_CONSOLIDATED = 17
-"""The number of gangs that consolidation considers: KAI's default of 16, and one more."""
+"""The number of gangs that consolidation considers: KAI's default of 16, plus 1."""
 TOPOLOGY_SCORES = 10
-"""The number of different scores that nodes get by the order of their domains."""
+"""The number of different scores that nodes get from the order of their domains."""
 
 
 class KAI(PreemptionHeuristic):
@@ -48,25 +47,27 @@ class KAI(PreemptionHeuristic):
     against the real program. It leaves out fair share and the order of queues, subgroups, minimum
     run times, the scores of other plug-ins, and search budgets in seconds.
 
-    Victims come in a fixed order: lower priority, gangs above their minimum first, later start,
-    last in the file. A gang above its minimum gives its last pod; then it is sorted in again. A
-    gang at its minimum gives all its pods. Node-local greedy proposes, for each node of the newest
-    pods, the accumulated victims of all gangs on this node. Multi-node gang sorts the nodes with
-    victims by capacity after eviction and proposes prefixes: the smallest that covers the demand,
+    Gangs become victims in a fixed order: lower priority first, then gangs above their minimum,
+    then later start, then last in the file. A gang above its minimum gives its last pod, and is
+    then sorted into the order again. A gang at its minimum gives all its pods. After each gang, the
+    generators make proposals. Node-local greedy proposes, for each node of the pods that were given
+    last, all victims so far of the gangs on this node. Multi-node gang sorts the nodes with victims
+    by capacity after eviction and proposes prefixes: the smallest prefix that covers the demand,
     then prefixes that grow by 1, 2, 4, ... nodes.
 
     A proposal is simulated with all its victims evicted. Pods prefer nodes where they fit without
-    evictions, then the node with the fewest free GPUs, then file order. A required level is tried
-    domain by domain, the one that would be filled most first. After the pending pods, each gang of
-    victims is placed again: up to its minimum, or one pod if it has its minimum. A pod that returns
-    to its node stays. A pod that is placed elsewhere counts as moved if the instance allows it,
-    otherwise as lost. The first proposal whose pending pods fit is accepted.
+    evictions, then the node with the fewest free GPUs, then file order. If a level is required, the
+    domains are tried in turn, the domain that the pods would fill most first. After the pending
+    pods, each gang of victims is placed again: up to its minimum, or one pod if it has its minimum.
+    A pod that returns to its node stays. A pod that is placed elsewhere counts as moved if the
+    instance allows it, otherwise as lost. The first proposal whose pending pods fit is accepted.
 
     Notes
     -----
-    Files in the source folders: ``common/solvers/*.go``, ``common/action.go``,
-    ``consolidation/consolidation.go`` and ``preempt/preempt.go``; ``nodelocalgreedy/generator.go``,
-    ``multinodegang/generator.go``, ``topology/job_filtering.go``, ``nodeplacement/pack.go`` and
+    Commit d5bc503 (7 August 2026). Files in ``pkg/scheduler/actions``: ``common/solvers/*.go``,
+    ``common/action.go``, ``consolidation/consolidation.go`` and ``preempt/preempt.go``. Files in
+    ``pkg/scheduler/plugins``: ``nodelocalgreedy/generator.go``, ``multinodegang/generator.go``,
+    ``topology/job_filtering.go``, ``nodeplacement/pack.go`` and
     ``nodeavailability/nodeavailability.go``.
     Consolidation needs an instance with moves. KAI considers 17 arbitrary gangs for it; the
     imitation draws them at random. In consolidation the pending gang takes its turn by priority,
@@ -78,12 +79,6 @@ class KAI(PreemptionHeuristic):
 
     name = "kai"
     handles = frozenset({SEVERAL_SHAPES, REQUIRED_LEVEL})
-    imitates = Imitation(
-        program="KAI-Scheduler",
-        version="d5bc503 (7 August 2026)",
-        sources=("pkg/scheduler/actions", "pkg/scheduler/plugins"),
-        leaves_out=("fair share and order of queues", "subgroups", "search budgets in seconds"),
-    )
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:
         """Apply the first plan that consolidation or preemption finds."""
@@ -146,7 +141,7 @@ class _Search:
         return self._plan_by(is_node_local=True) or self._plan_by(is_node_local=False)
 
     def _plan_by(self, *, is_node_local: bool) -> _Plan | None:
-        """Search for the largest number of pods that succeeds, then for a plan for all pods."""
+        """Return a plan for all pods, after a search for the largest number of pods that fits."""
         number = int(self.start.wanted.sum())
         recorded = Pods()
         low, high, probed = 0, number + 1, 1
@@ -160,7 +155,7 @@ class _Search:
         return self._probe(number, recorded, is_node_local=is_node_local) if low else None
 
     def _probe(self, pods: int, recorded: Pods, *, is_node_local: bool) -> _Plan | None:
-        """Return the plan of the first proposal that makes room for the first pending pods."""
+        """Return the plan of the first proposal that makes room for the first `pods` pods."""
         wanted = self.start.wanted
         outer = self.start.copy()
         outer.wanted = np.clip(pods - (np.cumsum(wanted) - wanted), 0, wanted)
@@ -177,7 +172,7 @@ class _Search:
         return None
 
     def _batches(self, recorded: Pods) -> Iterator[tuple[int, Pods]]:
-        """Yield the next gang in victim order and the pods that it gives, until none is left."""
+        """Yield the next gang in the order of victims, and the pods that it gives, to the end."""
         index = self.index
         left = index.group_count.copy()
         for group, count in recorded.items():
@@ -237,8 +232,8 @@ class _Search:
     ) -> Iterator[list[list[int]]]:
         """Yield the batches on growing prefixes of the nodes with victims, smallest nodes first.
 
-        Nodes that hold no pending pod are left out. The dictionary is in the order in which nodes
-        got their first victim, which breaks ties.
+        Nodes on which no pending pod would fit are left out. `batches_on` is in the order in which
+        nodes got their first victim, which breaks ties.
         """
         request, free = self.index.shape_request[:, self.packed], outer.free[:, self.packed]
         least = request[outer.wanted > 0].min()
@@ -253,7 +248,7 @@ class _Search:
             length, step = min(length + step, len(nodes)), 2 * step
 
     def _simulate(self, wanted: Integers, victims: Pods) -> _Plan | None:
-        """Return the result of evicting victims and placing everything again; None if it fails."""
+        """Return the plan after evicting victims and placing all pods again; None if this fails."""
         require_time()
         index, cluster = self.index, _Cluster(self.start, victims)
         gangs = {int(index.group_gang[group]) for group in victims}
@@ -313,7 +308,10 @@ class _Cluster:
         return False
 
     def place_again(self, gang: int) -> None:
-        """Place the minimum of a gang's victims, or one if it has its minimum, or else none."""
+        """Place victims of a gang again up to its minimum, or one more pod if it has its minimum.
+
+        If not all of these pods fit, none is placed.
+        """
         index, before = self.index, self.free.copy()
         to_place = max(int(index.min_pods[gang] - self.left[gang]), 1)
         spots = []
@@ -333,7 +331,7 @@ class _Cluster:
                 self.elsewhere[group, node] = number
 
     def _targets(self, group: int) -> Flags:
-        """Return which nodes the pods of a group may be placed on, their own included."""
+        """Return on which nodes the pods of a group may be placed, including their own node."""
         index, instance = self.index, self.state.instance
         gang = int(index.group_gang[group])
         selector = instance.gangs[gang].pods[group - int(index.first_group[gang])].selector
@@ -344,10 +342,10 @@ class _Cluster:
     def _fill(
         self, request: Integers, count: int, most: Integers, score: Integers
     ) -> list[tuple[int, int]] | None:
-        """Place alike pods, up to a number per node, on the best nodes; None if not all fit.
+        """Place `count` alike pods on the best nodes, at most `most` on each; None if not all fit.
 
         The best node has the highest score, then room without evictions, then the fewest free
-        resources. A node that gets a pod remains the best one, so it gets as many as it can hold.
+        resources. A node that gets a pod remains the best node, so it gets as many as it can hold.
         """
         room = np.minimum(most, pods_in(self.free, request))
         if room.sum() < count:
@@ -368,8 +366,9 @@ class _Cluster:
     def _node_sets(self, wanted: Integers) -> Iterator[tuple[Flags, Integers]]:
         """Yield the sets of nodes to try for the pending pods, and the scores of the nodes.
 
-        With a level, these are the domains with room for the pending pods, the one that they fill
-        most first; if the level is not required, the whole cluster follows.
+        With a level, these are the domains with room for the pending pods, in decreasing order of
+        the share of a domain that the pods fill. If the level is not required, the whole cluster
+        follows.
         """
         demand, index = self.state.instance.demand, self.index
         score = np.zeros(len(self.free), dtype=np.int64)
@@ -387,7 +386,10 @@ class _Cluster:
             yield np.ones(len(self.free), dtype=bool), score
 
     def _shares(self, wanted: Integers, domain: Integers, free: Integers) -> np.ndarray:
-        """Return the largest share of free resources that pods need in each domain, or 1000."""
+        """Return the largest share of a free resource that the pods need, for each domain.
+
+        The share of a resource of which nothing is free is 1000.
+        """
         need = (wanted[:, None] * self.index.shape_request).sum(axis=0)
         shares = np.zeros(self.index.domains)
         for resource in np.flatnonzero(need):
@@ -398,7 +400,10 @@ class _Cluster:
 
 
 def _packed_column(instance: Instance, request: Integers) -> int:
-    """Return the resource by which nodes are packed: GPUs, or else CPU, or else the first."""
+    """Return the column of the resource by which nodes are packed: GPU, else CPU, else the first.
+
+    Resources that are not requested are left out.
+    """
     names = instance.resources
     requested = [name for name, amount in zip(names, request, strict=True) if amount] or names
     preferred = [name for name in ("gpu", "cpu") if name in requested]

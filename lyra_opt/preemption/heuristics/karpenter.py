@@ -10,7 +10,6 @@ from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.preemption.heuristics.base import (
     EMPTY_NODES,
-    Imitation,
     PreemptionHeuristic,
     pods_in,
 )
@@ -38,52 +37,49 @@ class Karpenter(PreemptionHeuristic):
     the real program. It leaves out new nodes, prices, node pools, disruption budgets and waiting
     times. It supports instances that ask to empty nodes, allow moves and have no demand.
 
-    Nodes that are empty already are chosen first. The candidates are the other nodes all of whose
-    pods may move, in increasing order of disruption cost: the base cost of a node plus, for each
-    pod, the same base cost plus its priority, from 0 to ten base costs. As many candidates as there
-    are nodes to be emptied form a list. A binary search looks for a long prefix, of at least two
-    nodes, whose pods can all move elsewhere at the same time. If no prefix is found, the first
-    single candidate whose pods can move is emptied. All this is repeated until enough nodes are
-    empty. Pods move by first fit over the nodes in file order; pods with more CPU come first, then
-    with more memory, then with more of the other resources. Nodes that must be empty are emptied in
-    any case: pods that do not fit elsewhere are lost.
+    Nodes that are already empty are chosen first. The candidates are the other nodes whose pods may
+    all move, in increasing order of disruption cost. This is a base cost for the node plus the
+    costs of its pods; a pod costs the same base cost plus its priority, but at least 0 and at most
+    ten base costs. The list has as many candidates as nodes must still be emptied. A binary search
+    looks for a long prefix of the list, of at least two nodes, whose pods can all move elsewhere at
+    the same time. If no prefix is found, the first single candidate whose pods can move is emptied.
+    All this is repeated until enough nodes are empty. Pods move by first fit over the nodes in file
+    order; pods with more CPU come first, then with more memory, then with more of the other
+    resources. Nodes that must be empty are emptied in any case: pods that do not fit elsewhere are
+    lost.
 
     Parameters
     ----------
     tries_single_nodes
-        Whether single-node consolidation follows. Without it, a node that blocks early in the list
-        hides every later plan (issue 1962).
+        Whether single-node consolidation follows. Without it, a node early in the list whose pods
+        cannot move prevents every plan (issue 1962).
 
     Notes
     -----
-    Files in the source folders: ``multinodeconsolidation.go``, ``singlenodeconsolidation.go``,
-    ``consolidation.go``, ``helpers.go``, ``types.go``, ``queue.go`` and ``scheduler.go``.
+    Commit 2266468 (20 August 2026). Files in ``pkg/controllers/disruption`` and
+    ``pkg/controllers/provisioning/scheduling``: ``multinodeconsolidation.go``,
+    ``singlenodeconsolidation.go``, ``consolidation.go``, ``helpers.go``, ``types.go``, ``queue.go``
+    and ``scheduler.go``.
     Complexity O(nodes to empty * candidates) simulations of O(pod groups * nodes). Guarantee: none.
-    The moves are not minimised, and nodes can remain although other prefixes or other moves would
-    empty enough of them.
+    The moves are not minimised. The rule can also fail to empty enough nodes although other sets of
+    nodes or other moves would do it.
     """
 
     name = "karpenter"
     variants = (Moves.VICTIMS, Moves.ANY)
     handles = frozenset({EMPTY_NODES})
-    imitates = Imitation(
-        program="Karpenter",
-        version="2266468 (20 August 2026)",
-        sources=("pkg/controllers/disruption", "pkg/controllers/provisioning/scheduling"),
-        leaves_out=("new nodes and prices", "node pools", "disruption budgets", "waiting times"),
-    )
 
     def __init__(self, *, tries_single_nodes: bool = True) -> None:
         self.tries_single_nodes = tries_single_nodes
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return that the rule empties nodes only, if the instance asks for anything else."""
+        """Return which feature the rule cannot handle, such as pending pods; None if it can."""
         if instance.demand is not None:
             return Unsupported(f"{self.name} empties nodes and does not handle pending pods")
         return super().supports(instance)
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
-        """Choose nodes until enough are empty, and move their pods."""
+        """Choose nodes until enough are chosen, and move their pods."""
         count = state.instance.empty_nodes
         candidates, chosen = _candidates(state)
         chosen = chosen[:count]
@@ -102,7 +98,7 @@ class Karpenter(PreemptionHeuristic):
 
 
 def _candidates(state: State) -> tuple[list[int], list[int]]:
-    """Return the candidates in order, and the nodes that are empty already."""
+    """Return the candidates in increasing order of cost, and the nodes that are already empty."""
     index = state.index
     cost: dict[int, int] = {}
     is_blocked = np.zeros(len(state.free), dtype=bool)
@@ -117,7 +113,7 @@ def _candidates(state: State) -> tuple[list[int], list[int]]:
 
 
 def _longest_prefix(state: State, chosen: list[int], candidates: list[int]) -> list[int]:
-    """Return a prefix of at least two candidates that can be emptied, by binary search."""
+    """Return a prefix of at least two candidates that can be emptied together, or an empty list."""
     found: list[int] = []
     low, high = 1, min(len(candidates) - 1, MOST_CANDIDATES)
     while low <= high:
@@ -131,7 +127,7 @@ def _longest_prefix(state: State, chosen: list[int], candidates: list[int]) -> l
 
 
 def _emptied(state: State, chosen: Sequence[int]) -> State | None:
-    """Return the state in which nodes are emptied and pods move; None if a pod cannot move.
+    """Return the state after the pods of the chosen nodes have moved; None if a pod cannot move.
 
     Pods on nodes that must be empty may remain lost.
     """

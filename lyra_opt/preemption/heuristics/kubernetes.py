@@ -32,7 +32,7 @@ DEFAULT_REQUESTS = {CPU: 100, MEMORY: 200 * 2**20}
 LEAST_NODES = 100
 """Least number of nodes that are scored, and of nodes that are candidates for preemption."""
 CANDIDATES_PERCENT = 10
-PRIORITY_SHIFT = 2**31  # makes all priorities positive, so that more victims have a larger sum
+PRIORITY_SHIFT = 2**31  # makes all priorities positive, so that further victims increase the sum
 POD_COUNTS = ("lost_pods", "disrupted_pods")
 
 
@@ -49,26 +49,27 @@ class KubePods(PreemptionHeuristic):
     The pending pods are scheduled one after the other. A pod is bound to the node with the best
     score on which it fits. If it fits nowhere, victims are chosen on one node: all pods of lower
     priority leave it, and return one by one, if the pending pod still fits. Pods return in this
-    order: those that a budget protects first, then by higher priority, then by earlier start. Of
-    all nodes, the one is used with the fewest broken budgets, then the lowest highest priority of
-    a victim, the smallest sum of priorities, the fewest victims, and the latest start of the
-    earliest victim of highest priority. The rest of ties is random.
+    order: those that a budget protects first, then by higher priority, then by earlier start. The
+    nodes are compared by these criteria in turn: fewest broken budgets, lowest priority of the most
+    important victim, smallest sum of priorities, fewest victims, and latest start of the earliest
+    victim of highest priority. Remaining ties are broken at random.
 
     Preemption is asynchronous: while further pods are scheduled, the victims are still on their
-    nodes, where room is reserved for the pods that preempted them. Here this is so until all
-    pending pods were tried. In the real program it depends on how long the victims take to end.
+    nodes, where room is reserved for the pods that preempted them. The imitation keeps the victims
+    until all pending pods have been tried. In the real program this depends on how long the victims
+    take to end.
 
     The score is the sum of `least_allocated` and `balanced_allocation`, which consider the
     resources ``cpu`` and ``memory``. If no node has them, the node with the fewest pods is best.
-    Of 100 or more nodes, only some are scored, and only some are candidates for preemption.
-    Budgets that count lost or disrupted pods act like a PodDisruptionBudget; kube-scheduler breaks
-    them if it must, so that a hard one can make its victims invalid.
+    In clusters of 100 or more nodes, only some nodes are scored, and only some are candidates for
+    preemption. Budgets that count lost or disrupted pods act like a PodDisruptionBudget.
+    kube-scheduler breaks them if it must, so a hard budget can make its victims invalid.
 
     Source: Kubernetes 1.36.2, ``schedule_one.go``, ``framework/preemption/preemption.go`` and
     ``executor.go``, ``framework/plugins/defaultpreemption/default_preemption.go``,
     ``framework/plugins/noderesources``. Complexity O(pending pods * nodes * resources + running
     pods * log), because the plan of a node is computed again only after a pod was placed on it.
-    Guarantee: none, because it counts pods: to lose one pod of a gang can be to lose the gang.
+    Guarantee: none, because the rule counts pods, and the loss of one pod can cost a whole gang.
     """
 
     name = "kube-pods"
@@ -94,11 +95,11 @@ class KubePods(PreemptionHeuristic):
     )
 
     def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
-        """Yield the full number of pods: pods are scheduled one by one until one finds no node."""
+        """Yield only the full number of pods, because the rule stops at a pod without a node."""
         yield index.shape_count
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:
-        """Schedule the pending pods in order of shapes; stop at the first that finds no node."""
+        """Schedule the pending pods by shape; the first pod without a node ends its shape."""
         run = _PodByPod(state, rng)
         for shape in range(len(state.wanted)):
             for _ in range(int(state.wanted[shape])):
@@ -110,7 +111,7 @@ class KubePods(PreemptionHeuristic):
 
 
 class _PodByPod:
-    """One run of the scheduler over the pending pods, in which all victims stay until the end."""
+    """A run of the scheduler over the pending pods; all victims stay on their nodes to its end."""
 
     def __init__(self, state: State, rng: np.random.Generator) -> None:
         index = state.index
@@ -124,7 +125,7 @@ class _PodByPod:
         self._start = 0
 
     def schedule(self, shape: int) -> bool:
-        """Place one pod of a shape, by preemption if needed; return whether it has a node."""
+        """Place one pod of a shape, by preemption if necessary; return whether it gets a node."""
         index = self._index
         room = index.shape_per_node[shape] - self._state.placed[shape]
         is_open = index.shape_allowed[shape] & (room > 0)
@@ -146,7 +147,7 @@ class _PodByPod:
         return True
 
     def _sampled(self, fits: np.ndarray) -> Integers:
-        """Return the fitting nodes that are scored: the first ones from a moving start."""
+        """Return the fitting nodes that are scored: the first ones after those scored last."""
         nodes = len(fits)
         order = (self._start + np.arange(nodes)) % nodes
         found: Integers = order[fits[order]]
@@ -157,7 +158,7 @@ class _PodByPod:
         return found
 
     def _preempt(self, shape: int, is_possible: np.ndarray) -> int | None:
-        """Choose a node and evict its victims; return None if no node has any."""
+        """Choose a node, evict its victims and return the node; None if no node has victims."""
         possible = np.flatnonzero(is_possible)
         if not len(possible):
             return None
@@ -177,12 +178,12 @@ class _PodByPod:
         best = min(plan.key for plan in plans.values())
         node = int(self._rng.choice([node for node in plans if plans[node].key == best]))
         for group, count in plans[node].victims:
-            # Victims of an earlier pod are still present and can be chosen again.
+            # Victims of an earlier pod are still on the node and can be chosen again.
             self._state.evict(group, max(0, count - int(self._state.lost[group])))
         return node
 
     def _victims_on(self, shape: int, node: int) -> _Plan | None:
-        """Return the victims on a node; None if the pod does not fit or needs none."""
+        """Return the victims on a node; None if the pod does not fit or needs no victims."""
         index = self._index
         groups = self._state.groups_on(node)
         groups = groups[index.may_lose[index.group_gang[groups]]]
@@ -220,7 +221,7 @@ class _PodByPod:
         )
 
     def _protected(self, groups: Integers) -> Integers:
-        """Return how many pods of each group would break a budget if all left, in their order."""
+        """Return how many pods of each group break a budget if all groups leave in this order."""
         found = np.zeros(len(groups), dtype=np.int64)
         for gangs, most in self._budgets:
             left = most
@@ -235,12 +236,13 @@ class _PodByPod:
 class KubeGang(PreemptionHeuristic):
     """Preempt as kube-scheduler does for a group of pods, if gang preemption is switched on.
 
-    The units that can be preempted are pods, and whole gangs of several pods. All units of lower
-    priority leave the cluster. They return one by one; a unit is a victim if the pending gang
-    would not fit any more. Units return in this order: those that a budget protects first, then by
-    higher priority, gangs before single pods, larger gangs first, then by earlier start. The rest
-    of ties is random. After each return, the pending gang is scheduled again from the beginning,
-    so that its pods may be on other nodes each time. Room for its minimum is enough.
+    The units that can be preempted are single pods and whole gangs of several pods. All units of
+    lower priority leave the cluster. They return one by one, and a unit is a victim if the pending
+    gang would not fit any more after its return. Units return in this order: those that a budget
+    protects first, then by higher priority, then gangs before single pods, then larger gangs, then
+    by earlier start. Remaining ties are broken at random. After each return, the pending gang is
+    scheduled again from the beginning, so its pods may be on other nodes each time. Room for its
+    minimum is enough.
 
     Budgets that count lost or disrupted pods act like a PodDisruptionBudget, as for `KubePods`.
     Gangs of several pods are PodGroups whose disruption mode is PodGroup; a minimum below their
@@ -279,14 +281,14 @@ class KubeGang(PreemptionHeuristic):
         yield index.shape_min
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:
-        """Evict all units and let them return in order of importance."""
+        """Evict all units, and let each return in order of importance if the gang still fits."""
         index = state.index
         state.evict_groups(np.flatnonzero(index.may_lose[index.group_gang]))
         if not state.fits():
             return False
         gangs = np.flatnonzero(index.may_lose)
         size = np.where(index.size > 1, index.size, 0)[gangs]
-        # Stable sorts of a random order leave ties random.
+        # The sort below is stable, so a random order before it breaks ties at random.
         gangs, size = gangs[(shuffled := rng.permutation(len(gangs)))], size[shuffled]
         order = gangs[np.lexsort((index.start_s[gangs], -size, -index.priority[gangs]))].tolist()
         protected = _protected_units(state.instance, order)
@@ -310,10 +312,10 @@ def _pod_budgets(instance: Instance) -> list[tuple[frozenset[int], int]]:
 
 
 def _protected_units(instance: Instance, order: Sequence[int]) -> set[int]:
-    """Return the gangs that would break a budget if all before them in the order left.
+    """Return the gangs that would break a budget if they left after all gangs before them.
 
-    Source: ``filterVictimsWithPDBViolation`` of ``framework/preemption/preemption.go``. The pods
-    of a gang after the first that breaks a budget are not counted.
+    Source: ``filterVictimsWithPDBViolation`` of ``framework/preemption/preemption.go``. Once a pod
+    of a gang breaks a budget, the other pods of the gang are not counted.
     """
     budgets = _pod_budgets(instance)
     left = [most for _, most in budgets]
@@ -330,7 +332,7 @@ def _protected_units(instance: Instance, order: Sequence[int]) -> set[int]:
 
 
 def _nodes_to_score(nodes: int) -> int:
-    """Return how many fitting nodes are enough (``numFeasibleNodesToFind``)."""
+    """Return after how many fitting nodes the search stops (``numFeasibleNodesToFind``)."""
     if nodes < LEAST_NODES:
         return nodes
     return max(nodes * max(50 - nodes // 125, 5) // 100, LEAST_NODES)
@@ -365,7 +367,7 @@ class _Scores:
         self._assumed[node] += self._at_least(request)
 
     def of(self, shape: int, nodes: Integers) -> Integers:
-        """Return the score of each node for a pod of a shape; the largest is best."""
+        """Return the score of each node for a pod of a shape; the largest score is best."""
         capacity = self._capacity[nodes]
         if not capacity.any():
             return np.asarray(-self._pods[nodes])
@@ -387,7 +389,7 @@ def least_allocated(requested: Integers, capacity: Integers) -> Integers:
 
 
 def balanced_allocation(held: Integers, request: Integers, capacity: Integers) -> Integers:
-    """Return how much a pod evens out the shares of CPU and memory in use: 75 if not at all, (N,).
+    """Return how much a pod balances the used shares of CPU and memory, (N,); 75 if not at all.
 
     Source: ``framework/plugins/noderesources/balanced_allocation.go``.
     """

@@ -1,4 +1,4 @@
-"""An imitation of Kueue's classical preemption: evict whole gangs in order, then fill back."""
+"""An imitation of Kueue's classical preemption: evict whole gangs, then let some return."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from lyra_opt.core.stopwatch import require_time
 from lyra_opt.preemption.heuristics.base import (
     REQUIRED_LEVEL,
     SEVERAL_SHAPES,
-    Imitation,
     PreemptionHeuristic,
 )
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from lyra_opt.preemption.heuristics.base import State
 
 PODS = "pods"
-"""The name of the resource that counts the pods of a node; queues usually have no quota for it."""
+"""The resource that counts the pods of a node; queues usually do not limit it."""
 
 
 class Kueue(PreemptionHeuristic):
@@ -36,22 +35,16 @@ class Kueue(PreemptionHeuristic):
 
     Notes
     -----
-    Files: ``preemption.go``, ``common/ordering.go`` and ``classical/candidate_generator.go`` in the
-    source folder.
+    Commit ff69552 (22 August 2026), ``preemption.go``, ``common/ordering.go`` and
+    ``classical/candidate_generator.go`` in ``pkg/scheduler/preemption``.
     Complexity O(candidates * (pod groups of a gang + areas)) for one shape. Guarantee: for one
-    shape without hard budgets it finds a set whenever evicting all candidates makes room, and no
-    gang of the set can return. The set can cost arbitrarily more than the optimum. A gang that
+    shape without hard budgets it finds victims whenever evicting all candidates makes room, and no
+    victim can return. They can cost arbitrarily more than the optimum. A gang that
     blocks a node without holding a requested resource is never evicted (issue 10497).
     """
 
     name = "kueue"
     handles = frozenset({SEVERAL_SHAPES, REQUIRED_LEVEL})
-    imitates = Imitation(
-        program="Kueue",
-        version="ff69552 (22 August 2026)",
-        sources=("pkg/scheduler/preemption",),
-        leaves_out=("quotas and cohorts", "fair sharing", "gangs that are being evicted already"),
-    )
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
         """Evict candidates until the pending pods fit, then let gangs return."""

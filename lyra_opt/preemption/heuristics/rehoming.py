@@ -1,4 +1,4 @@
-"""Move lost pods into free capacity, where the instance allows it and the objective gains."""
+"""Move lost pods into free capacity if the instance allows it and the objective improves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def rehome(state: State, placed: Integers, costs: Costs) -> None:
-    """Let lost pods of movable gangs stay or move where they fit beside the pending pods.
+    """Let lost pods of movable gangs stay or move, where they fit together with the pending pods.
 
     Gangs that may not be lost come first, then those with the largest pods, then file order. Each
     pod stays on its node if it fits. Otherwise it moves to the node with the least free capacity

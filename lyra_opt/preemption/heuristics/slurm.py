@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lyra_opt.preemption.index import Integers
 
 REORDER_COUNT = 1
-"""The default of ``preempt_reorder_count``. The code of Slurm reorders once more than that."""
+"""The default of ``preempt_reorder_count``. The code of Slurm reorders once more than it says."""
 
 
 class Slurm(PreemptionHeuristic):
@@ -32,15 +32,17 @@ class Slurm(PreemptionHeuristic):
 
     Candidates are the gangs that may lose pods, in order of priority (the tier of a partition),
     then of the number of their nodes, then of file order. They leave one by one until the pending
-    job fits, and nodes are selected for it. Then the candidates are reordered: the last one that
-    left comes first, then the others that left by the number of their nodes that were selected,
-    then the rest. All candidates return, and the search begins again with the new order, twice.
-    Victims are those that left in the last search and hold a selected node.
+    job fits, and nodes are selected for it. Then the candidates are reordered: the candidate that
+    left last comes first, then the others that left, in decreasing order of the number of their
+    nodes that were selected, then the rest. All candidates return, and the search begins again with
+    the new order, twice. Victims are the gangs that left in the last search and hold a selected
+    node.
 
-    Nodes are selected in file order from the group of usable nodes that is just large enough, or
-    from the largest group if no group is large enough, then from another group. Groups are runs of
-    consecutive usable nodes. If the demand has a level, groups are the domains, as for the leaf
-    switches of topology/tree; a required level is like ``--switches=1`` without a time limit.
+    Nodes are selected in file order from the smallest group of usable nodes with room for the job.
+    If no group has enough room, the largest group is taken, then another group for the rest. Groups
+    are runs of consecutive usable nodes. If the demand has a level, groups are the domains, as for
+    the leaf switches of topology/tree; a required level is like ``--switches=1`` without a time
+    limit.
 
     A shape with ``max_per_node`` 1 is like ``--nodes=N --ntasks-per-node=1``, the form that was
     compared with the real program. Any other shape is like a number of tasks of which a node can
@@ -54,7 +56,7 @@ class Slurm(PreemptionHeuristic):
     ``plugins/select/cons_common/job_test.c`` (``_run_now``),
     ``plugins/select/cons_tres/job_test.c`` (``_eval_nodes``, ``_eval_nodes_topo``). Complexity
     O(pods * (resources + areas) + nodes). Guarantee: none. The last candidate that leaves is always
-    needed in its search, but the first ones may not be.
+    needed in its search, but earlier ones may be needless.
     """
 
     name = "slurm"
@@ -116,7 +118,7 @@ def _nodes_of(state: State, gang: int) -> Integers:
 
 
 def _select(state: State) -> Integers:
-    """Return the number of tasks on each node, (N,), if the pending job fits."""
+    """Return the number of tasks of the pending job on each node, (N,); the job must fit."""
     demand = state.instance.demand
     assert demand is not None
     room, missing = state.room[0], int(state.missing()[0])

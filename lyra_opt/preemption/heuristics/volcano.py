@@ -1,4 +1,4 @@
-"""Imitations of Volcano's gang preemption: SAFE and WHOLE bundles per candidate domain."""
+"""Imitations of Volcano's gang preemption: bundles of pods in one domain are evicted together."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MOST_DOMAINS = 8
 class Bundle(NamedTuple):
     """Pods of one gang in one domain that the rule evicts together.
 
-    Its order as a tuple is the order in which the rule takes bundles.
+    The rule takes bundles in the order of these tuples.
 
     Parameters
     ----------
     is_whole
-        Whether the gang falls below its minimum without these pods (WHOLE), or not (SAFE).
+        Whether the gang falls below its minimum if it loses the bundle (WHOLE), or not (SAFE).
     priority
         Priority of the gang.
     age_rank
@@ -64,10 +64,10 @@ class VolcanoGang(PreemptionHeuristic):
     demand; the rule examines the first eight of them. Without a required level, the whole cluster
     is the only domain. In a domain, each gang that may lose pods has up to two bundles. The SAFE
     bundle holds pods above its minimum, first groups first. The WHOLE bundle holds its other pods
-    in the domain. SAFE bundles come before WHOLE bundles, then lower priority, later start, and
-    the last gang in the file. Bundles are evicted until the pending pods can be placed; the program
-    tries this as soon as the free and freed resources of the domain cover the demand in sum. The
-    first domain that succeeds is chosen.
+    in the domain. SAFE bundles come before WHOLE bundles; then lower priorities, later starts, and
+    gangs later in the file come first. Bundles are evicted until the pending pods can be placed.
+    The program tries this as soon as the free and freed resources of the domain are at least the
+    total demand. The first domain that succeeds is chosen.
 
     Notes
     -----
@@ -75,7 +75,8 @@ class VolcanoGang(PreemptionHeuristic):
     source folder, and ``pkg/scheduler/plugins/network-topology-aware/network_topology_aware.go``.
     The order of the domains within a tier is arbitrary in the program, which iterates over a map;
     the imitation uses file order. The efficiency of a bundle, which the design document describes,
-    decides nothing: the job order before it ends in creation time and identifier.
+    never decides, because the job order that is compared before it has no ties: it ends in creation
+    time and identifier.
     Complexity O(domains * (pod groups * log(gangs) + nodes)) for one shape. Guarantee: none. All
     bundles that were taken remain victims, even if only the last one made room (issues 5984, 5994),
     and SAFE pods of a high priority go before WHOLE bundles of a low priority (issue 5945).
@@ -116,10 +117,11 @@ class VolcanoGang(PreemptionHeuristic):
 
 
 class VolcanoGangTrim(VolcanoGang):
-    """Evict bundles as `volcano-gang` does, and only the needed pods of the last SAFE bundle.
+    """Evict bundles as `volcano-gang` does, but only the needed pods of the last SAFE bundle.
 
-    This is an imitation of Volcano with the open pull request 5995, read from its description, and
-    is unchecked against the real program. It leaves out what `volcano-gang` leaves out.
+    This is an imitation of Volcano with the open pull request 5995. It is written from the
+    description of the request, and is unchecked against the real program. It leaves out what
+    `volcano-gang` leaves out.
 
     Notes
     -----
@@ -137,7 +139,7 @@ class VolcanoGangTrim(VolcanoGang):
 
 
 def _domains(state: State) -> Iterator[Flags]:
-    """Yield, for each domain whose capacity covers the demand, whether each node is in it."""
+    """Yield the domains whose capacity covers the demand, each as flags over the nodes, (N,)."""
     demand, index = state.instance.demand, state.index
     assert demand is not None
     if demand.level is None or not demand.is_level_required:
