@@ -52,7 +52,6 @@ LOOK_UPS = {
 MAY_LOOK_UP = {
     "lyra_opt.core.isolation.loading": "tries a user's solver in a child, for the command line",
     "lyra_opt.core.isolation.server": "finds in a child the solver that its parent has found",
-    "lyra_opt.preemption.heuristics.base": "says of each rule, by name, what it imitates",
     "lyra_opt.core.witnesses": "reads the witnesses that a problem, of any package, lists by name",
     "lyra_opt.simulation.decisions": "reads the keys of schemes, which scenario files have too",
     "lyra_opt.testing.conformance": "takes what its user gives, as the front door does",

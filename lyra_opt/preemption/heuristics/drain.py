@@ -11,7 +11,6 @@ from lyra_opt.core.stopwatch import require_time
 from lyra_opt.preemption.heuristics.base import (
     EMPTY_NODES,
     REQUIRED_LEVEL,
-    Imitation,
     PreemptionHeuristic,
 )
 
@@ -26,7 +25,8 @@ class FewestPodsFirst(PreemptionHeuristic):
     """Empty the nodes with the fewest pods, or make room where the fewest pods must leave.
 
     This is an imitation of people who choose nodes by ``kubectl get pods`` and empty them with
-    ``kubectl drain``. It describes no program and is unchecked. It leaves out what people know
+    ``kubectl drain`` (https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/). It
+    describes no program and is unchecked. It leaves out what people know
     about their jobs: it looks at one node after the other and does not see that pods on several
     nodes belong to one gang. Pods that would start again elsewhere count as lost.
 
@@ -45,12 +45,6 @@ class FewestPodsFirst(PreemptionHeuristic):
 
     name = "fewest-pods-first"
     handles = frozenset({REQUIRED_LEVEL, EMPTY_NODES})
-    imitates = Imitation(
-        program="people who use kubectl drain",
-        version="not a program",
-        sources=("https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",),
-        leaves_out=("knowledge of the gangs", "restarts of evicted pods on other nodes"),
-    )
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
         """Empty nodes, then make room for the pending pods."""

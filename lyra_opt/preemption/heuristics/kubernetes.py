@@ -12,7 +12,6 @@ import numpy as np
 from lyra_opt.core.stopwatch import require_time, within_time
 from lyra_opt.preemption.heuristics.base import (
     SEVERAL_SHAPES,
-    Imitation,
     PreemptionHeuristic,
     pods_in,
 )
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from lyra_opt.preemption.index import Integers, PreemptionIndex
     from lyra_opt.preemption.instance import Instance
 
-VERSION = "1.36.2"
 CPU, MEMORY = "cpu", "memory"
 DEFAULT_REQUESTS = {CPU: 100, MEMORY: 200 * 2**20}
 """Requests that scores assume for pods without one, in milli-CPUs and bytes
@@ -65,6 +63,11 @@ class KubePods(PreemptionHeuristic):
     preemption. Budgets that count lost or disrupted pods act like a PodDisruptionBudget.
     kube-scheduler breaks them if it must, so a hard budget can make its victims invalid.
 
+    It leaves out the scores of the plug-ins for images, taints, affinity and spreading, which are
+    equal for all nodes without such rules; the time that victims take to end; hints from the
+    previous pod (OpportunisticBatching); and nodes that are examined in parallel. Its cost is that
+    of the real program in 92 % of 118 recorded decisions (``instances/preemption/recorded``).
+
     Source: Kubernetes 1.36.2, ``schedule_one.go``, ``framework/preemption/preemption.go`` and
     ``executor.go``, ``framework/plugins/defaultpreemption/default_preemption.go``,
     ``framework/plugins/noderesources``. Complexity O(pending pods * nodes * resources + running
@@ -74,25 +77,6 @@ class KubePods(PreemptionHeuristic):
 
     name = "kube-pods"
     handles = frozenset({SEVERAL_SHAPES})
-    imitates = Imitation(
-        program="kube-scheduler",
-        version=VERSION,
-        sources=(
-            "pkg/scheduler/schedule_one.go",
-            "pkg/scheduler/framework/preemption/preemption.go",
-            "pkg/scheduler/framework/preemption/executor.go",
-            "pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go",
-            "pkg/scheduler/framework/plugins/noderesources",
-        ),
-        leaves_out=(
-            "scores of the plug-ins for images, taints, affinity and spreading, which are equal "
-            "for all nodes without such rules",
-            "the time that victims take to end",
-            "hints from the previous pod (OpportunisticBatching)",
-            "nodes that are examined in parallel",
-        ),
-        compared="118 recorded decisions, same cost in 92 % (instances/preemption/recorded)",
-    )
 
     def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
         """Yield only the full number of pods, because the rule stops at a pod without a node."""
@@ -246,7 +230,9 @@ class KubeGang(PreemptionHeuristic):
 
     Budgets that count lost or disrupted pods act like a PodDisruptionBudget, as for `KubePods`.
     Gangs of several pods are PodGroups whose disruption mode is PodGroup; a minimum below their
-    size does not matter.
+    size does not matter. The rule leaves out PodGroups whose pods are disrupted one by one. In all
+    118 recorded decisions its victims are those of the real program
+    (``instances/preemption/recorded``).
 
     Source: Kubernetes 1.36.2 with the alpha features GenericWorkload, GangScheduling and
     WorkloadAwarePreemption (KEP-5710), ``framework/preemption/podgrouppreemption.go`` and
@@ -260,21 +246,6 @@ class KubeGang(PreemptionHeuristic):
 
     name = "kube-gang"
     handles = frozenset({SEVERAL_SHAPES})
-    imitates = Imitation(
-        program="kube-scheduler",
-        version=f"{VERSION}, features GenericWorkload, GangScheduling, WorkloadAwarePreemption",
-        sources=(
-            "pkg/scheduler/framework/preemption/podgrouppreemption.go",
-            "pkg/scheduler/framework/preemption/types.go",
-            "pkg/scheduler/schedule_one_podgroup.go",
-        ),
-        leaves_out=(
-            "several shapes are placed by first fit instead of by score",
-            "PodGroups whose pods are disrupted one by one",
-            "the fixed placement of later versions of KEP-5710",
-        ),
-        compared="118 recorded decisions, same victims in all (instances/preemption/recorded)",
-    )
 
     def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
         """Yield the minimum of the gang only: the real program preempts for no more."""

@@ -12,7 +12,6 @@ import numpy as np
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.preemption.heuristics.base import (
     REQUIRED_LEVEL,
-    Imitation,
     PreemptionHeuristic,
     pods_in,
 )
@@ -50,8 +49,13 @@ class Slurm(PreemptionHeuristic):
     that can run the fewest of them is used. The minimum of a gang does not matter, because Slurm
     shrinks no job.
 
-    Source: Slurm 22.05.8 with select/cons_tres, preempt/partition_prio, PreemptMode=CANCEL or
-    REQUEUE and without weights of nodes; ``slurmctld/preempt.c``,
+    It leaves out weights and features of nodes, sockets and cores, reservations, suspended jobs,
+    nodes whose jobs are just ending, ranges of node counts and of tasks per node, and the backfill
+    scheduler, which limits the nodes of a job before it preempts. In all 95 recorded decisions its
+    victims are those of the real program (``instances/preemption/recorded``).
+
+    Source: Slurm 22.05.8 with select/cons_tres, preempt/partition_prio, preempt_reorder_count=1 and
+    PreemptMode=CANCEL or REQUEUE; ``slurmctld/preempt.c``,
     ``plugins/preempt/partition_prio/preempt_partition_prio.c``,
     ``plugins/select/cons_common/job_test.c`` (``_run_now``),
     ``plugins/select/cons_tres/job_test.c`` (``_eval_nodes``, ``_eval_nodes_topo``). Complexity
@@ -61,23 +65,6 @@ class Slurm(PreemptionHeuristic):
 
     name = "slurm"
     handles = frozenset({REQUIRED_LEVEL})
-    imitates = Imitation(
-        program="Slurm",
-        version="22.05.8, select/cons_tres, preempt/partition_prio, preempt_reorder_count=1",
-        sources=(
-            "src/slurmctld/preempt.c",
-            "src/plugins/preempt/partition_prio/preempt_partition_prio.c",
-            "src/plugins/select/cons_common/job_test.c",
-            "src/plugins/select/cons_tres/job_test.c",
-        ),
-        leaves_out=(
-            "weights and features of nodes, sockets and cores, reservations, suspended jobs",
-            "nodes whose jobs are just ending",
-            "the backfill scheduler, which limits the nodes of a job before it preempts",
-            "ranges of node counts and of tasks per node",
-        ),
-        compared="95 recorded decisions, same victims in all (instances/preemption/recorded)",
-    )
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
         """Search three times with reordered candidates, then evict the victims."""

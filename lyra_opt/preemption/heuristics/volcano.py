@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +11,6 @@ from lyra_opt.core.stopwatch import require_time
 from lyra_opt.preemption.heuristics.base import (
     REQUIRED_LEVEL,
     SEVERAL_SHAPES,
-    Imitation,
     PreemptionHeuristic,
 )
 
@@ -71,8 +69,10 @@ class VolcanoGang(PreemptionHeuristic):
 
     Notes
     -----
-    Files: ``gangpreempt/gangpreempt.go``, ``utils/bundle.go`` and ``utils/simulate.go`` in the
-    source folder, and ``pkg/scheduler/plugins/network-topology-aware/network_topology_aware.go``.
+    Commit ed72c7c (20 August 2026): ``gangpreempt/gangpreempt.go``, ``utils/bundle.go`` and
+    ``utils/simulate.go`` in ``pkg/scheduler/actions``,
+    ``pkg/scheduler/plugins/network-topology-aware/network_topology_aware.go``, and the design
+    document ``docs/design/gang-aware-eviction-design.md``.
     The order of the domains within a tier is arbitrary in the program, which iterates over a map;
     the imitation uses file order. The efficiency of a bundle, which the design document describes,
     never decides, because the job order that is compared before it has no ties: it ends in creation
@@ -84,12 +84,6 @@ class VolcanoGang(PreemptionHeuristic):
 
     name = "volcano-gang"
     handles = frozenset({SEVERAL_SHAPES, REQUIRED_LEVEL})
-    imitates = Imitation(
-        program="Volcano",
-        version="ed72c7c (20 August 2026)",
-        sources=("pkg/scheduler/actions", "docs/design/gang-aware-eviction-design.md"),
-        leaves_out=("order of queues", "filters and scores of other plug-ins", "minima of roles"),
-    )
     trims = False
     """Whether the last SAFE bundle is evicted pod by pod."""
 
@@ -119,9 +113,9 @@ class VolcanoGang(PreemptionHeuristic):
 class VolcanoGangTrim(VolcanoGang):
     """Evict bundles as `volcano-gang` does, but only the needed pods of the last SAFE bundle.
 
-    This is an imitation of Volcano with the open pull request 5995. It is written from the
-    description of the request, and is unchecked against the real program. It leaves out what
-    `volcano-gang` leaves out.
+    This is an imitation of Volcano with the open pull request 5995 (17 September 2026). It is
+    written from the description of the request, and is unchecked against the real program. It
+    leaves out what `volcano-gang` leaves out.
 
     Notes
     -----
@@ -130,11 +124,6 @@ class VolcanoGangTrim(VolcanoGang):
     """
 
     name = "volcano-gang-trim"
-    imitates = replace(
-        VolcanoGang.imitates,
-        version="ed72c7c (20 August 2026) with pull request 5995 (17 September 2026)",
-        sources=(*VolcanoGang.imitates.sources, "https://github.com/volcano-sh/volcano/pull/5995"),
-    )
     trims = True
 
 
