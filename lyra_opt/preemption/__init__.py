@@ -1,8 +1,8 @@
 """Preemption: choose which running pods give way so that a pending gang fits, or nodes are emptied.
 
-Sources: the preemption of kube-scheduler, Volcano, Kueue, KAI and Slurm. `Instance` and `Solution`
-hold the data, and `check` recomputes the cost of a solution. The mathematics is in
-``formulations/preemption/README.md``.
+The problem is the common core of the preemption of kube-scheduler, Volcano, Kueue, KAI and Slurm.
+`Instance` and `Solution` hold the data, and `check` recomputes the objective of a solution. The
+mathematics is in ``formulations/preemption/README.md``.
 """
 
 from lyra_opt.preemption.checker import Report, check

@@ -29,12 +29,13 @@ class PreemptionIndex:
     free
         Amount of each resource that no pod holds, (N, R).
     may_use
-        Whether pending or moved pods may come to the node: usable, and not to be emptied, (N,).
+        Whether pending or moved pods may come to the node, which is usable and does not have to be
+        empty, (N,).
     must_be_empty, can_be_chosen_empty
         Whether the node must be emptied, and whether it can be one of `empty_nodes`, (N,).
     domain
-        Number of the node's domain at the level of the demand, or -1 without one, (N,); 0 for all
-        nodes if the demand has no level.
+        Number of the node's domain at the level of the demand, (N,); -1 if the node has no domain,
+        and 0 for all nodes if the demand has no level.
     domains
         Number of domains.
     first_group
@@ -89,7 +90,7 @@ class PreemptionIndex:
 
     @classmethod
     def of(cls, instance: Instance) -> PreemptionIndex:
-        """Build the arrays in time linear in the instance."""
+        """Build the arrays in time linear in the size of the instance."""
         nodes, gangs = instance.nodes, instance.gangs
         shapes = instance.demand.shapes if instance.demand else ()
         column = {name: r for r, name in enumerate(instance.resources)}

@@ -1,4 +1,4 @@
-"""Drawings of preemption: the pods on each node, those that leave, and those that come."""
+"""Drawings of preemption: the pods on each node, the pods that leave it, and those that come."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from lyra_opt.preemption.instance import Instance, Node, Solution
 
 MOST_NODES = 20
-"""Most nodes that are drawn; of a larger fleet, only nodes on which something changes."""
+"""The most nodes that are drawn; in larger fleets, only nodes on which something changes."""
 
 PANEL_INCHES, FRAME_INCHES, PAIR_ROWS = 4.8, 1.7, 2.1
-"""Width of a panel, height without rows, and rows of a node with a bar before and a bar after."""
+"""Width of a panel, height of its frame, and height in rows of a node with two bars."""
 
 STAYS, SAFE, LOST, MOVES, PENDING = "#9db7d3", "#c5cad0", "#d1495b", "#eec16b", "#3f9b76"
 EMPTIED_EDGE = "#b8720a"
@@ -46,7 +46,7 @@ class _Block(NamedTuple):
 
 
 class _Panel(NamedTuple):
-    """The title of a panel, the blocks of each node before and after, and the emptied nodes."""
+    """A panel: its title, the blocks on each node before and after, and the emptied nodes."""
 
     title: str
     before: dict[str, list[_Block]]
@@ -60,7 +60,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
     A node on which something changes has two bars. The upper bar shows its pods before, coloured by
     whether they stay, are lost or move away. The lower bar shows its pods after, with those that
     moved in and the pending pods that were placed. Pods are as wide as their number of GPUs, or
-    their amount of the first resource if no node has GPUs. Of a fleet with more than 20 nodes, only
+    their amount of the first resource if no node has GPUs. In fleets with more than 20 nodes, only
     nodes on which something changes are drawn.
 
     Parameters
@@ -118,14 +118,14 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
 
 
 def _block(name: str, count: int, width: int, colour: str) -> list[_Block]:
-    """Return the block of some pods; an empty list if it has no width."""
+    """Return a list with the block of some pods; it is empty if the block has no width."""
     short = shortened(name)
     labels = (f"{short} × {count}",) * (count > 1) + (short, shortened(name, 6))
     return [_Block(count * width, colour, labels)] if count and width else []
 
 
 def _instance_panel(instance: Instance, resource: str) -> _Panel:
-    """Return the pods on each node, coloured by whether they may be lost."""
+    """Return a panel with the pods on each node, coloured by whether they may be lost."""
     blocks: dict[str, list[_Block]] = {node.id: [] for node in instance.nodes}
     for gang in instance.gangs:
         colour = STAYS if instance.may_lose_pods(gang) else SAFE
@@ -143,7 +143,7 @@ def _instance_panel(instance: Instance, resource: str) -> _Panel:
 
 
 def _solution_panel(instance: Instance, name: str, solution: Solution, resource: str) -> _Panel:
-    """Return the pods on each node before and after; pods that stay come first in both."""
+    """Return a panel with the pods on each node before and after; pods that stay come first."""
     lost = {(each.gang, each.group): each.count for each in solution.lost_pods}
     moves: dict[tuple[str, int], dict[str, int]] = {}
     for move in solution.moved_pods:
@@ -194,7 +194,7 @@ def _title(instance: Instance, name: str, solution: Solution, resource: str) -> 
 def _shown(
     instance: Instance, touched: set[str], panels: Sequence[_Panel]
 ) -> tuple[list[Node], str]:
-    """Return the nodes to draw, in file order, and a sentence that counts the rest."""
+    """Return the nodes to draw, in file order, and a text that counts the other nodes."""
     chosen = touched.union(*(panel.emptied for panel in panels))
     ranked = sorted(instance.nodes, key=lambda node: node.id not in chosen)
     is_part = touched and len(ranked) > MOST_NODES
@@ -202,7 +202,7 @@ def _shown(
     rest = [node.id for node in instance.nodes if node.id not in kept]
     more = f"{counted(len(rest), 'more node')} not drawn" if rest else ""
     changing = sum(node in touched for node in rest)
-    words = f"; {changing:,} of them change" if changing else "; nothing changes there"
+    words = f"; {changing:,} of them change" if changing else "; they do not change"
     shown = [node for node in instance.nodes if node.id in kept]
     return shown, more + words * bool(rest and touched)
 
@@ -210,7 +210,7 @@ def _shown(
 def _rows(
     instance: Instance, shown: Sequence[Node], touched: set[str]
 ) -> tuple[dict[str, float], dict[str, tuple[float, ...]], float]:
-    """Return the rows of the names of domains and of the bars of nodes, and their number."""
+    """Return the row of each domain's name, the rows of each node's bars, and the total height."""
     level = instance.demand.level if instance.demand else None
     level = level or next((name for node in shown for name in node.domains), None)
     by_domain: dict[str, list[str]] = {}

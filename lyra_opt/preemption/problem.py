@@ -57,7 +57,7 @@ class PreemptionProblem(Problem):
         return dual_bound(instance)
 
     def proof_hints(self, instance: Instance) -> Mapping[str, Any]:
-        """Return gangs whose release would make an impossible demand fit, for proofs by counting.
+        """Return the gangs that block an impossible demand, for proofs by counting.
 
         The list is empty if the demand fits, or if counting does not decide.
         """

@@ -1,8 +1,8 @@
 """The measure "pods that could have stayed", and solutions improved by letting these pods stay.
 
-A lost pod could have stayed if all pending pods that the solution places still fit somewhere
-allowed, not only where the solution places them, and the nodes to be emptied are still empty. The
-measure needs no objective, so that it also shows an operator what a scheduler's own plan wastes.
+A lost pod could have stayed if all pending pods that the solution places would still fit, on these
+or other allowed nodes, and the nodes to be emptied would still be empty. The measure needs no
+objective, so it also shows an operator which victims a scheduler takes without need.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class CouldStay:
     gangs
         The gangs with such pods, in file order: each id with its number of pods.
     is_exact
-        Whether every test for the return of pods is exact, as it is for one shape of pending pods.
-        Several shapes are placed by first fit, so more pods could perhaps have stayed.
+        Whether every test for the return of pods is exact. This is so for one shape of pending
+        pods. Several shapes are placed by first fit, so more pods may have been able to stay.
     """
 
     pods: int
@@ -43,17 +43,18 @@ class CouldStay:
 def could_stay(instance: Instance, solution: Solution) -> CouldStay:
     """Return the lost pods of a valid solution that could have stayed.
 
-    Units return in a fixed order, each if the pending pods still fit beside all that has returned:
+    Units return in a fixed order. A unit returns if the pending pods still fit together with all
+    units that have returned:
 
     1. gangs that are lost whole, those with most pods first;
     2. in the same order, single pods of gangs that lose only some pods, and of gangs that are lost
        whole but can survive with fewer pods.
 
-    File order breaks ties. For one shape of pending pods each test is exact, because it compares
-    sums of room. In the end no other gang that is lost can return whole, and no other lost pod of a
+    File order breaks ties. For one shape of pending pods each test is exact, because it only sums
+    the room on nodes. In the end no other lost gang can return whole, and no other lost pod of a
     surviving gang can return. For several shapes the result is a lower bound, because the pending
-    pods are placed by first fit. A different order of units may find more pods. Moved pods stay
-    where they are. Time O(lost pod groups * log pods * nodes), vectorised over nodes.
+    pods are placed by first fit. Another order of units may find more pods. Moved pods keep their
+    new nodes. Time O(lost pod groups * log pods * nodes), vectorised over nodes.
     """
     state = state_of(instance, solution, _placed(instance, solution))
     gangs = _return_pods(state) if state.fits() else {}
@@ -65,9 +66,9 @@ def could_stay(instance: Instance, solution: Solution) -> CouldStay:
 
 
 def put_back(instance: Instance, solution: Solution) -> Solution:
-    """Return a valid solution in which the pods that `could_stay` finds stay.
+    """Return an improved solution in which the pods that `could_stay` finds stay.
 
-    The pending pods are placed anew if any pod stays. If the objective counts domains, they are
+    The pending pods are placed again if any pod stays. If the objective counts domains, they are
     placed only in domains that the solution uses. The objective is therefore never worse, and for
     one shape no further pod or gang can stay in the result.
     """
@@ -80,9 +81,10 @@ def put_back(instance: Instance, solution: Solution) -> Solution:
 
 
 def let_pods_return(state: State, placed: Integers) -> None:
-    """Let pods of a state return as in `put_back`, and place the pending pods.
+    """Let lost pods of a state return as in `put_back`, and place the pending pods.
 
-    `placed` is a placement of the wanted pods that is valid before, (S, N). No pod is placed yet.
+    `placed`, (S, N), is a valid placement of the wanted pods before the return. The state has no
+    placed pods yet.
     """
     index = state.index
     if any(term.name == "extra_domains" for term in state.instance.terms.terms):
@@ -97,7 +99,7 @@ def let_pods_return(state: State, placed: Integers) -> None:
 
 
 def closed_nodes(state: State) -> Flags:
-    """Return whether each node is to be emptied, (N,)."""
+    """Return whether each node must be empty or is chosen to be emptied, (N,)."""
     is_closed = state.index.must_be_empty.copy()
     is_closed[state.emptied] = True
     return is_closed
@@ -113,9 +115,9 @@ def _placed(instance: Instance, solution: Solution) -> Integers:
 
 
 def state_of(instance: Instance, solution: Solution, placed: Integers) -> State:
-    """Return the state after all losses and moves of a valid solution, with no pod placed.
+    """Return the state after all losses and moves of a valid solution, before pods are placed.
 
-    Its wanted pods are as many as those of a placement, (S, N).
+    The state wants as many pods of each shape as `placed`, (S, N), has.
     """
     index = instance.index
     state = State(instance, placed.sum(axis=1))
@@ -138,9 +140,9 @@ def state_of(instance: Instance, solution: Solution, placed: Integers) -> State:
 
 
 def _return_pods(state: State) -> dict[int, int]:
-    """Let pods of a state stay as `could_stay` describes; return the number of pods by gang.
+    """Let lost pods of a state return as `could_stay` describes; return their number by gang.
 
-    If a time limit is in force and is over, no further pods return.
+    After the time limit in force, no further pods return.
     """
     index = state.index
     is_closed = closed_nodes(state)
@@ -157,13 +159,13 @@ def _return_pods(state: State) -> dict[int, int]:
 
 
 def _return(state: State, gang: int, is_closed: Flags, least: int) -> None:
-    """Let as many lost pods of a gang stay as possible, but none if fewer than `least` remain."""
+    """Let as many lost pods of a gang return as possible, but only if at least `least` remain."""
     index = state.index
     returned = []
     for k in state.groups_of(gang):
         low, high = 0, 0 if is_closed[index.group_node[k]] else int(state.lost[k])
         count = high
-        while low < high:  # bisection, because fewer pods always fit where more do
+        while low < high:  # bisection: if some number of pods fits, each smaller number fits
             state.put_back(k, count)
             fits = bool((state.free[index.group_node[k]] >= 0).all()) and state.fits()
             state.evict(k, count)

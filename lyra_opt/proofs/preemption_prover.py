@@ -1,7 +1,7 @@
-"""Find proofs about instances of the preemption problem: of an optimum, or of infeasibility.
+"""Find proofs for instances of the preemption problem: of an optimum, or of infeasibility.
 
-This module need not be trusted. `lyra_opt.proofs.preemption_stand_alone` checks each proof, shares
-no code with solvers, and builds the programmes that are searched here.
+This module need not be trusted. `lyra_opt.proofs.preemption_stand_alone` checks each proof and
+shares no code with solvers. It also builds the programmes that this module searches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Point = dict[str, int]
 
 LARGE = 256
-"""Rows with a coefficient above this are scaled for the search."""
+"""Rows with a larger coefficient are scaled for the search."""
 
 
 def proof_of_optimum(
@@ -60,7 +60,7 @@ def proof_of_optimum(
     Notes
     -----
     Complexity: one branch and bound (`lyra_opt.proofs.prover.Prover`) for each domain and each term
-    above 0. A domain is finished as soon as one of its trees proves more than the term's value.
+    above 0. A domain is finished as soon as one of its trees proves more than its term's value.
     """
     with _checked(document) as (cluster, proof):
         home = _home(cluster, {entry["node"] for entry in answer["placements"]})
@@ -85,8 +85,8 @@ def proof_of_infeasibility(document: JsonObject, blocking: Collection[str] = ())
     document
         The instance as read from its file.
     blocking
-        Ids of an inclusion-minimal set of gangs whose release would make the demand fit; empty if
-        none is known. Only proofs by counting contain it.
+        Ids of the gangs that block the demand: it would fit if all of them left, and not if any of
+        them stayed. Empty if they are not known. Only proofs by counting contain them.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def proof_of_infeasibility(document: JsonObject, blocking: Collection[str] = ())
 
 @contextmanager
 def _checked(document: JsonObject) -> Iterator[tuple[Cluster, JsonObject]]:
-    """Provide the instance and a proof to be completed, which is then checked."""
+    """Provide the instance and an incomplete proof; check the proof when the block ends."""
     name = document.get("name", "unnamed")
     proof = {
         "format": PROOF_FORMAT,
@@ -158,9 +158,9 @@ def _decisions(cluster: Cluster, programme: Programme, answer: JsonObject) -> Po
 
 
 def _completed(programme: Programme, decisions: Point) -> Point:
-    """Return the point with these decisions, and the least values of the other variables.
+    """Return the point with the given decisions, and the least values of the other variables.
 
-    Losses without a variable are left out, because they make no room.
+    Lost pods without a variable are left out, because their loss makes no room.
     """
     values = [decisions.get(name, 0) for name, _, _ in programme.columns]
     for column, (name, gang, adds) in enumerate(programme.columns):
@@ -176,7 +176,7 @@ def _completed(programme: Programme, decisions: Point) -> Point:
 def _trees(programme: Programme, bound: Mapping[str, int] | None) -> Iterator[JsonObject]:
     """Yield the trees of a domain for a bound, or for infeasibility if the bound is None.
 
-    The programme gains the rows that limit earlier terms.
+    Rows that limit earlier terms are added to the programme.
     """
     for key, cost in (programme.terms if bound is not None else {"": {}}).items():
         value = 1 if bound is None else bound[key]
@@ -195,7 +195,7 @@ def _trees(programme: Programme, bound: Mapping[str, int] | None) -> Iterator[Js
 
 
 def _tree(programme: Programme, cost: Row, value: int) -> JsonObject:
-    """Return a tree which proves that a cost is at least a value, or more if no point exists."""
+    """Return a tree which proves that a cost is at least `value`; more, if no point exists."""
     rows = programme.rows
     for number, (row, right, _) in enumerate(rows):
         if sum(each * programme.upper[column] for column, each in row.items() if each > 0) < right:
@@ -204,7 +204,7 @@ def _tree(programme: Programme, cost: Row, value: int) -> JsonObject:
     searched.names = [name for name, _, _ in programme.columns]
     searched.upper = programme.upper
     searched.cost = [cost.get(column, 0) for column in range(len(programme.upper))]
-    # Rows with large coefficients, such as bytes, are searched as rows with coefficients below 1.
+    # The search divides rows with large coefficients, such as bytes, by a power of two.
     sizes = [max((abs(each) for each in row.values()), default=0) for row, _, _ in rows]
     digits = [size.bit_length() if size > LARGE else 0 for size in sizes]
     for (row, right, equal), shift in zip(rows, digits, strict=True):
@@ -220,7 +220,8 @@ def _tree(programme: Programme, cost: Row, value: int) -> JsonObject:
         if "branch" in node:
             nodes.append(node)
             continue
-        # The multipliers of an empty leaf prove at least 1 / scale at no cost; larger ones, more.
+        # The multipliers of an empty leaf prove at least 1 / scale for a cost of 0. Multiplied by
+        # this factor, they prove more than the value.
         factor = (value + 1) * scale if node.get("is_empty") else 1
         flat = node["multipliers"]
         pairs = zip(flat[::2], flat[1::2], strict=True)

@@ -4,8 +4,8 @@
     python preemption_stand_alone.py INSTANCE.json PROOF.json
 
 Exit code: 0 if the proof proves its claim, 1 if it does not, 2 if a file cannot be read.
-docs/proofs.md explains the proofs: a table of the pods that fit once all gangs have left that may
-lose or move pods, or trees for the integer programme of each domain and each term.
+docs/proofs.md explains the proofs. A proof is a table of the pods that fit once all gangs that may
+lose or move pods are gone, or has trees for the integer programme of each domain and each term.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def read(value: Any, rule: str, path: str) -> Any:
     """Return a value with defaults for missing keys; raise ValueError if it breaks the rules."""
     if rule in RULES:
         if not RULES[rule](value):
-            raise ValueError(f"{path} has a wrong value, {str(value)[:40]!r}")
+            raise ValueError(f"{path} is {str(value)[:40]!r}, but must be: {rule}")
         return value
     if rule.startswith("["):
         found = [read(each, rule[1:-1], f"{path}[{place}]") for place, each in enumerate(value)]
@@ -86,7 +86,7 @@ def read(value: Any, rule: str, path: str) -> Any:
 
 
 class Cluster:
-    """An instance with its defaults, and what its rules imply for gangs, nodes and terms."""
+    """An instance with its defaults, and the consequences of its rules for gangs and nodes."""
 
     def __init__(self, document: Document) -> None:
         self.found = found = read(document, "instance", "instance")
@@ -125,7 +125,7 @@ class Cluster:
         least = [each for amounts in self.free.values() for each in amounts.values()]
         least += [shape["count"] - shape["min_count"] for shape in self.shapes]
         if min([len(self.domains) - 1, *least, *(gang["slack"] for gang in self.gangs)]) < 0:
-            raise ValueError("a node is too small, a minimum too large, or no node has the level")
+            raise ValueError("pods exceed a node, a minimum its pods, or no node has the level")
         lost = "lost:gpu" if any("gpu" in node["capacity"] for node in nodes) else "lost_pods"
         usual = ["unplaced", "budget_excess", "lost_gangs_by_priority", lost, "moved_pods"]
         levels = sorted({gang["priority"] for gang in self.gangs}, reverse=True)
@@ -134,10 +134,10 @@ class Cluster:
             name = term.removesuffix("_by_priority")
             self.terms += [name] if name == term else [f"{name}@{level}" for level in levels]
             if "@" in name or not (name in TERMS or name.startswith("lost:")):
-                raise ValueError(f"{name[:40]!r} is not a term of objectives")
+                raise ValueError(f"{name[:40]!r} is not a term that an objective can have")
 
     def beside(self, staying: set[str]) -> tuple[dict[str, Counter[str]], dict[str, str]]:
-        """Return the free amounts on each node if only some gangs stay, and one gang that stays."""
+        """Return what is free on each node if only some gangs stay, and one such gang by node."""
         room = {name: Counter(node["capacity"]) for name, node in self.nodes.items()}
         held = [(g["id"], pods) for g in self.gangs if g["id"] in staying for pods in g["pods"]]
         for _, pods in held:
@@ -145,7 +145,7 @@ class Cluster:
         return room, {pods["node"]: name for name, pods in reversed(held)}
 
     def places(self, pods: Document, nodes: Any, room: Document) -> dict[str, int]:
-        """Return how many of some pods fit on each of the nodes that can hold any of them."""
+        """Return how many of the pods fit on each of the nodes, without nodes that hold none."""
         most, labels, fits = min(pods["count"], pods["max_per_node"]), pods["selector"].items(), {}
         for node in nodes:
             if node["is_usable"] and not node["must_be_empty"] and labels <= node["labels"].items():
@@ -154,7 +154,7 @@ class Cluster:
         return {name: count for name, count in fits.items() if count}
 
     def shortages(self, staying: set[str]) -> list[Document]:
-        """Return rows which prove that no solution exists if only some gangs stay, or no rows."""
+        """Return a table which proves that no solution exists if the gangs stay, or no rows."""
         room, stays = self.beside(staying)
         for name in (name for name in stays if name in self.closed):
             return [{"node": name, "must_be_empty_but_holds": stays[name]}]
@@ -175,7 +175,7 @@ class Cluster:
         return table
 
     def check_counting(self, table: list[Document], blocking: list[str]) -> None:
-        """Raise Refuted unless the table is right and the blocking gangs, if any, are minimal."""
+        """Raise Refuted if the table is wrong, or the blocking gangs are not a minimal set."""
         if not table or table != self.shortages(self.fixed):
             raise Refuted("counting does not lead to the table of the proof")
         rest = self.fixed - set(blocking)
@@ -252,7 +252,7 @@ class Programme:
                     self.terms[term][column] = adds[key]
 
     def variable(self, name: str, upper: int, adds: Any = None, gang: Any = None) -> int:
-        """Add a variable, with the quantities to which 1 adds; return its number."""
+        """Add a variable, with what each unit of it adds to quantities; return its number."""
         if len(self.upper) >= MOST_VARIABLES:
             raise ValueError(f"the programme has more than {MOST_VARIABLES} variables")
         self.upper.append(upper)
@@ -267,7 +267,7 @@ class Programme:
             self.rows.append(({c: x // by for c, x in row.items() if x}, -(-right // by), equal))
 
     def _lose_or_move_pods(self, gang: Document, needed: Any) -> None:
-        """Add the variables and rows of a gang: lost whole; pods lost by a survivor; pods moved."""
+        """Add variables and rows of a gang: its whole loss, its lost pods otherwise, its moves."""
         name, slack, whole = gang["id"], gang["slack"] * gang["may_lose"], list[int]()
         groups = [(p, pods) for p, pods in enumerate(gang["pods"]) if pods["node"] in needed]
         if gang["may_lose"]:
@@ -289,7 +289,7 @@ class Programme:
         self.row(kept, -slack)
 
     def _hold_pods(self, cluster: Cluster, name: str) -> None:
-        """Add the rows for the capacity of a node, and rows that make them stronger."""
+        """Add the capacity rows of a node, and the precedence rows, which strengthen them."""
         arriving, leaving = self.arriving[name], self.leaving[name]
         for resource in sorted({key for _, pods, _ in arriving for key in pods["request"]}):
             row = Counter({c: -pods["request"].get(resource, 0) for c, pods, _ in arriving})
@@ -350,7 +350,7 @@ class Programme:
 
 
 def check(instance: Document, proof: Document) -> tuple[Document | None, ...]:
-    """Return the bound and the solution's terms, only those above 0, or None; or raise Refuted."""
+    """Return the bound and the solution's terms above 0, each None if missing; or raise Refuted."""
     keys = {"format", "version", "instance", "sha256", "kind"} | KEYS[proof["kind"]]
     if proof.keys() != keys or (proof["format"], proof["version"]) != (PROOF_FORMAT, VERSION):
         raise ValueError(f"the proof must have format {PROOF_FORMAT} and the keys {sorted(keys)}")
@@ -363,7 +363,7 @@ def check(instance: Document, proof: Document) -> tuple[Document | None, ...]:
         return None, None
     bound, solution = proof["bound"], proof["solution"]
     if bound is not None and not bound.keys() <= {*cluster.terms}:
-        raise ValueError(f"the terms of the objective are {cluster.terms}")
+        raise ValueError(f"the keys of bound must be terms of the objective: {cluster.terms}")
     for domain, trees in zip(cluster.domains, proof["domains"], strict=True):
         programme, left = Programme(cluster, domain), iter(trees)
         if solution is not None and solution["domain"] == domain:

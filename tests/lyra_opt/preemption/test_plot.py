@@ -87,7 +87,7 @@ def test_of_a_large_fleet_only_changed_nodes_are_drawn():
     """Protects large fleets, and says how many nodes are left out."""
     figure = draw(large(MOST_NODES), {"best": BEST}).figure()
     assert names(figure) == ["n1", "n2"]
-    assert figure.get_supxlabel() == "22 more nodes not drawn; nothing changes there"
+    assert figure.get_supxlabel() == "22 more nodes not drawn; they do not change"
     document = example_document()["demand"]
     spread = {**document, "is_level_required": False}
     spread["shapes"] = [{"count": 30, "request": {"gpu": 1}}]
