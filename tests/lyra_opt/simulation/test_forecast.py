@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,17 +11,16 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.forecast import (
     Autoregressive,
-    LastValue,
     Oracle,
     Seasonal,
     find_forecaster,
     forecaster_names,
 )
 from tests.lyra_opt.simulation.demands import DAY, SHARES, STEP_S, demand_of, demands, sine
+from tests.tables import tables
 
 ALL = pytest.mark.parametrize("name", forecaster_names())
 BLIND = pytest.mark.parametrize("name", [n for n in forecaster_names() if n != "oracle"])
-HALF_A_DAY_S = 43_200.0  # with a day of two steps, seasons show in short series
 
 
 @ALL
@@ -62,24 +63,20 @@ def test_a_constant_demand_is_forecast_exactly(name):
         assert forecast == pytest.approx([0.375] * 3, abs=1e-12)
 
 
-def test_the_oracle_goes_round():
-    assert Oracle().predict(demand_of([0.1, 0.2, 0.3]), STEP_S, 4) == [0.3, 0.1, 0.2, 0.3]
+TABLE = tables(__file__)["by_hand"]
 
 
-def test_last_value_by_hand():
-    assert LastValue().predict(demand_of([0.1, 0.2, 0.3]), 1.5 * STEP_S, 2) == [0.2, 0.2]
-
-
-def test_seasonal_takes_the_week_then_the_day_then_the_last_value():
-    demand = demand_of([step / 100 for step in range(20)], HALF_A_DAY_S)
-    seasonal = Seasonal()
-    # On the first day only the step that is a day after step 0 has a pattern to follow.
-    assert seasonal.predict(demand, 0.0, 2) == [0.0, 0.0]
-    assert seasonal.predict(demand, HALF_A_DAY_S, 2) == [0.0, 0.01]
-    assert seasonal.predict(demand, 5 * HALF_A_DAY_S, 3) == [0.04, 0.05, 0.04]
-    # From step 14 on there is a week.
-    assert seasonal.predict(demand, 13 * HALF_A_DAY_S, 2) == [0.0, 0.01]
-    assert seasonal.predict(demand, 12 * HALF_A_DAY_S, 2) == [0.11, 0.0]
+@pytest.mark.parametrize("why", TABLE)
+def test_by_hand(why):
+    """Forecasts of so many steps at a time, both counted in steps of the demand."""
+    case = TABLE[why]
+    forecaster = find_forecaster(case["forecaster"])
+    if "window" in case:
+        forecaster = replace(forecaster, window=case["window"])
+    demand = demand_of(case["shares"], case["step_s"])
+    for step, expected in case["forecasts"]:
+        found = forecaster.predict(demand, step * case["step_s"], len(expected))
+        assert found == pytest.approx(expected)
 
 
 def test_seasonal_is_exact_where_days_repeat():
@@ -90,34 +87,12 @@ def test_seasonal_is_exact_where_days_repeat():
     assert Seasonal().predict(demand, DAY / 4 * STEP_S, 1) != [demand.busy_share[DAY // 4 + 1]]
 
 
-def test_steps_longer_than_a_day_make_seasonal_the_last_value():
-    demand = demand_of([0.1, 0.2, 0.3], 200_000.0)
-    assert Seasonal().predict(demand, 200_000.0, 2) == [0.2, 0.2]
-
-
 def test_autoregression_finds_the_recurrence_of_a_sine():
     demand = sine(4)
     # A sine obeys x[t+1] = 2 cos(w) x[t] - x[t-1] + constant: two coefficients would do.
     time_s = (2 * DAY + 100) * STEP_S
     forecast = Autoregressive().predict(demand, time_s, 12)
     assert forecast == pytest.approx(Oracle().predict(demand, time_s, 12), abs=1e-6)
-
-
-def test_autoregression_by_hand_with_a_window_of_one():
-    # x[t+1] = 1 - x[t] for a day of 10 steps, then a jump that the fit has not seen.
-    shares = [0.25, 0.75] * 5 + [0.25, 0.5]
-    demand = demand_of(shares, 8640.0)
-    forecast = Autoregressive(window=1).predict(demand, 11 * 8640.0, 2)
-    assert forecast == pytest.approx([0.5, 0.5])
-    forecast = Autoregressive(window=1).predict(demand, 10 * 8640.0, 2)
-    assert forecast == pytest.approx([0.75, 0.25])
-
-
-def test_autoregression_stays_within_the_cluster():
-    # x[t+1] = 1.2 x[t] for a day of 10 steps: beyond 1 after 2 more.
-    demand = demand_of([0.13 * 1.2**step for step in range(11)], 8640.0)
-    forecast = Autoregressive(window=1).predict(demand, 10 * 8640.0, 4)
-    assert forecast == pytest.approx([0.13 * 1.2**11, 1.0, 1.0, 1.0])
 
 
 def test_autoregression_waits_for_enough_history():

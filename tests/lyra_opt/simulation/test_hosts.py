@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from itertools import product
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from hypothesis.stateful import (
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.hosts import MOST_STALE, BestFit, CountedFit, Group, Hosts
 from tests.draws import draws
+from tests.lyra_opt.simulation import in_rounds
 
 GROUPS = st.sampled_from(list(Group))
 MOST_SERVERS = 8
@@ -35,8 +37,8 @@ def cluster_of(*sizes: int) -> Cluster:
         servers=(
             Server(id="stays", gpus={"own": 1}),
             *(
-                Server(id=f"s{place}", gpus={"lent": size}, is_lent=True)
-                for place, size in enumerate(sizes)
+                Server(id=f"s{n}", gpus={"lent": size}, is_lent=True)
+                for n, size in enumerate(sizes)
             ),
         ),
     )
@@ -72,11 +74,8 @@ class EveryServer:
     def place(self, workers: int, gpus: int, group: Group) -> dict[int, int]:
         placed: dict[int, int] = {}
         for _ in range(workers):
-            fitting = [
-                host
-                for host in self.holders
-                if self.free(host) >= gpus and self.is_open_to(host, group)
-            ]
+            open_to = [host for host in self.holders if self.is_open_to(host, group)]
+            fitting = [host for host in open_to if self.free(host) >= gpus]
             host = min(fitting, key=lambda s: (not self.holders[s], self.free(s), s))
             self.holders[host].append((group, gpus))
             placed[host] = placed.get(host, 0) + gpus
@@ -182,31 +181,23 @@ class BestFitMachine(RuleBasedStateMachine):
     @invariant()
     def agrees(self) -> None:
         """No GPU is held twice, none is lost, and room is what one by one would find."""
-        if not hasattr(self, "hosts"):
-            return
         hosts, model = self.hosts, self.model
         there = sorted(model.holders)
-        assert hosts.lent() == there
         free = [model.free(host) for host in there]
         size = [model.sizes[host - 1] for host in there]
-        assert [hosts.free[host] for host in there] == free
-        assert [hosts.size[host] for host in there] == size
-        assert hosts.gpus_of_pool == [1, sum(size)]
-        assert hosts.free_of_pool == [1, sum(free)]
-        assert hosts.gpus == 1 + sum(size)
-        assert hosts.held_of_pool == [0, self.held_gpus]
         partly = [gpus for gpus, all_gpus in zip(free, size, strict=True) if 0 < gpus < all_gpus]
+        found = [[list_of[host] for host in there] for list_of in (hosts.free, hosts.size)]
+        assert (hosts.lent(), *found) == (there, free, size)
+        assert (hosts.gpus_of_pool, hosts.free_of_pool) == ([1, sum(size)], [1, sum(free)])
+        assert (hosts.gpus, hosts.held_of_pool) == (1 + sum(size), [0, self.held_gpus])
         assert (hosts.partly_free, hosts.stranded_gpus) == (len(partly), sum(partly))
         assert hosts.array.tolist() == hosts.free
-        for gpus in range(1, 8):
-            for group in Group:
-                assert self.fit.room(gpus, group) == model.room(gpus, group)
+        for gpus, group in product(range(1, 8), Group):
+            assert self.fit.room(gpus, group) == model.room(gpus, group)
 
     @invariant()
     def knows_what_would_be_free(self) -> None:
         """`room_after` is the room that there is once all flexible workers have left."""
-        if not hasattr(self, "hosts"):
-            return
         emptied = copy.deepcopy(self.model)
         for host, holders in emptied.holders.items():
             emptied.holders[host] = [held for held in holders if held[0] is Group.BASE]
@@ -218,20 +209,16 @@ BestFitMachine.TestCase.settings = draws(33, stateful_step_count=25)
 TestBestFit = BestFitMachine.TestCase
 
 
-@pytest.mark.parametrize("mixes_groups", [True, False])
-def test_one_more_than_room_does_not_fit(mixes_groups):
+@pytest.mark.parametrize(("mixes_groups", "room"), [(True, 6), (False, 4)])
+def test_one_more_than_room_does_not_fit(mixes_groups, room):
     """`room` is not only safe but tight, with workers that do not divide the GPUs."""
-    for more in (1, 0):
-        _, fit = fit_of(8, 8, 8, mixes_groups=mixes_groups)
-        fit.place(1, 2, Group.FLEXIBLE)
-        room = fit.room(3, Group.BASE)
-        assert room == (6 if mixes_groups else 4)
-        if more:
-            with pytest.raises(AssertionError, match="room"):
-                fit.place(room + more, 3, Group.BASE)
-        else:
-            fit.place(room, 3, Group.BASE)
-            assert fit.room(3, Group.BASE) == 0
+    _, fit = fit_of(8, 8, 8, mixes_groups=mixes_groups)
+    fit.place(1, 2, Group.FLEXIBLE)
+    assert fit.room(3, Group.BASE) == room
+    with pytest.raises(AssertionError, match="room"):
+        copy.deepcopy(fit).place(room + 1, 3, Group.BASE)
+    fit.place(room, 3, Group.BASE)
+    assert fit.room(3, Group.BASE) == 0
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.booleans()), max_size=20), st.integers(1, 4))
@@ -245,9 +232,7 @@ def test_counting_is_enough_for_one_gpu_workers(steps, gpus_per_server):
         room = counted.room(1, Group.BASE)
         assert placed.room(1, Group.BASE) == room
         if room >= workers:
-            jobs.append(
-                (counted.place(workers, 1, Group.BASE), placed.place(workers, 1, Group.BASE))
-            )
+            jobs.append([fit.place(workers, 1, Group.BASE) for fit in (counted, placed)])
         elif jobs and not stays:
             for hosts, gpus in zip((in_number, on_servers), jobs.pop(0), strict=True):
                 hosts.release(gpus)
@@ -285,13 +270,11 @@ def test_memory_does_not_grow_with_time(mixes_groups):
 def test_a_server_in_use_does_not_leave():
     """A job would be left on GPUs that serve inference; nor may one that is handed over."""
     hosts, fit = fit_of(4, 4)
-    gpus = fit.place(1, 1, Group.BASE)
-    assert gpus == {1: 1}
-    with pytest.raises(AssertionError, match="vacated"):
-        hosts.withdraw([1])
-    hosts.release(gpus)
-    with pytest.raises(AssertionError, match="vacated"):
-        hosts.withdraw([1])
+    assert fit.place(1, 1, Group.BASE) == {1: 1}
+    for gpus in ({}, {1: 1}):
+        hosts.release(gpus)
+        with pytest.raises(AssertionError, match="vacated"):
+            hosts.withdraw([1])
     hosts.withdraw([2])
     assert (hosts.gpus_of_pool, hosts.free_of_pool) == ([1, 4], [1, 3])
 
@@ -312,12 +295,7 @@ def test_gpus_are_given_once():
 
 def test_busy_servers_are_those_of_which_anybody_holds_a_gpu():
     """Of any type; a server with GPUs of two types counts once."""
-    cluster = Cluster(
-        name="unlike",
-        gpu_types=(GpuType(name="a"), GpuType(name="b")),
-        servers=(Server(id="s0", gpus={"a": 2, "b": 2}), Server(id="s1", gpus={"b": 1})),
-    )
-    hosts = Hosts(cluster)
+    hosts = Hosts(in_rounds.cluster_of({"a": 2, "b": 2}, {"b": 1}))
     assert hosts.busy_servers == 0
     hosts.take({0: 1, 1: 2})
     assert hosts.busy_servers == 1

@@ -32,9 +32,7 @@ def test_lendable_servers_by_hand(share, servers, headroom, lendable):
     assert lendable_servers(share, servers, headroom) == lendable
 
 
-@pytest.mark.parametrize(
-    ("share", "servers", "busy"), [(0.0, 10, 0), (0.01, 10, 1), (0.3, 10, 3), (0.31, 10, 4)]
-)
+@pytest.mark.parametrize(("share", "servers", "busy"), TABLES["busy_servers"])
 def test_busy_servers_by_hand(share, servers, busy):
     assert busy_servers(share, servers) == busy
 
@@ -73,6 +71,7 @@ def test_without_headroom_lendable_is_the_most_without_shortfall(demand, servers
     assert shortfalls(demand, one_more, servers=servers, interval_s=interval_s) == [1] * 8
 
 
+HEADROOM = st.sampled_from([0.0, 0.02, 0.3])
 INTERVALS = st.sampled_from([100.0, 300.0, 450.0, 900.0])
 
 
@@ -99,7 +98,7 @@ def test_last_value_falls_short_on_a_steep_ramp():
     assert shortfalls(demand, loans, servers=100, interval_s=300) == [3] * 14
 
 
-@given(demands(), st.integers(0, 90), st.sampled_from([0.0, 0.02, 0.3]), INTERVALS)
+@given(demands(), st.integers(0, 90), HEADROOM, INTERVALS)
 def test_with_the_oracle_there_is_no_shortfall(demand, servers, headroom, interval_s):
     """And what is lent is all that can be."""
     oracle = orchestrator(servers=servers, headroom=headroom, interval_s=interval_s)
@@ -165,47 +164,35 @@ EVERY = [find_forecaster(name) for name in forecaster_names()]
 
 
 def test_a_comparison_by_hand():
-    demand = demand_of([0.2, 0.4, 0.4, 0.2])
-    records = compare_forecasters(
-        demand,
-        [find_forecaster("last-value")],
-        servers=10,
-        headroom=0.1,
-        return_cost_s=60,
-    )
-    best, with_headroom, last_value = records
-    # Demand goes round: the greatest needs are 4, 4, 4 and 2 servers.
-    assert best.name == "clairvoyant"
-    assert (best.returned_servers, best.shortfall_server_intervals) == (0, 0)
-    assert best.value_server_s == 26 * 300
-    assert best.share_of_clairvoyant == 1
-    assert with_headroom.name == "clairvoyant-with-headroom"
-    assert with_headroom.share_of_clairvoyant == pytest.approx(22 / 26)
-    # It lends 7, 5, 5, 7; the first loan meets a need of 4.
-    assert last_value.name == "last-value"
-    assert (last_value.returned_servers, last_value.shortfall_server_intervals) == (2, 1)
-    assert last_value.value_server_s == 24 * 300 - 2 * 60
-    assert last_value.share_of_clairvoyant == pytest.approx(7080 / 7800)
+    """Demand goes round: the greatest needs are 4, 4, 4 and 2 servers.
+
+    The last value lends 7, 5, 5, 7; the first loan meets a need of 4.
+    """
+    demand, costs = demand_of([0.2, 0.4, 0.4, 0.2]), {"headroom": 0.1, "return_cost_s": 60}
+    records = compare_forecasters(demand, [LastValue()], servers=10, **costs)
+    names = ("name", "returned_servers", "shortfall_server_intervals", "value_server_s")
+    assert [tuple(getattr(record, name) for name in names) for record in records] == [
+        ("clairvoyant", 0, 0, 26 * 300),
+        ("clairvoyant-with-headroom", 0, 0, 22 * 300),
+        ("last-value", 2, 1, 24 * 300 - 2 * 60),
+    ]
+    shares = [record.share_of_clairvoyant for record in records]
+    assert shares == pytest.approx([1, 22 / 26, 7080 / 7800])
 
 
 @given(
     demands(),
-    st.sampled_from([0.0, 0.02, 0.3]),
-    st.integers(0, 3000),
-    st.sampled_from([150.0, 300.0, 900.0]),
+    st.fixed_dictionaries(
+        {
+            "headroom": HEADROOM,
+            "return_cost_s": st.integers(0, 3000),
+            "interval_s": st.sampled_from([150.0, 300.0, 900.0]),
+        }
+    ),
 )
-def test_without_shortfall_nobody_beats_the_clairvoyant(
-    demand, headroom, return_cost_s, interval_s
-):
+def test_without_shortfall_nobody_beats_the_clairvoyant(demand, settings):
     demand = demand_of((demand.busy_share * 20)[:20])
-    best, with_headroom, *others = compare_forecasters(
-        demand,
-        EVERY,
-        servers=40,
-        headroom=headroom,
-        return_cost_s=return_cost_s,
-        interval_s=interval_s,
-    )
+    best, with_headroom, *others = compare_forecasters(demand, EVERY, servers=40, **settings)
     assert best.shortfall_server_intervals == with_headroom.shortfall_server_intervals == 0
     oracle = others[0]
     assert oracle.shortfall_server_intervals == 0
@@ -217,13 +204,9 @@ def test_without_shortfall_nobody_beats_the_clairvoyant(
 
 def test_a_steep_morning_costs_last_value_but_not_autoregression():
     # Up to 1.3% of 100 servers a step: without headroom, each rise is a shortfall.
-    records = {
-        record.name: record
-        for record in compare_forecasters(
-            sine(4, amplitude=0.4), EVERY, servers=2000, headroom=0.001, return_cost_s=0
-        )
-    }
-    lacking = {name: record.shortfall_server_intervals for name, record in records.items()}
+    costs = {"headroom": 0.001, "return_cost_s": 0}
+    records = compare_forecasters(sine(4, amplitude=0.4), EVERY, servers=2000, **costs)
+    lacking = {record.name: record.shortfall_server_intervals for record in records}
     assert lacking["last-value"] > 3 * 100
     # It has nothing to learn from on the first day.
     assert lacking["autoregressive"] < lacking["last-value"] / 2
@@ -232,12 +215,9 @@ def test_a_steep_morning_costs_last_value_but_not_autoregression():
 
 def test_where_nothing_can_be_lent_there_is_no_share():
     records = compare_forecasters(demand_of([1.0, 1.0]), EVERY, servers=10, return_cost_s=0)
-    assert {record.share_of_clairvoyant for record in records} == {None}
-    assert {record.value_server_s for record in records} == {0.0}
+    assert {(each.share_of_clairvoyant, each.value_server_s) for each in records} == {(None, 0.0)}
 
 
 def test_less_than_an_interval_cannot_be_compared():
-    with pytest.raises(
-        FieldError, match="^interval_s is 600: must be at most the length of the demand"
-    ):
+    with pytest.raises(FieldError, match="^interval_s is 600: must be at most the length of the"):
         compare_forecasters(demand_of([0.5]), EVERY, servers=1, return_cost_s=0, interval_s=600)
