@@ -10,13 +10,14 @@ import numpy as np
 
 from lyra_opt.core.rules import LARGEST_INTEGER
 from lyra_opt.core.stopwatch import within_time
+from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.instance import matches
-from lyra_opt.preemption.objective import Term
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lyra_opt.preemption.instance import Instance
+    from lyra_opt.preemption.objective import Term
 
     Terms = list[tuple[int, str, Any]]
     """A sum, as triples: the coefficient, the kind and the key of each variable."""
@@ -270,8 +271,7 @@ class ModelRows:
         """Add the rows for budgets, and variables for the excess over soft budgets if it counts."""
         counts_excess = any(term.name == "budget_excess" for term in self._instance.terms.terms)
         for b, budget in enumerate(self._instance.budgets):
-            gangs = {self._instance.gang_position[name] for name in budget.gangs}
-            terms = self._uses_of(Term(budget.counts, None, 1), gangs)
+            terms = self._uses_of(Costs.of_budget(self._instance, budget))
             most = budget.most - budget.used
             if not budget.is_hard and counts_excess:
                 self.largest.excess[b] = max(0, self._most(terms) - most)
@@ -310,21 +310,18 @@ class ModelRows:
                     terms = [(a // divisor, kind, key) for a, kind, key in terms]
                     self._row("capacity", f"{n}_{r}", terms, free // divisor)
 
-    def _uses_of(self, term: Term, gangs: set[int] | None = None) -> Terms:
+    def _uses_of(self, costs: Costs) -> Terms:
         """Return a quantity that gangs lose or move, such as a budget counts, as a sum."""
         found: Terms = []
         for c, members in enumerate(self.alike):
             g = members[0]
-            if gangs is not None and g not in gangs:
-                continue
-            gang, first = self._instance.gangs[g], int(self._index.first_group[g])
             if self.largest.lost.get(c):
-                found.append((term.cost_of_loss(gang), "lost", c))
-            for k, group in enumerate(gang.pods, first):
+                found.append((int(costs.loss[g]), "lost", c))
+            for k in range(self._index.first_group[g], self._index.first_group[g + 1]):
                 if k in self.largest.shrunk:
-                    found.append((term.cost_of_lost_pod(gang, group.request), "shrunk", k))
+                    found.append((int(costs.lost_pod[k]), "shrunk", k))
                 if k in self.largest.left:
-                    found.append((term.cost_of_move(gang), "left", k))
+                    found.append((int(costs.move[g]), "left", k))
         return [each for each in found if each[0]]
 
     def _costs_of(self, term: Term) -> Terms:
@@ -333,5 +330,5 @@ class ModelRows:
             term.name
         )
         if kind is None:
-            return self._uses_of(term)
+            return self._uses_of(term.costs)
         return [(1, kind, key) for key, most in getattr(self.largest, kind).items() if most]

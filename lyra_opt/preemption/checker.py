@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.rules import Integer, ListOf, Named, Text
+from lyra_opt.preemption.costs import LOST
 from lyra_opt.preemption.instance import LostPods
-from lyra_opt.preemption.objective import LOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

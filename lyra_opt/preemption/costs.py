@@ -1,104 +1,145 @@
-"""The costs of losing and moving pods as arrays, for each term of the objective.
-
-The methods of `lyra_opt.preemption.objective.Term` return the same costs for one gang at a time.
-"""
+"""The costs of losing and moving pods as arrays, for terms of the objective and for budgets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lyra_opt.preemption.objective import LOST
+from lyra_opt.core.arithmetic import exact_sum
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from lyra_opt.preemption.instance import Instance
+    from lyra_opt.preemption.index import Flags, Integers
+    from lyra_opt.preemption.instance import Budget, Instance
 
-    IntArray = NDArray[np.int64]
+LOST = "lost:"
+"""The prefix of objective terms and budgets that count the lost amount of a resource."""
 
 LARGEST_CODE = 2**62
 """Encoded costs below this are int64; larger ones are Python's integers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect(NamedTuple):
+    """The pods that gangs lose and move in a solution.
+
+    Parameters
+    ----------
+    is_whole
+        Whether the gang is lost whole, (G,).
+    lost
+        Number of lost pods of each group of a gang that survives, (K,).
+    moved
+        Number of moved pods of each gang, (G,).
+    """
+
+    is_whole: Flags
+    lost: Integers
+    moved: Integers
+
+    @classmethod
+    def of(
+        cls, instance: Instance, lost: Integers, moved: Sequence[tuple[int, int, int]]
+    ) -> Effect:
+        """Return the effect of lost and moved pods, given as in `Solution.of_counts`."""
+        index = instance.index
+        is_whole = index.size - sum_by_gang(instance, lost) < index.min_pods
+        of_gang = np.zeros(len(index.size), dtype=np.int64)
+        for group, _, number in moved:
+            of_gang[index.group_gang[group]] += number
+        return cls(is_whole, np.where(is_whole[index.group_gang], 0, lost), of_gang)
+
+
+@dataclass(frozen=True, slots=True)
 class Costs:
-    """The costs of losing and moving pods, for T terms, G gangs and K pod groups.
+    """The costs of losing and moving the pods of G gangs with K pod groups.
 
     Parameters
     ----------
     loss
-        Cost of losing the gang whole, (T, G).
+        Cost of losing the gang whole, (G,).
     lost_pod
-        Cost of each lost pod of a gang that survives, (T, K).
+        Cost of each lost pod of a gang that survives, (K,).
     move
-        Cost of each pod of the gang that moves, (T, G).
+        Cost of each pod of the gang that moves, (G,).
     """
 
-    loss: IntArray
-    lost_pod: IntArray
-    move: IntArray
+    loss: NDArray[Any]
+    lost_pod: NDArray[Any]
+    move: NDArray[Any]
 
     @classmethod
-    def of(cls, instance: Instance) -> Costs:
-        """Return the costs of an instance. Time O(terms * pod groups)."""
-        index, terms = instance.index, instance.terms.terms
-        loss = np.zeros((len(terms), len(index.size)), dtype=np.int64)
-        lost_pod = np.zeros((len(terms), len(index.group_gang)), dtype=np.int64)
-        move = np.zeros_like(loss)
-        for t, term in enumerate(terms):
-            loss[t], lost_pod[t], move[t] = costs_of(instance, term.name, term.priority)
-        return cls(loss=loss, lost_pod=lost_pod, move=move)
+    def of(cls, instance: Instance, name: str, gangs: Any = slice(None)) -> Costs:
+        """Return how much a quantity grows by losses and moves of the given gangs.
 
-    def encoded(self, units: tuple[int, ...], largest: int) -> tuple[Any, Any, Any]:
-        """Return the costs of loss, lost pods and moves, summed over the terms times their units.
-
-        The arrays are int64 if `largest`, the largest encoded cost, is below 2**62. Otherwise
-        they hold Python's integers.
+        The name is a term of the objective without ``_by_priority``, or what a budget counts. The
+        costs are 0 for terms that count neither gangs nor pods.
         """
-        kind = np.int64 if largest < LARGEST_CODE else object
-        loss, lost_pod, move = (
-            sum(
-                (costs.astype(kind) * unit for costs, unit in zip(every, units, strict=True)),
-                np.zeros(every.shape[1], dtype=kind),
+        index = instance.index
+        counts = np.zeros(len(index.size), dtype=np.int64)
+        counts[gangs] = 1
+        of_group = counts[index.group_gang]
+        move = counts * (name in ("moved_pods", "disrupted_pods"))
+        if name in ("lost_gangs", "weighted_gangs"):
+            weight = index.weight if name == "weighted_gangs" else 1
+            return cls(counts * weight, 0 * of_group, move)
+        if name.startswith(LOST):
+            column = instance.resources.index(name.removeprefix(LOST))
+            of_group = of_group * index.group_request[:, column]
+        elif name not in ("lost_pods", "disrupted_pods"):
+            of_group = 0 * of_group
+        return cls(sum_by_gang(instance, of_group * index.group_count), of_group, move)
+
+    @classmethod
+    def of_budget(cls, instance: Instance, budget: Budget) -> Costs:
+        """Return how much of a budget losses and moves use."""
+        gangs = [instance.gang_position[name] for name in budget.gangs]
+        return cls.of(instance, budget.counts, gangs)
+
+    @classmethod
+    def encoded(cls, instance: Instance, scale: int = 1) -> Costs:
+        """Return the costs in the encoded objective, times `scale`.
+
+        The arrays are int64 if the largest encoded cost is below 2**62. Otherwise they hold
+        Python's integers.
+        """
+        terms, index = instance.terms, instance.index
+        kind: Any = np.int64 if terms.largest * scale < LARGEST_CODE else object
+        gang = np.zeros(len(index.size), dtype=kind)
+        found = cls(gang, np.zeros(len(index.group_gang), dtype=kind), gang)
+        for term, unit in zip(terms.terms, terms.units, strict=True):
+            costs, by = term.costs, unit * scale
+            found = cls(
+                found.loss + costs.loss.astype(kind) * by,
+                found.lost_pod + costs.lost_pod.astype(kind) * by,
+                found.move + costs.move.astype(kind) * by,
             )
-            for every in (self.loss, self.lost_pod, self.move)
-        )
-        return loss, lost_pod, move
+        return found
+
+    def largest(self, instance: Instance) -> int:
+        """Return the cost if all gangs lose or move all pods that they may lose or move."""
+        index = instance.index
+        moved = self.move * index.size * index.may_move
+        return exact_sum(np.maximum(self.loss * index.may_lose, moved))
+
+    def by_gang(self, instance: Instance, effect: Effect) -> NDArray[Any]:
+        """Return the cost of what each gang loses and moves, (G,)."""
+        lost = sum_by_gang(instance, self.lost_pod * effect.lost)
+        return self.loss * effect.is_whole + lost + self.move * effect.moved
+
+    def total(self, instance: Instance, effect: Effect) -> int:
+        """Return the cost of what all gangs lose and move."""
+        return exact_sum(self.by_gang(instance, effect))
 
 
-def costs_of(
-    instance: Instance, name: str, priority: int | None = None
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the costs of loss, lost pods and moves for a term, or for what a budget counts.
-
-    Their shapes are (G,), (K,) and (G,). They are 0 for terms that count neither gangs nor pods.
-    """
-    index = instance.index
-    counts = np.ones(len(index.size), dtype=np.int64)
-    if priority is not None:
-        counts[index.priority != priority] = 0
-    nothing, of_group = np.zeros_like(counts), counts[index.group_gang]
-    move = counts * (name in ("moved_pods", "disrupted_pods"))
-    if name == "lost_gangs":
-        return counts, 0 * of_group, nothing
-    if name == "weighted_gangs":
-        return counts * index.weight, 0 * of_group, nothing
-    if name in ("lost_pods", "disrupted_pods"):
-        return counts * index.size, of_group, move
-    amount = 0 * of_group
-    if name.startswith(LOST):
-        column = instance.resources.index(name.removeprefix(LOST))
-        amount = of_group * index.group_request[:, column]
-    return sum_by_gang(instance, amount * index.group_count), amount, move
-
-
-def sum_by_gang(instance: Instance, values: IntArray) -> IntArray:
+def sum_by_gang(instance: Instance, values: NDArray[Any]) -> NDArray[Any]:
     """Return the sum of `values`, one per pod group along the first axis, for each gang."""
     first = instance.index.first_group[:-1]
     if not len(first):
         return np.zeros((0, *values.shape[1:]), dtype=values.dtype)
-    sums: IntArray = np.add.reduceat(values, first, axis=0)
+    sums: NDArray[Any] = np.add.reduceat(values, first, axis=0)
     return sums

@@ -30,8 +30,9 @@ from lyra_opt.core.rules import (
     Text,
     require_choice,
 )
+from lyra_opt.preemption.costs import LOST
 from lyra_opt.preemption.index import PreemptionIndex
-from lyra_opt.preemption.objective import BUDGET_COUNTS, LOST, TERMS, Objective
+from lyra_opt.preemption.objective import BUDGET_COUNTS, TERMS, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,19 +9,18 @@ with one term that matters, such as the lost GPUs, is therefore the value of thi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lyra_opt.preemption.costs import Costs, Effect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-# The module of these classes imports this one.
-Budget: TypeAlias = Any
-Gang: TypeAlias = Any
-Instance: TypeAlias = Any
-
-LOST = "lost:"
-"""The prefix of objective terms and budgets that count the lost amount of a resource."""
+    from lyra_opt.preemption.index import Integers
+    from lyra_opt.preemption.instance import Budget, Instance
 
 TERMS = (
     "unplaced",
@@ -56,44 +55,19 @@ class Term:
         The priority of the gangs that it counts; None if it counts all gangs.
     largest
         An upper bound on its value over all solutions, at least 1.
+    costs
+        How much it grows by losses and moves.
     """
 
     name: str
     priority: int | None
     largest: int
+    costs: Costs = field(compare=False, repr=False)
 
     @property
     def key(self) -> str:
         """The name for measures and tables, such as ``lost_gangs`` or ``lost_gangs@10``."""
         return self.name if self.priority is None else f"{self.name}@{self.priority}"
-
-    def counts(self, gang: Gang) -> bool:
-        """Return whether the term counts losses and moves of this gang."""
-        return self.priority is None or gang.priority == self.priority
-
-    def cost_of_loss(self, gang: Gang) -> int:
-        """Return how much the term grows if the gang is lost whole."""
-        if not self.counts(gang):
-            return 0
-        if self.name == "lost_gangs":
-            return 1
-        if self.name == "weighted_gangs":
-            return int(gang.weight)
-        return sum(group.count * self.cost_of_lost_pod(gang, group.request) for group in gang.pods)
-
-    def cost_of_lost_pod(self, gang: Gang, request: Mapping[str, int]) -> int:
-        """Return how much the term grows for each lost pod of a gang, whole loss or not."""
-        if not self.counts(gang):
-            return 0
-        if self.name in ("lost_pods", "disrupted_pods"):
-            return 1
-        if self.name.startswith(LOST):
-            return request.get(self.name.removeprefix(LOST), 0)
-        return 0
-
-    def cost_of_move(self, gang: Gang) -> int:
-        """Return how much the term grows for each pod of a gang that moves."""
-        return int(self.name in ("moved_pods", "disrupted_pods") and self.counts(gang))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,61 +119,63 @@ class Objective:
             unit *= term.largest + 1
         return tuple(reversed(found))
 
+    def values(
+        self,
+        instance: Instance,
+        lost: Integers,
+        placed: Integers,
+        moved: Sequence[tuple[int, int, int]],
+    ) -> tuple[int, ...]:
+        """Return the values of the terms for a solution given as in `Solution.of_counts`.
+
+        Time O(terms * pod groups).
+        """
+        index, effect, found = instance.index, Effect.of(instance, lost, moved), []
+        for term in self.terms:
+            value = term.costs.total(instance, effect)
+            if term.name == "unplaced":
+                value = int(index.shape_count.sum() - placed.sum())
+            elif term.name == "extra_domains":
+                value = max(0, len(np.unique(index.domain[placed.any(axis=0)])) - 1)
+            elif term.name == "budget_excess":
+                soft = (budget for budget in instance.budgets if not budget.is_hard)
+                value = sum(max(0, excess_of(instance, budget, effect)) for budget in soft)
+            found.append(value)
+        return tuple(found)
+
+
+def excess_of(instance: Instance, budget: Budget, effect: Effect) -> int:
+    """Return by how much the use of a budget exceeds its limit; negative if some of it is left."""
+    used = Costs.of_budget(instance, budget).total(instance, effect)
+    return int(budget.used) + used - int(budget.most)
+
 
 def _terms_of(instance: Instance) -> Iterator[Term]:
-    losing = [gang for gang in instance.gangs if instance.may_lose_pods(gang)]
-    touched = [
-        gang
-        for gang in instance.gangs
-        if instance.may_lose_pods(gang) or instance.may_move_pods(gang)
-    ]
+    index = instance.index
+    touched = index.priority[index.may_lose | index.may_move]
     for name in instance.objective:
-        if name.endswith(_BY_PRIORITY):
-            base = name.removesuffix(_BY_PRIORITY)
-            levels = sorted({gang.priority for gang in touched}, reverse=True)
-            terms = [Term(base, level, 1) for level in levels]
-        else:
-            terms = [Term(name, None, 1)]
-        for term in terms:
-            largest = _largest(instance, term, losing, touched)
-            if largest:
-                yield Term(term.name, term.priority, largest)
+        base = name.removesuffix(_BY_PRIORITY)
+        levels = [None] if base == name else np.unique(touched)[::-1].tolist()
+        for level in levels:
+            gangs = slice(None) if level is None else index.priority == level
+            costs = Costs.of(instance, base, gangs)
+            if largest := _largest(instance, base, costs):
+                yield Term(base, level, largest, costs)
 
 
-def _largest(
-    instance: Instance, term: Term, losing: Sequence[Gang], touched: Sequence[Gang]
-) -> int:
+def _largest(instance: Instance, name: str, costs: Costs) -> int:
     """Return the largest value that a term can have in a solution."""
-    if term.name == "unplaced":
-        shapes = instance.demand.shapes if instance.demand else ()
-        return sum(shape.count - shape.min_count for shape in shapes)
-    if term.name == "extra_domains":
-        demand = instance.demand
-        if demand is None or demand.level is None or demand.is_level_required:
-            return 0
-        domains = {
-            node.domains[demand.level] for node in instance.nodes if demand.level in node.domains
-        }
-        return min(len(domains), sum(int(shape.count) for shape in demand.shapes)) - 1
-    if term.name == "budget_excess":
-        return sum(_largest_excess(instance, budget) for budget in instance.budgets)
-    if term.name in ("moved_pods", "disrupted_pods"):
-        moving = (gang for gang in touched if instance.may_move_pods(gang))
-        gangs = moving if term.name == "moved_pods" else touched
-        return sum(int(gang.size) for gang in gangs if term.counts(gang))
-    return sum(term.cost_of_loss(gang) for gang in losing)
-
-
-def _largest_excess(instance: Instance, budget: Budget) -> int:
-    """Return the largest excess over a soft budget; 0 for a hard one."""
-    if budget.is_hard:
-        return 0
-    gangs = (instance.gangs[instance.gang_position[name]] for name in budget.gangs)
-    term = Term(budget.counts, None, 1)
-    most: int = budget.used + sum(
-        term.cost_of_loss(gang)
-        for gang in gangs
-        if instance.may_lose_pods(gang)
-        or (budget.counts == "disrupted_pods" and instance.may_move_pods(gang))
-    )
-    return max(0, most - int(budget.most))
+    demand = instance.demand
+    if demand is not None and name == "unplaced":
+        return sum(shape.count - shape.min_count for shape in demand.shapes)
+    if demand is not None and name == "extra_domains" and not demand.is_level_required:
+        pods = sum(shape.count for shape in demand.shapes)
+        return max(0, min(instance.index.domains, pods) - 1)
+    if name == "budget_excess":
+        limits = [(budget, Costs.of_budget(instance, budget)) for budget in instance.budgets]
+        return sum(
+            max(0, budget.used + counts.largest(instance) - budget.most)
+            for budget, counts in limits
+            if not budget.is_hard
+        )
+    return costs.largest(instance)

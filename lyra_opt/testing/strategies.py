@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.allocation.instance import ElasticJob, Objective, WorkerAllocation
 from lyra_opt.allocation.instance import Instance as AllocationInstance
+from lyra_opt.core.rules import require_choice
 from lyra_opt.heterogeneous.checker import due_steps
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
@@ -51,12 +52,12 @@ from lyra_opt.preemption.instance import (
 )
 from lyra_opt.preemption.instance import Instance as PreemptionInstance
 from lyra_opt.preemption.instance import Solution as PreemptionSolution
-from lyra_opt.preemption.objective import BUDGET_COUNTS, LOST, TERMS
+from lyra_opt.preemption.objective import BUDGET_COUNTS, TERMS
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -626,6 +627,11 @@ def network_solutions_of(draw: DrawFn, instance: NetworkInstance) -> Solution:
 
 RACK, LABEL = "rack", "zone"
 PRIORITIES = (0, 0, 1, 2, -1)
+PREEMPTION_FEATURES = (
+    *("vectors", "labels", "levels", "minima", "optional", "several-shapes", "emptying"),
+    *("budgets", "victims"),
+)
+"""The features of preemption instances that `preemption_instances` can leave out."""
 
 
 @st.composite
@@ -639,19 +645,10 @@ def preemption_instances(
     min_gangs: int = 0,
     max_gangs: int = 4,
     max_pods: int = 2,
-    max_groups: int = 2,
     max_pending: int = 3,
-    max_shapes: int = 2,
     max_request: int = 3,
     max_idle: int = 2,
-    with_vectors: bool = True,
-    with_labels: bool = True,
-    with_levels: bool = True,
-    with_minima: bool = True,
-    with_optional: bool = True,
-    with_emptying: bool = True,
-    with_budgets: bool = True,
-    with_victims: bool = True,
+    without: Collection[str] = (),
     name: str = "drawn",
 ) -> PreemptionInstance:
     """Draw a valid preemption instance, for which a solution need not exist.
@@ -670,76 +667,56 @@ def preemption_instances(
         Number of nodes.
     min_gangs, max_gangs
         Number of running gangs.
-    max_pods, max_groups
-        Most pods of a pod group, and most pod groups of a gang.
-    max_pending, max_shapes
-        Most pending pods of a shape, and most shapes.
+    max_pods
+        Most pods of a pod group; a gang has one or two groups.
+    max_pending
+        Most pending pods of a shape.
     max_request
         Largest amount of a resource that a pod requests.
     max_idle
         Largest amount of a resource on a node that no pod holds.
-    with_vectors
-        Whether there may be other resources besides, or instead of, GPUs.
-    with_labels
-        Whether nodes may have labels, and pods selectors.
-    with_levels
-        Whether the pending gang may require or prefer one rack.
-    with_minima
-        Whether gangs may survive the loss of some pods.
-    with_optional
-        Whether some pending pods need not be placed.
-    with_emptying
-        Whether nodes may have to be emptied, besides a pending gang or instead of one.
-    with_budgets
-        Whether there may be hard and soft budgets.
-    with_victims
-        Whether another rule than the default may decide which gangs may lose pods.
+    without
+        Features that no instance has: ``vectors`` (other resources than GPUs), ``labels``,
+        ``levels`` (a rack that pending pods require or prefer), ``minima`` (gangs that survive the
+        loss of some pods), ``optional`` (pending pods that need not be placed),
+        ``several-shapes``, ``emptying`` (nodes to be emptied), ``budgets``, and ``victims`` (other
+        rules than the default for the gangs that may lose pods).
     name
         The name of the instance.
+
+    Raises
+    ------
+    FieldError
+        If an entry of `without` is not a feature.
     """
-    resources = draw(
-        st.sampled_from([(GPU,), (GPU,), (GPU, "cpu"), ("cpu",)] if with_vectors else [(GPU,)])
-    )
-    flags = st.booleans()
-    labels = st.sampled_from([{}, {}, {LABEL: "a"}, {LABEL: "b"}] if with_labels else [{}])
-    requests = st.fixed_dictionaries(
-        {}, optional={resource: st.integers(0, max_request) for resource in resources}
-    )
+    has = dict.fromkeys(PREEMPTION_FEATURES, True)
+    has |= {require_choice("without", each, PREEMPTION_FEATURES): False for each in without}
+    resources = draw(st.sampled_from([(GPU,), (GPU,), (GPU, "cpu"), ("cpu",)]))
+    resources = resources if has["vectors"] else (GPU,)
+    labels = st.sampled_from([{}, {}, {LABEL: "a"}, {LABEL: "b"}] if has["labels"] else [{}])
+    amounts = {resource: st.integers(0, max_request) for resource in resources}
+    requests = st.fixed_dictionaries({}, optional=amounts)
     node_ids = [f"n{number}" for number in range(draw(st.integers(min_nodes, max_nodes)))]
-    gangs: list[Gang] = []
-    for number in range(draw(st.integers(min_gangs, max_gangs))):
-        groups = [
-            PodGroup(
-                node=draw(st.sampled_from(node_ids)),
-                request=draw(requests),
-                count=draw(st.integers(1, max_pods)),
-                selector=draw(labels),
-            )
-            for _ in range(draw(st.integers(1, max_groups)))
-        ]
-        size = sum(group.count for group in groups)
-        gangs.append(
-            Gang(
-                id=f"g{number}",
-                priority=draw(st.sampled_from(PRIORITIES)),
-                pods=groups,
-                min_pods=draw(st.integers(1, size)) if with_minima else size,
-                is_protected=draw(st.sampled_from((False, False, False, True))),
-                is_movable=draw(st.sampled_from((True, True, True, False))),
-                queue=draw(st.sampled_from(("default", "other"))),
-                weight=draw(st.integers(0, 3)),
-                start_s=float(draw(st.integers(-2, 2))),
-            )
-        )
-    has_level = with_levels and draw(flags)
-    has_emptying = with_emptying and draw(flags)
+    groups = st.builds(
+        PodGroup,
+        node=st.sampled_from(node_ids),
+        request=requests,
+        count=st.integers(1, max_pods),
+        selector=labels,
+    )
+    gangs = [
+        draw(_gangs(f"g{number}", groups, with_minima=has["minima"]))
+        for number in range(draw(st.integers(min_gangs, max_gangs)))
+    ]
+    has_level = has["levels"] and draw(st.booleans())
+    has_emptying = has["emptying"] and draw(st.booleans())
     nodes = [
         Node(
             id=node_id,
             # Nodes have enough capacity for their pods, so that no drawn instance is rejected.
             capacity=draw(_capacities(gangs, node_id, resources, max_idle)),
             domains={RACK: draw(st.sampled_from(("r0", "r1")))}
-            if has_level and (not number or draw(flags))
+            if has_level and (not number or draw(st.booleans()))
             else {},
             labels=draw(labels),
             is_usable=draw(st.sampled_from((True, True, True, False))),
@@ -747,42 +724,27 @@ def preemption_instances(
         )
         for number, node_id in enumerate(node_ids)
     ]
-    empty_selector = draw(labels)
+    selector = draw(labels)
     candidates = [
-        node
-        for node in nodes
-        if not node.must_be_empty and empty_selector.items() <= node.labels.items()
+        node for node in nodes if not node.must_be_empty and selector.items() <= node.labels.items()
     ]
     empty_nodes = draw(st.integers(0, len(candidates))) if has_emptying else 0
-    is_emptying = empty_nodes > 0 or any(node.must_be_empty for node in nodes)
     demand = None
-    if not is_emptying or draw(flags):
-        shapes = []
-        for number in range(draw(st.integers(1, max_shapes))):
-            count = draw(st.integers(1, max_pending))
-            shapes.append(
-                Shape(
-                    id=f"s{number}",
-                    count=count,
-                    request=draw(requests),
-                    min_count=draw(st.integers(0, count)) if with_optional else count,
-                    max_per_node=draw(st.none() | st.integers(1, count)),
-                    selector=draw(labels),
-                )
-            )
+    if not (empty_nodes or any(node.must_be_empty for node in nodes)) or draw(st.booleans()):
+        shapes = draw(_shapes(requests, labels, max_pending, has))
         demand = Demand(
             priority=draw(st.sampled_from((2, 2, *PRIORITIES))),
             queue=draw(st.sampled_from(("default", "other"))),
             shapes=shapes,
             level=RACK if has_level else None,
-            is_level_required=not has_level or draw(flags),
+            is_level_required=not has_level or draw(st.booleans()),
         )
     victims = (None, "any", "none") if demand is None else (None, *VICTIMS)
-    known = [f"{LOST}{each}" for each in dict.fromkeys(r for node in nodes for r in node.capacity)]
+    known = [f"lost:{each}" for each in dict.fromkeys(r for node in nodes for r in node.capacity)]
     terms = st.lists(st.sampled_from((*TERMS, *known)), min_size=1, max_size=4, unique=True)
     # Without these two, the instance computes them.
     rules: dict[str, Any] = {
-        "victims": draw(st.sampled_from(victims)) if with_victims else None,
+        "victims": draw(st.sampled_from(victims)) if has["victims"] else None,
         "objective": objective or draw(st.none() | terms),
     }
     return PreemptionInstance(
@@ -792,10 +754,52 @@ def preemption_instances(
         gangs=gangs,
         demand=demand,
         empty_nodes=empty_nodes,
-        empty_selector=empty_selector,
-        budgets=draw(_budgets(gangs, known)) if with_budgets and gangs else [],
+        empty_selector=selector,
+        budgets=draw(_budgets(gangs, known)) if has["budgets"] and gangs else [],
         **rules,
     )
+
+
+@st.composite
+def _gangs(
+    draw: DrawFn, gang_id: str, groups: SearchStrategy[PodGroup], *, with_minima: bool
+) -> Gang:
+    pods = draw(st.lists(groups, min_size=1, max_size=2))
+    size = sum(group.count for group in pods)
+    return Gang(
+        id=gang_id,
+        priority=draw(st.sampled_from(PRIORITIES)),
+        pods=pods,
+        min_pods=draw(st.integers(1, size)) if with_minima else size,
+        is_protected=draw(st.sampled_from((False, False, False, True))),
+        is_movable=draw(st.sampled_from((True, True, True, False))),
+        queue=draw(st.sampled_from(("default", "other"))),
+        weight=draw(st.integers(0, 3)),
+        start_s=float(draw(st.integers(-2, 2))),
+    )
+
+
+@st.composite
+def _shapes(
+    draw: DrawFn,
+    requests: SearchStrategy[Mapping[str, int]],
+    labels: SearchStrategy[Mapping[str, str]],
+    max_pending: int,
+    has: Mapping[str, bool],
+) -> list[Shape]:
+    shapes = []
+    for number in range(draw(st.integers(1, 2)) if has["several-shapes"] else 1):
+        count = draw(st.integers(1, max_pending))
+        shape = Shape(
+            id=f"s{number}",
+            count=count,
+            request=draw(requests),
+            min_count=draw(st.integers(0, count)) if has["optional"] else count,
+            max_per_node=draw(st.none() | st.integers(1, count)),
+            selector=draw(labels),
+        )
+        shapes.append(shape)
+    return shapes
 
 
 @st.composite
@@ -819,18 +823,16 @@ def _budgets(draw: DrawFn, gangs: Sequence[Gang], lost: Sequence[str]) -> list[B
     names = st.sampled_from([gang.id for gang in gangs])
     budgets = []
     for number in range(draw(st.integers(0, 2))):
-        is_hard = draw(st.booleans())
-        most = draw(st.integers(0, 4))
-        budgets.append(
-            Budget(
-                id=f"b{number}",
-                gangs=draw(st.lists(names, min_size=1, unique=True)),
-                counts=draw(st.sampled_from((*BUDGET_COUNTS, *lost))),
-                most=most,
-                used=draw(st.integers(0, most if is_hard else 4)),
-                is_hard=is_hard,
-            )
+        is_hard, most = draw(st.booleans()), draw(st.integers(0, 4))
+        budget = Budget(
+            id=f"b{number}",
+            gangs=draw(st.lists(names, min_size=1, unique=True)),
+            counts=draw(st.sampled_from((*BUDGET_COUNTS, *lost))),
+            most=most,
+            used=draw(st.integers(0, most if is_hard else 4)),
+            is_hard=is_hard,
         )
+        budgets.append(budget)
     return budgets
 
 

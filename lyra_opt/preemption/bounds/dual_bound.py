@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.preemption.bounds.prices import INFINITE, Items, Task, prices
-from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.counting import Verdict, count, is_monotone, required_domains
 
 if TYPE_CHECKING:
@@ -21,12 +20,8 @@ if TYPE_CHECKING:
 
     IntArray = NDArray[np.int64]
 
-BITS = 58
-"""Number of bits of the largest sum of scaled costs."""
 MOST_PODS = 2**20
 """Largest number of pods of a demand for a single resource."""
-SHARE_BITS = 16
-"""Costs are multiplied by at most 2**16 before they are split and rounded down."""
 
 
 def dual_bound(instance: Instance) -> int:
@@ -39,16 +34,16 @@ def dual_bound(instance: Instance) -> int:
     counting = count(instance)
     if counting.verdict is Verdict.IMPOSSIBLE:
         return instance.terms.largest
-    return min(domain_bounds(Relaxation.of(instance, counting, Costs.of(instance))).values())
+    return min(domain_bounds(Relaxation.of(instance, counting)).values())
 
 
 def domain_bounds(relaxation: Relaxation) -> dict[int, int]:
     """Return a lower bound on the encoded objective for each domain that can hold the optimum."""
     found = np.full(len(relaxation.fits), relaxation.emptying, dtype=object)
-    for task, scaled in relaxation.tasks:
+    for task in relaxation.tasks:
         known = prices(task)
         if known is not None:
-            found = np.maximum(found, [scaled.encoded(bound) for bound in known.bound.tolist()])
+            found = np.maximum(found, [task.encoded(bound) for bound in known.bound.tolist()])
     return {int(d): relaxation.constant + int(found[d]) for d in np.flatnonzero(relaxation.fits)}
 
 
@@ -77,10 +72,10 @@ class Relaxation:
     fits: NDArray[np.bool_]
     constant: int
     emptying: int
-    tasks: tuple[tuple[Task, ScaledCosts], ...]
+    tasks: tuple[Task, ...]
 
     @classmethod
-    def of(cls, instance: Instance, counting: Counting, costs: Costs) -> Relaxation:
+    def of(cls, instance: Instance, counting: Counting) -> Relaxation:
         """Build the relaxation of an instance that counting does not prove infeasible."""
         index, terms = instance.index, instance.terms
         least, fits, constant = index.shape_min, counting.domain_fits, 0
@@ -96,22 +91,18 @@ class Relaxation:
             least, fits, is_all = np.array([most]), room >= most, True
             constant = terms.units[0] * (int(index.shape_count[0]) - most)
         domain, domains = required_domains(instance)
-        tasks = []
-        for request, wanted, limit in _demands(instance, least):
-            scaled = ScaledCosts.of(instance, costs, wanted)
-            task = scaled.task(instance, request, wanted, limit, domain, domains)
-            tasks.append((task, scaled))
+        demands = _demands(instance, least)
         return cls(
             least=least,
             is_all=is_all,
             fits=fits,
             constant=constant,
-            emptying=_emptying_bound(instance, costs),
-            tasks=tuple(tasks),
+            emptying=_emptying_bound(instance),
+            tasks=tuple(Task.of(instance, *each, domain, domains) for each in demands),
         )
 
 
-def _emptying_bound(instance: Instance, costs: Costs) -> int:
+def _emptying_bound(instance: Instance) -> int:
     """Return a lower bound on the encoded cost of emptying nodes.
 
     The cost of a gang is split over its groups on nodes that must or can be emptied. The bound is
@@ -119,10 +110,9 @@ def _emptying_bound(instance: Instance, costs: Costs) -> int:
     """
     index = instance.index
     is_counted = index.must_be_empty | (index.can_be_chosen_empty & (instance.empty_nodes > 0))
-    scaled = ScaledCosts.of(instance, costs, 1)
     nothing = np.zeros(index.free.shape[1], dtype=np.int64)
     domain = np.where(is_counted, 0, -1)
-    task = scaled.task(instance, nothing, 1, is_counted.astype(np.int64), domain, 1)
+    task = Task.of(instance, nothing, 1, is_counted.astype(np.int64), domain, 1)
     nodes = np.flatnonzero(is_counted)
     items = Items.of(task, np.flatnonzero(is_counted[index.group_node]), nodes)
     alone = np.where(items.pods >= items.count, items.pod * items.count, INFINITE)
@@ -132,7 +122,7 @@ def _emptying_bound(instance: Instance, costs: Costs) -> int:
     np.add.at(cost, items.row, np.where(each >= INFINITE, 0, each))
     must = index.must_be_empty[nodes]
     chosen = np.sort(cost[~must & ~is_held])[: instance.empty_nodes]
-    return scaled.encoded(int(cost[must].sum()) + int(chosen.sum()))
+    return task.encoded(int(cost[must].sum()) + int(chosen.sum()))
 
 
 def _demands(instance: Instance, least: IntArray) -> Iterator[tuple[IntArray, int, IntArray]]:
@@ -153,74 +143,3 @@ def _demands(instance: Instance, least: IntArray) -> Iterator[tuple[IntArray, in
         if 0 < wanted <= MOST_PODS:
             request = np.where(np.arange(index.free.shape[1]) == resource, unit, 0)
             yield request, wanted, (limit[some] * (size // unit)[:, None]).sum(axis=0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScaledCosts:
-    """Encoded costs as small integers: `scale` units stand for `divisor` units of the objective.
-
-    `loss`, `own`, `pod` and `pods` are those of `lyra_opt.preemption.bounds.prices.Task`.
-    """
-
-    loss: IntArray
-    own: IntArray
-    pod: IntArray
-    pods: IntArray
-    scale: int
-    divisor: int
-
-    def encoded(self, bound: int) -> int:
-        """Return the bound on the encoded objective that follows from a bound on scaled costs."""
-        return -(-bound * self.divisor // self.scale)
-
-    def task(
-        self,
-        instance: Instance,
-        request: IntArray,
-        wanted: int,
-        limit: IntArray,
-        domain: IntArray,
-        domains: int,
-    ) -> Task:
-        """Return the task of making room for `wanted` pods at these costs, with all nodes open."""
-        return Task(
-            index=instance.index,
-            request=request,
-            wanted=wanted,
-            limit=limit,
-            domain=domain,
-            domains=domains,
-            is_open=np.ones(len(domain), dtype=bool),
-            loss=self.loss,
-            own=self.own,
-            pod=self.pod,
-            pods=self.pods,
-        )
-
-    @classmethod
-    def of(cls, instance: Instance, costs: Costs, wanted: int) -> ScaledCosts:
-        """Build the costs; `wanted` is the number of pods for which room must be made."""
-        index, terms = instance.index, instance.terms
-        bits = BITS - (2 * wanted).bit_length()
-        excess = terms.largest.bit_length() - bits
-        divisor = 1 if excess <= 0 else 2 ** (excess + SHARE_BITS)
-        scale = 2 ** (SHARE_BITS if excess > 0 else min(SHARE_BITS, -excess))
-        loss, lost_pod, move = (
-            (cost * scale // divisor).astype(np.int64)
-            for cost in costs.encoded(terms.units, terms.largest * scale)
-        )
-        gang = index.group_gang
-        surplus = np.where(index.may_lose, index.size - index.min_pods, 0)[gang]
-        own = lost_pod * index.group_count
-        move = np.where(index.may_move[gang], move[gang], INFINITE)
-        lost_pod = np.where(surplus > 0, lost_pod, INFINITE)
-        return cls(
-            loss=np.where(index.may_lose, loss, INFINITE),
-            own=own,
-            pod=np.minimum(move, lost_pod),
-            pods=np.where(
-                index.may_move[gang], index.group_count, np.minimum(index.group_count, surplus)
-            ),
-            scale=scale,
-            divisor=divisor,
-        )

@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.preemption.costs import Costs
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from lyra_opt.preemption.index import PreemptionIndex
+    from lyra_opt.preemption.instance import Instance
 
     IntArray = NDArray[np.int64]
     Flags = NDArray[np.bool_]
@@ -34,6 +37,10 @@ INFINITE = 2**60
 """The cost of an impossible action, such as the loss of a protected gang."""
 MOST_UNITS = 64
 """Largest capacity of a knapsack; larger amounts are rounded so that the bound stays valid."""
+BITS = 58
+"""Number of bits of the largest sum of scaled costs."""
+SHARE_BITS = 16
+"""Costs are multiplied by at most 2**16 before they are split and rounded down."""
 LARGEST_TABLE = 4_000_000
 """Largest number of pairs of node and number of pods for which prices are computed."""
 
@@ -62,6 +69,8 @@ class Task:
     pod, pods
         Cost of a pod of a group that is lost without the gang or moves, and the largest number of
         such pods, (K,).
+    scale, divisor
+        `scale` units of the costs stand for `divisor` units of the encoded objective.
     """
 
     index: PreemptionIndex
@@ -75,6 +84,56 @@ class Task:
     own: IntArray
     pod: IntArray
     pods: IntArray
+    scale: int
+    divisor: int
+
+    @classmethod
+    def of(
+        cls,
+        instance: Instance,
+        request: IntArray,
+        wanted: int,
+        limit: IntArray,
+        domain: IntArray,
+        domains: int,
+    ) -> Task:
+        """Return the task at the costs of an instance, with all nodes open."""
+        index, largest = instance.index, instance.terms.largest
+        excess = largest.bit_length() - (BITS - (2 * wanted).bit_length())
+        divisor = 1 if excess <= 0 else 2 ** (excess + SHARE_BITS)
+        scale = 2 ** (SHARE_BITS if excess > 0 else min(SHARE_BITS, -excess))
+        costs = Costs.encoded(instance, scale)
+        loss, lost_pod, move = (
+            (cost // divisor).astype(np.int64) for cost in (costs.loss, costs.lost_pod, costs.move)
+        )
+        gang, count = index.group_gang, index.group_count
+        surplus = np.where(index.may_lose, index.size - index.min_pods, 0)[gang]
+        may_move = index.may_move[gang]
+        return cls(
+            index=index,
+            request=request,
+            wanted=wanted,
+            limit=limit,
+            domain=domain,
+            domains=domains,
+            is_open=np.ones(len(domain), dtype=bool),
+            loss=np.where(index.may_lose, loss, INFINITE),
+            own=lost_pod * count,
+            pod=np.minimum(
+                np.where(may_move, move[gang], INFINITE), np.where(surplus > 0, lost_pod, INFINITE)
+            ),
+            pods=np.where(may_move, count, np.minimum(count, surplus)),
+            scale=scale,
+            divisor=divisor,
+        )
+
+    def scaled(self, objective: int) -> int:
+        """Return an encoded objective in units of the task's costs, rounded down."""
+        return objective * self.scale // self.divisor
+
+    def encoded(self, bound: int) -> int:
+        """Return the bound on the encoded objective that follows from a bound on the costs."""
+        return -(-bound * self.divisor // self.scale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.counting import node_room
-from lyra_opt.preemption.exact.plan import Plan, budget_counts
+from lyra_opt.preemption.exact.plan import Plan
 from lyra_opt.preemption.exact.programme import Linear, Programme
 from lyra_opt.preemption.instance import matches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.preemption.costs import Costs
     from lyra_opt.preemption.instance import Budget, Instance
+    from lyra_opt.preemption.objective import Term
 
     IntArray = NDArray[np.int64]
     Flags = NDArray[np.bool_]
-    Counts = tuple[IntArray, IntArray, IntArray]
 
 NONE = -1
 NOTHING = Linear(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -39,8 +39,8 @@ class Scope:
 
     Parameters
     ----------
-    instance, costs
-        The instance, and its costs as arrays.
+    instance
+        The instance.
     allowed
         Whether the model may place pods of a shape on a node, (S, N).
     least
@@ -50,7 +50,6 @@ class Scope:
     """
 
     instance: Instance
-    costs: Costs
     allowed: Flags
     least: IntArray
     is_open: Flags
@@ -80,18 +79,16 @@ class Model:
         room = np.where(scope.allowed, np.reshape(rooms, scope.allowed.shape), 0).astype(np.int64)
         target = room.any(axis=0) | index.must_be_empty | self._choosable
         target |= index.may_use & index.may_move.any()
-        self._budgets = [(budget, budget_counts(instance, budget)) for budget in instance.budgets]
         self._add_groups(groups[target[index.group_node[groups]]])
         self._add_moves()
         self._add_gang_rows()
         self._add_demand(room)
         self._add_capacities()
         self._add_choice()
-        self._excess = [self._add_budget(*each) for each in self._budgets]
+        self._excess = [self._add_budget(budget) for budget in instance.budgets]
         has_domains = "extra_domains" in instance.objective
         self._extra = self._add_domains() if has_domains else NOTHING
-        terms = instance.terms.terms
-        self.programme.terms += [self._term(t, term.name) for t, term in enumerate(terms)]
+        self.programme.terms += map(self._term, instance.terms.terms)
 
     def _add_groups(self, groups: IntArray) -> None:
         """Add the columns z, e and o of the pod groups."""
@@ -231,17 +228,17 @@ class Model:
             entries = (row, column[here], 1), (row, b_of[node[here]], most[here])
             programme.at_most(most[here], *entries)
 
-    def _use(self, counts: Counts) -> Linear:
+    def _use(self, costs: Costs) -> Linear:
         """Return the total cost of lost gangs, lost pods and moved pods as a sum of columns."""
-        loss, lost_pod, move = counts
         e, o = np.flatnonzero(self._e_of != NONE), np.flatnonzero(self._o_of != NONE)
         columns = self._z, self._e_of[e], self._o_of[o]
-        values = loss[self._z_gang], lost_pod[self._k[e]], move[self._gang[o]]
+        values = costs.loss[self._z_gang], costs.lost_pod[self._k[e]], costs.move[self._gang[o]]
         return Linear(np.concatenate(columns), np.concatenate(values))
 
-    def _add_budget(self, budget: Budget, counts: Counts) -> Linear:
+    def _add_budget(self, budget: Budget) -> Linear:
         """Limit the use of a budget; return the excess over a soft budget as a sum of columns."""
-        use, limit, excess = self._use(counts), budget.most - budget.used, NOTHING
+        use = self._use(Costs.of_budget(self._instance, budget))
+        limit, excess = budget.most - budget.used, NOTHING
         if not budget.is_hard:
             if "budget_excess" not in self._instance.objective:
                 return excess
@@ -264,17 +261,16 @@ class Model:
         programme.at_most([1], (0, u, 1), (0, extra, -1))
         return Linear(extra, np.ones(1, dtype=np.int64))
 
-    def _term(self, t: int, name: str) -> Linear:
+    def _term(self, term: Term) -> Linear:
         """Return a term of the objective as a sum of columns."""
-        if name == "unplaced":
+        if term.name == "unplaced":
             return Linear(self._x, np.full(len(self._x), -1), int(self._index.shape_count.sum()))
-        if name == "extra_domains":
+        if term.name == "extra_domains":
             return self._extra
-        if name == "budget_excess":
+        if term.name == "budget_excess":
             columns = np.concatenate([each.columns for each in self._excess])
             return Linear(columns, np.concatenate([each.values for each in self._excess]))
-        costs = self._scope.costs
-        return self._use((costs.loss[t], costs.lost_pod[t], costs.move[t]))
+        return self._use(term.costs)
 
     def plan(self, values: IntArray) -> Plan:
         """Return the plan that feasible values of the columns describe."""

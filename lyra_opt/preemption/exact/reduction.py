@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.preemption.bounds.dual_bound import Relaxation, ScaledCosts
+    from lyra_opt.preemption.bounds.dual_bound import Relaxation
     from lyra_opt.preemption.bounds.prices import Prices, Task
+    from lyra_opt.preemption.costs import Costs
     from lyra_opt.preemption.exact.plan import Plan
     from lyra_opt.preemption.instance import Instance
 
@@ -36,35 +37,29 @@ class Reduction:
     ----------
     instance
         The instance.
-    task, scaled
-        The demand in the domain, and its costs.
+    task
+        The demand in the domain.
     free
         Number of pending pods that the free capacity of each node of the domain holds, (N,).
-    loss, lost_pod
-        Encoded costs of losing a gang and of losing one pod of a group, (G,) and (K,).
+    costs
+        The encoded costs.
     """
 
     instance: Instance
     task: Task
-    scaled: ScaledCosts
     free: IntArray
-    loss: Any
-    lost_pod: Any
+    costs: Costs
 
     @classmethod
-    def of(
-        cls, instance: Instance, relaxation: Relaxation, domain: int, loss: Any, lost_pod: Any
-    ) -> Reduction:
+    def of(cls, instance: Instance, relaxation: Relaxation, domain: int, costs: Costs) -> Reduction:
         """Build the reduction of a domain for a demand of one shape."""
-        task, scaled = relaxation.tasks[0]
+        task = relaxation.tasks[0]
         inside = task.domain == domain
         return cls(
             instance=instance,
             task=replace(task, domain=np.where(inside, 0, -1), domains=1),
-            scaled=scaled,
             free=np.where(inside, node_room(instance, 0, instance.index.free), 0),
-            loss=loss,
-            lost_pod=lost_pod,
+            costs=costs,
         )
 
     def plans(self, task: Task, found: Prices) -> Iterator[Plan | None]:
@@ -74,14 +69,14 @@ class Reduction:
         if price is not None:
             placements.append(self.free + supply)
         for placed in placements:
-            yield put_back(self.instance, self.loss, self.lost_pod, placed[None, :])
+            yield put_back(self.instance, self.costs, placed[None, :])
 
     def narrowed(self, task: Task, found: Prices, limit: int) -> Task:
         """Return the task with fewer open nodes and gangs that can be lost.
 
         A node is not open if the bound of the solutions that make room on it exceeds the limit.
         """
-        limit = limit * self.scaled.scale // self.scaled.divisor
+        limit = task.scaled(limit)
         is_open = np.zeros_like(task.is_open)
         more = found.more_than(self.free)
         is_open[found.nodes] = (more & (found.excess + found.bound <= limit)).any(axis=1)
@@ -94,7 +89,7 @@ class Reduction:
         The prices were found for a task that includes the open nodes of `task`.
         """
         instance, index = self.instance, self.instance.index
-        limit = limit * self.scaled.scale // self.scaled.divisor
+        limit = task.scaled(limit)
         if index.may_move.any():
             return self._with_chains(task, int(found.bound[0]), limit)
         terms = instance.terms.terms
@@ -104,7 +99,7 @@ class Reduction:
         supply, price = self._supply(task, found)
         if price is None:
             return task.is_open
-        price = min(limit + 1, -(-price * self.scaled.scale // self.scaled.divisor))
+        price = min(limit + 1, -task.scaled(-price))
         return task.is_open & (supply | found.components(self.free, price))
 
     def _with_chains(self, task: Task, bound: int, limit: int) -> Flags:
@@ -149,14 +144,14 @@ class Reduction:
             return supply, None
         placed = np.zeros_like(free)
         placed[nodes] = free[nodes] + 1
-        lost = make_room(self.instance, self.loss, self.lost_pod, placed[None, :], supply)
+        lost = make_room(self.instance, self.costs, placed[None, :], supply)
         assert lost is not None
         groups = np.flatnonzero(lost)
         gang = index.group_gang[groups]
         is_whole = index.size[gang] - lost[groups] < index.min_pods[gang]
-        pods = self.lost_pod[groups] * lost[groups]
-        cost = np.zeros(len(free), dtype=self.loss.dtype)
-        np.add.at(cost, index.group_node[groups], np.where(is_whole, self.loss[gang], pods))
+        pods = self.costs.lost_pod[groups] * lost[groups]
+        cost = np.zeros(len(free), dtype=self.costs.loss.dtype)
+        np.add.at(cost, index.group_node[groups], np.where(is_whole, self.costs.loss[gang], pods))
         nodes = nodes[np.argsort(cost[nodes], kind="stable")][:wanted]
         supply[nodes] = True
         return supply, int(cost[nodes[-1]])

@@ -89,11 +89,9 @@ class _Search:
 
     def __init__(self, instance: Instance, counting: Counting, observer: Observer | None) -> None:
         self._instance, self._observer = instance, observer
-        self._costs = costs = Costs.of(instance)
-        self._relaxation = Relaxation.of(instance, counting, costs)
+        self._costs = Costs.encoded(instance)
+        self._relaxation = Relaxation.of(instance, counting)
         self._bounds = domain_bounds(self._relaxation)
-        terms = instance.terms
-        self._loss, self._lost_pod, _ = costs.encoded(terms.units, terms.largest)
         self._domain, _ = required_domains(instance)
         self._values: tuple[int, ...] | None = None
         self._solution: Solution | None = None
@@ -152,7 +150,7 @@ class _Search:
     def _offer(self, plan: Plan | None) -> None:
         """Keep a valid plan if it is better than the incumbent."""
         if plan is not None:
-            values = plan.values(self._instance, self._costs)
+            values = plan.values(self._instance)
             if self._values is None or values < self._values:
                 self._keep(values, plan.solution(self._instance))
 
@@ -184,7 +182,6 @@ class _Search:
         instance = self._instance
         scope = Scope(
             instance=instance,
-            costs=self._costs,
             allowed=instance.index.shape_allowed & (self._domain == domain),
             least=self._relaxation.least,
             is_open=np.ones(len(self._domain), dtype=bool),
@@ -192,7 +189,7 @@ class _Search:
         if not self.is_reducible:
             self._solve(domain, scope, None)
             return
-        reduction = Reduction.of(instance, self._relaxation, domain, self._loss, self._lost_pod)
+        reduction = Reduction.of(instance, self._relaxation, domain, self._costs)
         step = FIRST_GUESS
         while domain in self._bounds and not self._is_settled(domain):
             guess = None
@@ -221,7 +218,7 @@ class _Search:
             found = prices(task)
             if found is None:
                 return scope
-            bound = self._relaxation.constant + reduction.scaled.encoded(int(found.bound[0]))
+            bound = self._relaxation.constant + task.encoded(int(found.bound[0]))
             for plan in reduction.plans(task, found):
                 self._offer(plan)
             limit = self._limit(guess)

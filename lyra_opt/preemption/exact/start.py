@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,13 +11,14 @@ from lyra_opt.preemption.exact.plan import Plan
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lyra_opt.preemption.costs import Costs
     from lyra_opt.preemption.instance import Instance
 
     IntArray = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
 
-def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> Plan | None:
+def put_back(instance: Instance, costs: Costs, placed: IntArray) -> Plan | None:
     """Return a plan that places the pending pods as given, with the losses of `make_room`.
 
     The nodes to be emptied are those without pending pods whose gangs cost least. Return None if
@@ -25,8 +26,8 @@ def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> 
 
     Parameters
     ----------
-    loss, lost_pod
-        Encoded costs of losing a gang and of losing one pod of a group, (G,) and (K,).
+    costs
+        The encoded costs.
     placed
         Number of pending pods of each shape on each node, (S, N).
     """
@@ -34,7 +35,7 @@ def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> 
     closed, chosen = index.must_be_empty.copy(), np.zeros(0, dtype=np.int64)
     if instance.empty_nodes:
         cost, stays = np.zeros(len(closed)), ~index.may_lose[index.group_gang]
-        np.add.at(cost, index.group_node, loss[index.group_gang].astype(np.float64))
+        np.add.at(cost, index.group_node, costs.loss[index.group_gang].astype(np.float64))
         cost[index.group_node[stays]] = np.inf
         cost[~index.can_be_chosen_empty | placed.any(axis=0)] = np.inf
         chosen = np.argsort(cost, kind="stable")[: instance.empty_nodes]
@@ -43,16 +44,14 @@ def put_back(instance: Instance, loss: Any, lost_pod: Any, placed: IntArray) -> 
         closed[chosen] = True
     if (placed.sum(axis=1) < index.shape_min).any():
         return None
-    lost = make_room(instance, loss, lost_pod, placed, closed)
+    lost = make_room(instance, costs, placed, closed)
     if lost is None:
         return None
     plan = Plan(lost=lost, placed=placed, emptied=tuple(chosen.tolist()))
     return plan if plan.keeps_budgets(instance) else None
 
 
-def make_room(
-    instance: Instance, loss: Any, lost_pod: Any, placed: IntArray, closed: Flags
-) -> IntArray | None:
+def make_room(instance: Instance, costs: Costs, placed: IntArray, closed: Flags) -> IntArray | None:
     """Return the lost pods of each group, (K,), that make room for given pending pods.
 
     First, all gangs that may be lost leave the nodes on which the pending pods do not fit, and the
@@ -74,7 +73,7 @@ def make_room(
     lost = np.zeros(len(leaves), dtype=np.int64)
     gangs, starts = np.unique(index.group_gang[groups], return_index=True)
     parts = dict(zip(gangs.tolist(), np.split(groups, starts[1:]), strict=False))
-    for g in sorted(parts, key=lambda g: (-loss[g], index.size[g], g)):
+    for g in sorted(parts, key=lambda g: (-costs.loss[g], index.size[g], g)):
         nodes = index.group_node[parts[g]]
         before, gone = left[nodes], {}
         for k, node in zip(parts[g].tolist(), nodes.tolist(), strict=True):
@@ -84,8 +83,8 @@ def make_room(
             fit *= not closed[node]
             left[node] -= fit * request
             gone[k] = count - fit
-        partly = sum(int(lost_pod[k]) * number for k, number in gone.items())
-        if sum(gone.values()) <= index.size[g] - index.min_pods[g] and partly <= loss[g]:
+        partly = sum(int(costs.lost_pod[k]) * number for k, number in gone.items())
+        if sum(gone.values()) <= index.size[g] - index.min_pods[g] and partly <= costs.loss[g]:
             lost[list(gone)] = list(gone.values())
         else:
             left[nodes] = before

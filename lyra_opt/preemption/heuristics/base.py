@@ -9,14 +9,15 @@ import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
+from lyra_opt.preemption.costs import Effect
 from lyra_opt.preemption.instance import Moves, Solution
-from lyra_opt.preemption.objective import Term
+from lyra_opt.preemption.objective import excess_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from lyra_opt.preemption.index import Integers, PreemptionIndex
-    from lyra_opt.preemption.instance import Budget, Instance
+    from lyra_opt.preemption.instance import Instance
 
 SEVERAL_SHAPES = "several shapes of pending pods"
 REQUIRED_LEVEL = "a required level"
@@ -96,6 +97,11 @@ class State:
     def become(self, other: State) -> None:
         """Take over the state of a copy, which must not be changed afterwards."""
         vars(self).update(vars(other))
+
+    @property
+    def moves(self) -> list[tuple[int, int, int]]:
+        """The moves as triples of pod group, target node and number of pods."""
+        return [(group, node, count) for (group, node), count in self.moved.items()]
 
     def groups_on(self, node: int) -> Integers:
         """Return the pod groups whose node is `node`, in file order, lost ones included."""
@@ -408,8 +414,9 @@ def complete(state: State) -> str | None:
     for shape, node in np.argwhere(placement):
         state.place(int(shape), int(node), int(placement[shape, node]))
     _place_more(state)
+    effect = Effect.of(instance, state.lost, state.moves)
     for budget in instance.budgets:
-        if budget.is_hard and budget.used + _counted(state, budget) > budget.most:
+        if budget.is_hard and excess_of(instance, budget, effect) > 0:
             return f"the rule's victims break the hard budget {budget.id!r}"
     return None
 
@@ -434,7 +441,7 @@ def result_of(state: State) -> SolveResult[Solution]:
         state.instance,
         lost=state.lost.tolist(),
         placed=state.placed,
-        moved=[(group, node, count) for (group, node), count in state.moved.items()],
+        moved=state.moves,
         emptied=state.emptied,
     )
     objective = objective_of(state)
@@ -442,45 +449,6 @@ def result_of(state: State) -> SolveResult[Solution]:
 
 
 def objective_of(state: State) -> int:
-    """Return the objective of a completed state; time O(gangs that lose or move pods * terms)."""
-    instance, index = state.instance, state.index
-    moved = {int(index.group_gang[group]) for group, _ in state.moved}
-    touched = sorted(moved | set(np.flatnonzero(state.kept < index.size).tolist()))
-    values = []
-    for term in instance.terms.terms:
-        if term.name == "unplaced":
-            value = int(index.shape_count.sum() - state.placed.sum())
-        elif term.name == "extra_domains":
-            value = max(0, len(np.unique(index.domain[state.placed.any(axis=0)])) - 1)
-        elif term.name == "budget_excess":
-            value = sum(
-                max(0, budget.used + _counted(state, budget) - budget.most)
-                for budget in instance.budgets
-                if not budget.is_hard
-            )
-        else:
-            value = cost_of(state, term, touched)
-        values.append(value)
-    return instance.terms.encode(values)
-
-
-def _counted(state: State, budget: Budget) -> int:
-    gangs = (state.instance.gang_position[name] for name in budget.gangs)
-    return cost_of(state, Term(budget.counts, None, 1), gangs)
-
-
-def cost_of(state: State, term: Term, gangs: Iterable[int]) -> int:
-    """Return the part of a term's value that the losses and moves of some gangs cause."""
-    total = 0
-    for g in gangs:
-        gang = state.instance.gangs[g]
-        if state.kept[g] == 0:
-            total += term.cost_of_loss(gang)
-            continue
-        for group, pods in zip(state.groups_of(g), gang.pods, strict=True):
-            if state.lost[group]:
-                total += int(state.lost[group]) * term.cost_of_lost_pod(gang, pods.request)
-        if state.moved and term.cost_of_move(gang):
-            groups = state.groups_of(g)
-            total += sum(count for (group, _), count in state.moved.items() if group in groups)
-    return total
+    """Return the objective of a completed state. Time O(terms * pod groups)."""
+    terms = state.instance.terms
+    return terms.encode(terms.values(state.instance, state.lost, state.placed, state.moves))

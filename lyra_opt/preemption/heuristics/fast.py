@@ -12,13 +12,12 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.preemption.bounds.dual_bound import Relaxation, domain_bounds
-from lyra_opt.preemption.costs import Costs
+from lyra_opt.preemption.costs import Costs, Effect
 from lyra_opt.preemption.counting import Verdict, count
 from lyra_opt.preemption.heuristics.base import (
     NOTHING_FOUND,
     State,
     complete,
-    cost_of,
     objective_of,
     result_of,
 )
@@ -26,7 +25,6 @@ from lyra_opt.preemption.heuristics.fast_data import FORBIDDEN, Base, base_of
 from lyra_opt.preemption.heuristics.fast_kernels import COST, improve
 from lyra_opt.preemption.heuristics.rehoming import rehome
 from lyra_opt.preemption.instance import Moves
-from lyra_opt.preemption.objective import Term
 from lyra_opt.preemption.put_back import let_pods_return
 
 if TYPE_CHECKING:
@@ -139,8 +137,7 @@ class _Run:
 
     def __init__(self, instance: Instance, counting: Counting, rng: np.random.Generator) -> None:
         self.instance, self.counting = instance, counting
-        self.costs = Costs.of(instance)
-        self.bounds = domain_bounds(Relaxation.of(instance, counting, self.costs))
+        self.bounds = domain_bounds(Relaxation.of(instance, counting))
         self.seed = int(rng.integers(2**31))
         self.best: SolveResult[Solution] | None = None
         self.objective = instance.terms.largest + 1
@@ -164,7 +161,7 @@ class _Run:
 
         `lyra_opt.preemption.heuristics.fast_data.base_of` explains the flags.
         """
-        given = self.instance, self.costs, moves, is_frozen
+        given = self.instance, moves, is_frozen
         bases = [base_of(*given, by_size=each, seed=self.seed + each) for each in (True, False)]
         count, units = self.instance.index.shape_count, self.instance.terms.units
         names = [term.name for term in self.instance.terms.terms]
@@ -215,7 +212,7 @@ class _Run:
             state.choose_empty(int(n))
         chosen = np.zeros_like(state.placed)
         chosen[start.base.shapes] = by_shape[first:]
-        rehome(state, chosen, self.costs)
+        rehome(state, chosen)
         let_pods_return(state, chosen)
         if complete(state) is None:
             objective = objective_of(state)
@@ -231,10 +228,10 @@ def _freeze(state: State, is_frozen: Flags) -> bool:
     gangs of the budget are marked, including those that have not used it.
     """
     is_any = False
+    effect = Effect.of(state.instance, state.lost, state.moves)
     for budget in state.instance.budgets:
         gangs = np.array([state.instance.gang_position[name] for name in budget.gangs])
-        term = Term(budget.counts, None, 1)
-        used = np.array([cost_of(state, term, [int(g)]) for g in gangs])
+        used = Costs.of_budget(state.instance, budget).by_gang(state.instance, effect)[gangs]
         order = np.argsort(used, kind="stable")
         total = budget.used + np.cumsum(used[order])
         if total[-1] > budget.most:

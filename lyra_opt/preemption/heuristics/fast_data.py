@@ -73,7 +73,7 @@ class Base:
 
 
 def base_of(
-    instance: Instance, costs: Costs, moves: Flags, is_frozen: Flags, *, by_size: bool, seed: int
+    instance: Instance, moves: Flags, is_frozen: Flags, *, by_size: bool, seed: int
 ) -> Base:
     """Build the arrays of an instance. Time O(pod groups * resources).
 
@@ -90,9 +90,9 @@ def base_of(
     index, terms = instance.index, instance.terms
     bits = terms.largest.bit_length()
     scale, shift = SCALE if bits < BITS - 8 else 1, max(0, bits - BITS)
+    costs = Costs.encoded(instance, scale)
     loss, pod, move = (
-        (-(-cost * scale >> shift)).astype(np.int64)
-        for cost in costs.encoded(terms.units, terms.largest * scale)
+        (-(-cost >> shift)).astype(np.int64) for cost in (costs.loss, costs.lost_pod, costs.move)
     )
     gang, count, node = index.group_gang, index.group_count, index.group_node
     whole = index.may_lose & ~is_frozen

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.instance import matches
 from lyra_opt.preemption.put_back import closed_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lyra_opt.preemption.costs import Costs
     from lyra_opt.preemption.heuristics.base import State
     from lyra_opt.preemption.index import Flags, Integers
 
 
-def rehome(state: State, placed: Integers, costs: Costs) -> None:
+def rehome(state: State, placed: Integers) -> None:
     """Let lost pods of movable gangs stay or move, where they fit together with the pending pods.
 
     Gangs that may not be lost come first, then those with the largest pods, then file order. Each
@@ -29,11 +29,9 @@ def rehome(state: State, placed: Integers, costs: Costs) -> None:
     ----------
     placed
         Number of pending pods of each shape on each node, which keep their places, (S, N).
-    costs
-        The costs of the instance.
     """
-    index, terms = state.index, state.instance.terms
-    loss, lost_pod, move = costs.encoded(terms.units, terms.largest)
+    index = state.index
+    costs = Costs.encoded(state.instance)
     state.free -= placed.T @ index.shape_request
     share = 1 / np.maximum(1, index.free.sum(axis=0) + index.group_request.T @ index.group_count)
     size = (index.group_request * share).max(axis=1, initial=0)
@@ -42,8 +40,8 @@ def rehome(state: State, placed: Integers, costs: Costs) -> None:
 
     def cost_of(gang: int) -> int:
         if state.kept[gang] < index.min_pods[gang]:
-            return int(loss[gang])
-        return sum(int(state.lost[k]) * int(lost_pod[k]) for k in state.groups_of(gang))
+            return int(costs.loss[gang])
+        return sum(int(state.lost[k]) * int(costs.lost_pod[k]) for k in state.groups_of(gang))
 
     def best_node(k: int) -> int:
         own = int(index.group_node[k])
@@ -68,7 +66,7 @@ def rehome(state: State, placed: Integers, costs: Costs) -> None:
                 else:
                     state.move(k, node)
                     moved += 1
-        is_better = cost_of(g) + moved * int(move[g]) <= before or not index.may_lose[g]
+        is_better = cost_of(g) + moved * int(costs.move[g]) <= before or not index.may_lose[g]
         if state.kept[g] < index.min_pods[g] or not is_better:
             for k, node in steps:
                 if node == index.group_node[k]:

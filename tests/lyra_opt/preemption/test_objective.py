@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.objective import Objective, Term
 from tests.draws import draws
 from tests.lyra_opt.preemption.draws import KINDS, draw
@@ -14,11 +15,12 @@ from tests.lyra_opt.preemption.examples import example
 from tests.optima import document_of
 from tests.reference import preemption as reference
 
+NOTHING = Costs(*np.zeros((3, 0)))
 LARGEST = st.lists(st.integers(1, 2**60), min_size=1, max_size=6)
 
 
 def objective_of(largest: list[int]) -> Objective:
-    return Objective(tuple(Term(f"t{n}", None, most) for n, most in enumerate(largest)))
+    return Objective(tuple(Term(f"t{n}", None, most, NOTHING) for n, most in enumerate(largest)))
 
 
 @given(st.data(), LARGEST)
