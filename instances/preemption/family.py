@@ -1,10 +1,9 @@
-"""Shared parts of the preemption families: names of instances, pending gangs and small gangs."""
+"""Parts that the preemption families share: the base class, pending gangs and small gangs."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.instances.family import ParameterisedFamily
@@ -22,15 +21,15 @@ OBJECTIVES: Mapping[str, tuple[str, ...] | None] = {
     "pods": ("unplaced", "lost_pods_by_priority", "lost:gpu", "moved_pods", "extra_domains"),
     "disruptions": ("unplaced", "disrupted_pods_by_priority", "lost:gpu", "extra_domains"),
 }
-"""The terms of each objective of the families; None for the default of instances."""
+"""The terms of each value of ``--objective``; None is the default objective of instances."""
 
 RESOURCES = {"gpu": (GPU,), "gpu-cpu-memory": (GPU, "cpu", "memory")}
 
 REQUEST = (1, 12_000, 48 * 2**30)
-"""GPUs, CPU in milli-CPUs and memory in bytes that pending pods request for each GPU."""
+"""Amounts of GPU, CPU (milli-CPUs) and memory (bytes) that a pending pod requests per GPU."""
 
 LABELS = {"nodes": "n", "pod_gpus": "of", "drained_nodes": "k", "scale": "k", "trap": ""}
-"""Labels of parameters in the names of instances; other labels are the parameters' own names."""
+"""Short names of parameters in the names of instances; other parameters have their own name."""
 
 _UNFIT_FOR_FILE_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
 
@@ -47,7 +46,7 @@ class PreemptionFamily(ParameterisedFamily):
         for each in fields(parameters):
             value: Any = getattr(parameters, each.name)
             if each.name in self.required or value != each.default:
-                text = Path(value).name.partition(".")[0] if each.name == "trace" else str(value)
+                text = str(value)
                 label = LABELS.get(each.name, each.name.removesuffix("_percent"))
                 parts.append(f"{label}{'-' if label and not text.isdigit() else ''}{text}")
         parts += [f"seed{seed}"] * self.is_drawn

@@ -1,4 +1,4 @@
-"""Reclaim instances as preemption instances: empty N_R nodes, with the weight of the lost gangs."""
+"""Convert reclaim instances to preemption instances, in which N_R nodes must be emptied."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ ON_LOAN = "on-loan"
 
 
 def from_reclaim(instance: ReclaimInstance) -> Instance:
-    """Return the preemption instance whose optimum is that of a reclaim instance.
+    """Return the preemption instance with the same optimum as a reclaim instance.
 
-    Servers become nodes, and jobs become gangs. N_R of the nodes on loan must be emptied, nothing
+    Servers become nodes, and jobs become gangs. N_R of the nodes on loan must be emptied, no gang
     is pending, no pod moves, and the objective is the weight of the lost gangs.
 
-    A job is preempted exactly if its gang must be lost:
+    A job is preempted if and only if its gang must be lost:
 
-    - Rigid: a job is preempted with the first of its base workers, so its gang has its base workers
-      as pods and needs all of them. Flexible workers are left out: they can always leave, cost
-      nothing, and hold GPUs that no other pod needs. As further pods of the gang they would be
-      wrong, because a gang whose pods are interchangeable could lose a base worker instead.
+    - Rigid: a job is preempted if it loses one base worker. Its gang has its base workers as pods
+      and needs all of them. Flexible workers are left out: they can always leave, cost nothing, and
+      hold GPUs that no other pod needs. They cannot be pods of the gang, because the pods of a gang
+      are interchangeable, and it could lose a base worker instead.
     - Interchangeable: the gang has all workers as pods and needs `min_workers` of them.
 
     Jobs that are never preempted are left out. These are rigid jobs without base workers, and
@@ -43,8 +43,8 @@ def from_reclaim(instance: ReclaimInstance) -> Instance:
     Raises
     ------
     FieldError
-        If N_R is 0, because a preemption instance must ask for something, or if a job has more than
-        1,000,000 workers on a server.
+        If N_R is 0, because a preemption instance must empty a node or place a pod, or if a job has
+        more than 1,000,000 workers on a server.
     """
     if not instance.reclaim_servers:
         rule = "must be at least 1, because a preemption instance must empty a node or place a pod"
@@ -82,5 +82,5 @@ def _gang(job: Job, *, is_rigid: bool) -> Gang:
 
 
 def reclaim_solution(solution: Solution) -> ReclaimSolution:
-    """Return the choice of servers that a solution of the converted instance makes."""
+    """Return the reclaim solution with the servers that a solution of the conversion empties."""
     return ReclaimSolution(solution.emptied_nodes)

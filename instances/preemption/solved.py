@@ -36,7 +36,7 @@ class SolvedFamily(PreemptionFamily):
 
     @abstractmethod
     def _solved(self, parameters: PreemptionParameters) -> Solved:
-        """Return the parts of the instance, with its optimum."""
+        """Return the parts of the instance, and its optimum."""
 
     def generate(self, parameters: Mapping[str, Any], seed: int) -> Instance:
         """Return the instance, which does not depend on the seed."""
@@ -60,49 +60,44 @@ class RuleTrapFamily(SolvedFamily):
     required = ("trap", "scale")
 
     def _solved(self, parameters: PreemptionParameters) -> Solved:
-        return BUILDERS[parameters.trap](parameters.scale)
+        return BUILDERS[str(parameters.trap)](parameters.scale)
 
 
 class OneShortFamily(SolvedFamily):
-    """Family ``one-short``: racks in which one GPU is missing although everybody may be preempted.
+    """Family ``one-short``: each rack lacks one GPU, even if all gangs that may be lost are lost.
 
     As many pods of 8 GPUs are pending as a rack has nodes, and they must be in one rack. In each of
-    k + 1 racks, one pod with one GPU has the priority of the pending gang and must stay. The rest
-    of its node holds a gang of 7 pods with priority 1, and every other node a gang with two pods of
-    4 GPUs and priority 2.
+    k + 1 racks, one pod with one GPU has the priority of the pending gang and must stay. A gang of
+    7 pods with priority 1 fills the rest of its node. On every other node, a gang has two pods of 4
+    GPUs and priority 2.
 
-    With ``--blocked every`` no solution is feasible. With ``all-but-last`` the small pod of the
-    last rack has priority 1. The only solution is then to lose all gangs of this rack.
+    No solution is feasible.
     """
 
-    optional = ("rack_nodes", "blocked")
+    optional = ("rack_nodes",)
 
     def _solved(self, parameters: PreemptionParameters) -> Solved:
         width, racks = parameters.rack_nodes, numbered("rack", parameters.scale + 1)
         names = {rack: numbered(f"{rack}-node", width) for rack in racks}
         nodes = [node for rack in racks for node in nodes_of(names[rack], domains={"rack": rack})]
-        has_open = parameters.blocked == "all-but-last"
         gangs: list[Gang] = []
         for rack, (first, *others) in names.items():
-            guard = 1 if has_open and rack == racks[-1] else 3
-            gangs.append(gang_on(f"{rack}-guard", [(first, 1, 1)], priority=guard))
+            gangs.append(gang_on(f"{rack}-guard", [(first, 1, 1)], priority=3))
             gangs.append(gang_on(f"{rack}-crew", [(first, 7, 1)]))
             gangs += [gang_on(node, [(node, 2, 4)], priority=2) for node in others]
-        last = [gang.id for gang in gangs[-width - 1 :]]
-        optimum = losing(last, on=names[racks[-1]]) if has_open else None
-        return Solved(nodes, gangs, {"demand": pending(width, level="rack")}, optimum)
+        return Solved(nodes, gangs, {"demand": pending(width, level="rack")}, None)
 
 
 class SplitTopologyFamily(SolvedFamily):
-    """Family ``split-topology``: cheap victims in different racks, so that a rack costs more.
+    """Family ``split-topology``: the cheapest victims are in different racks.
 
-    For k + 1 pending pods, k + 1 racks have k + 1 nodes each, all filled by pods of 8 GPUs. One pod
-    per rack is a gang of its own with priority 1. The others have priority 2: in the last rack they
-    are one gang, in the other racks one gang each.
+    For k + 1 pending pods, k + 1 racks have k + 1 nodes each, all filled by pods of 8 GPUs. In each
+    rack, one pod is a gang of its own with priority 1. The other pods have priority 2. In the last
+    rack they form one gang; in the other racks each of them is a gang of its own.
 
-    With ``--level none`` or ``prefer-rack`` the optimum is the k + 1 gangs of priority 1. With
-    ``--level rack`` a whole rack must be emptied, and the last one is cheapest, with one gang of
-    each priority.
+    With ``--level none`` or ``prefer-rack`` it is optimal to lose the k + 1 gangs of priority 1.
+    With ``--level rack`` a whole rack must be emptied. The last rack is the cheapest, with one gang
+    of each priority.
     """
 
     optional = ("level",)
@@ -139,12 +134,12 @@ RULE_TRAP = RuleTrapFamily(
 ONE_SHORT = OneShortFamily(
     "one-short",
     version=1,
-    summary="racks that are one GPU short even if everybody who may be lost is lost",
+    summary="each rack lacks one GPU, even if all gangs that may be lost are lost",
     is_drawn=False,
 )
 SPLIT_TOPOLOGY = SplitTopologyFamily(
     "split-topology",
     version=1,
-    summary="cheap victims in different racks; a required rack makes the optimum dearer",
+    summary="the cheapest victims are in different racks, so a required rack costs more",
     is_drawn=False,
 )

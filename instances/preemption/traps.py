@@ -1,10 +1,10 @@
 """Small instances with a known optimum, each of which misleads one kind of rule.
 
-Family ``rule-trap`` generates them. Each function takes the scale k, and its docstring states the
-optimum with a proof, and what the misled rule pays. Unless it says otherwise, nodes have 8 GPUs,
-gangs have priority 1 and are lost whole, the pending gang has priority 3, and the objective is the
-default: lost gangs first, then lost GPUs. The rules and their sources are described in
-`lyra_opt.preemption.heuristics`.
+Family ``rule-trap`` generates them. Each function takes the scale k. Its docstring states the
+optimum with a proof, and the cost of the misled rule. Unless it says otherwise, nodes have 8 GPUs,
+gangs have priority 1 and need all their pods, the pending gang has priority 3, and the objective is
+the default: lost gangs first, then lost GPUs. `lyra_opt.preemption.heuristics` describes the rules
+and their sources.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ YOUNG_S = 86_400.0
 
 
 class Solved(NamedTuple):
-    """Nodes, gangs, the other fields of an instance, and an optimum; None if infeasible."""
+    """The nodes, gangs and other fields of an instance, and its optimum; None if infeasible."""
 
     nodes: list[Node]
     gangs: list[Gang]
@@ -62,7 +62,7 @@ def single_pods(nodes: Iterable[str], gpus: int = GPUS_PER_NODE, **others: Any) 
 
 
 def losing(gangs: Iterable[str], on: Iterable[str], **others: Any) -> Solution:
-    """Return a solution that loses gangs and places one pending pod on each of the nodes `on`."""
+    """Return a solution that loses `gangs` and places a pending pod on each of the nodes `on`."""
     placements = [PlacedPods(node=node) for node in on]
     return Solution(lost_gangs=list(gangs), placements=placements, **others)
 
@@ -70,10 +70,11 @@ def losing(gangs: Iterable[str], on: Iterable[str], **others: Any) -> Solution:
 def _gang_blind(k: int) -> Solved:
     """Trap of rules that see pods instead of gangs, such as kube-scheduler's preemption.
 
-    The k pods of gang ``block`` fill k nodes. Further k nodes each hold one pod of 8 GPUs of
-    another young gang, which has 7 more pods elsewhere. Every node costs one pod of equal priority,
-    so the rule takes the young pods: k gangs with 15 k GPUs. The optimum is ``block`` alone, 1 gang
-    with 8 k GPUs: no node has room for a pending pod, and k of them need 8 k GPUs.
+    The k pods of gang ``block`` fill k nodes. Each of k further nodes holds one pod of 8 GPUs of a
+    different young gang, which has 7 more pods elsewhere. Every node costs one pod of equal
+    priority, so the rule takes the young pods: k gangs with 15 k GPUs. The optimum is to lose
+    ``block`` alone, 1 gang with 8 k GPUs: no node has room for a pending pod, and k pending pods
+    need 8 k GPUs.
     """
     blocks, wides, rests = (numbered(name, k) for name in ("block", "wide", "rest"))
     gangs = [gang_on("block", [(node, 1, 8) for node in blocks])]
@@ -87,8 +88,8 @@ def _gang_blind(k: int) -> Solved:
 def _safe_bundle(k: int) -> Solved:
     """Trap of rules that take all surplus pods of a gang at once, such as Volcano's SAFE bundles.
 
-    One pod with one GPU is pending. The only gang has 8 k pods on k full nodes and needs one of
-    them, so its bundle has 8 k - 1 pods. The optimum loses one pod, and no gang.
+    One pod with one GPU is pending. The only gang has 8 k pods on k full nodes and needs one pod,
+    so its bundle has 8 k - 1 pods. The optimum loses one pod, and no gang.
     """
     names = numbered("node", k)
     gangs = [gang_on("elastic", [(node, 8, 1) for node in names], min_pods=1)]
@@ -97,12 +98,12 @@ def _safe_bundle(k: int) -> Solved:
 
 
 def _safe_first(k: int) -> Solved:
-    """Trap of rules that take surplus pods before whole gangs, whatever their priorities.
+    """Trap of rules that take surplus pods before whole gangs of lower priority, such as Volcano's.
 
     The objective counts lost pods by priority. Gang ``elastic`` of priority 2 has 2 k pods of 8
-    GPUs and needs k of them; k gangs of priority 1 each fill a node with 8 pods. For k pending pods
-    Volcano without a comparison of priorities takes k pods of priority 2. The optimum takes the 8 k
-    pods of priority 1: without priority 2, only their nodes can be emptied.
+    GPUs and needs k of them; k gangs of priority 1 each fill a node with 8 pods. For k pending
+    pods, the rule takes k pods of priority 2. The optimum takes the 8 k pods of priority 1: without
+    losses of priority 2, only their nodes can be emptied.
     """
     small, large = numbered("small", k), numbered("large", 2 * k)
     gangs = [gang_on("elastic", [(node, 1, 8) for node in large], priority=2, min_pods=k)]
@@ -115,9 +116,10 @@ def _youngest_first(k: int) -> Solved:
     """Trap of rules that take whole gangs from the youngest to the oldest, such as Kueue's.
 
     Eight young gangs have one pod with one GPU on each of k + 1 nodes; an old gang has one pod with
-    4 GPUs on a node with 4 free GPUs. The rule makes room for one pod of 8 GPUs as soon as it has
-    taken the young gangs, and none of them fits back: 8 gangs with 8 (k + 1) GPUs. The optimum is
-    the old gang, 1 gang with 4 GPUs: no node has 8 free GPUs, and one young gang frees 1 on a node.
+    4 GPUs on a node with 4 free GPUs. The rule makes room for one pod of 8 GPUs once it has taken
+    all young gangs, and none of them can return: 8 gangs with 8 (k + 1) GPUs. The optimum is to
+    lose the old gang, 1 gang with 4 GPUs: no node has 8 free GPUs, and a young gang frees only 1
+    GPU per node.
     """
     young, names = numbered("young", 8), numbered("node", k + 1)
     gangs = single_pods(["old"], 4)
@@ -131,8 +133,8 @@ def _few_nodes_first(k: int) -> Solved:
 
     Four gangs with one pod of 2 GPUs fill each of 2 k nodes; k gangs have 4 GPUs on each of two
     nodes with 4 free GPUs. For 2 k pods of 8 GPUs the rule takes all 8 k small gangs with 16 k
-    GPUs. The optimum is the k wide gangs with 8 k GPUs: a small node costs 4 gangs, and a wide gang
-    frees two nodes.
+    GPUs. The optimum is to lose the k wide gangs with 8 k GPUs: a node of small gangs costs 4
+    gangs, and a wide gang frees two nodes.
     """
     small, wide = numbered("small", 2 * k), numbered("wide", 2 * k)
     gangs = [gang_on(name, [(node, 1, 2)]) for node in small for name in numbered(node, 4)]
@@ -159,9 +161,9 @@ def _whole_gangs(k: int) -> Solved:
 def _fewest_pods(k: int) -> Solved:
     """Trap of people who drain the nodes with the fewest pods first.
 
-    One gang fills k + 1 nodes with 8 pods of one GPU each; further k + 1 nodes each hold one pod of
-    a gang of its own. To empty k + 1 nodes, the rule loses k + 1 gangs. The optimum is the one gang
-    with its 8 (k + 1) GPUs: every node holds 8 GPUs of some gang.
+    One gang fills k + 1 nodes with 8 pods of one GPU each. Each of k + 1 further nodes holds one
+    pod, which is a gang of its own. To empty k + 1 nodes, the rule loses k + 1 gangs. The optimum
+    is to lose the one gang with its 8 (k + 1) GPUs: every node holds 8 GPUs of some gang.
     """
     blocks, lone = numbered("block", k + 1), numbered("lone", k + 1)
     gangs = [gang_on("block", [(node, 8, 1) for node in blocks]), *single_pods(lone)]
@@ -172,11 +174,12 @@ def _fewest_pods(k: int) -> Solved:
 def _prefix(k: int) -> Solved:
     """Trap of rules that drain the nodes in the order of their pods, such as Karpenter's.
 
-    Nobody may be lost, and all pods may move. Node ``stuck`` holds a single pod of 8 GPUs, which
+    No pod may be lost, and all pods may move. Node ``stuck`` holds a single pod of 8 GPUs, which
     fits nowhere else; 2 k nodes each hold two pods of 2 GPUs. To empty k nodes, Karpenter's
-    multi-node consolidation begins with the node with the fewest pods and finds nothing; only its
-    single-node consolidation then helps. The optimum moves the 2 k pods of half of the other nodes
-    to the other half. No k nodes hold fewer, because ``stuck`` cannot be emptied.
+    multi-node consolidation begins with the node with the fewest pods, ``stuck``, and finds
+    nothing; only its single-node consolidation then helps. The optimum moves the 2 k pods of half
+    of the other nodes to the other half. Fewer moves are impossible, because ``stuck`` cannot be
+    emptied.
     """
     half = numbered("half", 2 * k)
     gangs = [*single_pods(["stuck"]), *(gang_on(node, [(node, 2, 2)]) for node in half)]

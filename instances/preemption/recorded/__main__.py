@@ -1,4 +1,4 @@
-"""Print how often the imitations decide as the recorded programs did, with 20 seeds.
+"""Print how often the imitations decide like the recorded programs, with 20 seeds.
 
 Usage: ``python -m lyra_opt.instances.preemption.recorded [FILE ...]``. Without files, the bundled
 recordings are used.

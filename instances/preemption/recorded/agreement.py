@@ -28,11 +28,11 @@ class Agreement:
     cases, runs
         Number of decisions, and of comparisons: one per decision and seed.
     same_victims, same_cost
-        Number of comparisons with the same lost pods, and with the same number of lost GPUs. Pods
-        of a gang that are alike and on one node count as equal, and a gang that falls below its
-        minimum is lost whole in both decisions.
+        Number of comparisons with the same lost pods, and with the same number of lost GPUs. Alike
+        pods of a gang on one node count as equal, and a gang that falls below its minimum is lost
+        whole in both decisions.
     different
-        Names of the instances with another cost for at least one seed, and for how many seeds.
+        For each instance with another cost for at least one seed, the number of such seeds.
     """
 
     cases: int
@@ -52,7 +52,7 @@ class Agreement:
 def agreement(
     rule: Solver, decisions: Sequence[Decision], seeds: Iterable[int] = range(20)
 ) -> Agreement:
-    """Apply a rule to recorded decisions, once per seed, and count equal victims and costs."""
+    """Return how often a rule agrees with recorded decisions; it is applied once per seed."""
     same_victims = same_cost = runs = 0
     different: Counter[str] = Counter()
     for seed in seeds:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.documents import JsonObject
 
 OBJECTIVE = ("unplaced", "lost:gpu")
-"""The objective of recorded instances by default: pods without a node, then lost GPUs."""
+"""The default objective of recorded instances: unplaced pods first, then lost GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def recorded_decisions(
 
 
 def read_decisions(path: str | Path, objective: Sequence[str] = OBJECTIVE) -> tuple[Decision, ...]:
-    """Return the decisions of a file, without those after which the pending gang did not start.
+    """Return the decisions of a file, except those after which the pending gang did not start.
 
     Raises
     ------

@@ -34,7 +34,7 @@ class RealProgram(HeuristicSolver):
     variants = (Moves.NONE,)
 
     def supports(self, instance: Instance) -> Unsupported | None:
-        """Return that the instance was not recorded, if so."""
+        """Return that no decision was recorded on the instance; None if one was."""
         if _decision(instance) is None:
             return Unsupported("no real program was recorded on this instance")
         return super().supports(instance)

@@ -1,4 +1,4 @@
-"""The parts that the recording scripts share: programs, waiting, the command line and the lines."""
+"""The parts that the recording scripts share, such as the command line and the output file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLL_S = 0.25
 
 
 def environment_with(variable: str, programs: str) -> dict[str, str]:
-    """Return the environment for some programs, whose folders an environment variable lists.
+    """Return the environment in which programs run whose folders `variable` lists.
 
     Raises
     ------
@@ -53,11 +53,13 @@ def until(is_true: Callable[[], bool], timeout_s: float) -> bool:
 def main(
     record_all: Callable[[list[Instance], Path, bool], Iterator[tuple[Instance, JsonObject]]],
 ) -> None:
-    """Record the instances that the command line names; the folder for logs is temporary."""
+    """Record the decisions on the instances of the command line, and write them to its file."""
     parser = argparse.ArgumentParser(description="Record the preemptions of a real scheduler.")
-    parser.add_argument("out", type=Path, help="file to write, .jsonl.gz")
+    parser.add_argument("out", type=Path, help="file for the recording, .jsonl.gz")
     parser.add_argument("instances", nargs="+", type=Path, help="files of preemption instances")
-    parser.add_argument("--gangs", action="store_true", help="create PodGroups (Kubernetes)")
+    parser.add_argument(
+        "--gangs", action="store_true", help="Kubernetes: run each gang as a PodGroup"
+    )
     given = parser.parse_args()
     instances = [_recordable(read_json_object(path)) for path in given.instances]
     lines = []
@@ -87,8 +89,8 @@ def _recordable(document: JsonObject) -> Instance:
         or not all(node.capacity.get("gpu") for node in instance.nodes)
     ):
         rule = (
-            "it needs one shape of pending pods, victims of lower priority and usable nodes with "
-            "GPUs, and no level, moves, budgets, protected gangs or nodes to empty"
+            "it must have one shape of pending pods, victims of lower priority and usable nodes "
+            "with GPUs, but no level, moves, budgets, protected gangs or nodes to empty"
         )
         raise UserError(f"instance {instance.name!r} cannot be recorded: {rule}")
     return instance

@@ -1,4 +1,4 @@
-"""Record whom a real kube-scheduler preempts: ``python -m ....recording.kubernetes OUT FILE...``.
+"""Record what a real kube-scheduler preempts: ``python -m ....recording.kubernetes OUT FILE...``.
 
 etcd, kube-apiserver and kube-scheduler run on this machine, without kubelets: nodes and pods are
 only objects of the API. ``README.md`` lists what they need.
@@ -63,7 +63,7 @@ MODES = {
     True: "PodGroups (v1alpha2), disruptionMode PodGroup for gangs of several pods",
 }
 NODE_HAS = {"cpu": 128_000, "memory": 2**40}
-"""Resources of nodes whose instance does not state them, in milli-CPUs and bytes."""
+"""CPU (milli-CPUs) and memory (bytes) of nodes if the instance does not state them."""
 RESOURCES = {"gpu": "nvidia.com/gpu", "cpu": "cpu", "memory": "memory"}
 PATIENCE_S = 120
 CALM_POLLS = 24
@@ -123,14 +123,14 @@ class ControlPlane:
         return found
 
     def create(self, path: str, name: str, **parts: Any) -> None:
-        """Create an object; its status, if given, is written after it."""
+        """Create an object of the API, and then set its status if one is given."""
         status = parts.pop("status", None)
         self.ask("POST", path, {"metadata": {"name": name}, **parts})
         if status is not None:
             self.ask("PATCH", f"{path}/{name}/status", {"status": status}, "merge-patch+json")
 
     def create_pod(self, name: str, amounts: Mapping[str, str], rank: int, **parts: Any) -> None:
-        """Create a pod that leaves at once if it is deleted; `parts` are further parts of it."""
+        """Create a pod without a grace period; `parts` are further parts of the object."""
         limits = {resource: value for resource, value in amounts.items() if "/" in resource}
         needs = {"requests": amounts, "limits": limits}
         spec = {
@@ -160,7 +160,7 @@ class ControlPlane:
 
 
 def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Return amounts as quantities of Kubernetes; unknown resources get a domain."""
+    """Return amounts as quantities of Kubernetes; names of other resources get a domain."""
     return {
         RESOURCES.get(name, f"lyra-opt.example/{name}"): f"{amount}{'m' if name == 'cpu' else ''}"
         for name, amount in amounts.items()
@@ -168,13 +168,13 @@ def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def record(plane: ControlPlane, instance: Instance) -> JsonObject:
-    """Create the objects of an instance, then the pending pods, and return whom they preempt."""
+    """Create the objects of an instance, then the pending pods, and return the decision."""
     demand = instance.demand
     assert demand is not None
     (shape,) = demand.shapes
     levels = sorted({gang.priority for gang in instance.gangs} | {demand.priority})
     for rank, level in enumerate(levels):
-        with suppress(HTTPError):  # the last instance may have had no such class
+        with suppress(HTTPError):  # the previous instance may not have had this class
             plane.ask("DELETE", f"{CLASSES}/p{rank}")
         plane.create(CLASSES, f"p{rank}", value=level)
     for position, node in enumerate(instance.nodes):
@@ -195,7 +195,7 @@ def record(plane: ControlPlane, instance: Instance) -> JsonObject:
             bound = {**spec, "nodeName": f"n{instance.node_position[group.node]}"}
             amounts = _quantities(group.request)
             plane.create_pod(f"g{g}-{pod}", amounts, rank, spec=bound, status=status)
-    time.sleep(1.0)  # until the scheduler has seen all of it
+    time.sleep(1.0)  # until the scheduler has seen all objects
     before, rank, spec = plane.pods(), levels.index(demand.priority), {}
     if plane.has_gangs:
         _create_group(plane, "pending", shape.min_count, rank)

@@ -1,4 +1,4 @@
-"""Record which jobs a real Slurm preempts: ``python -m ....recording.slurm OUT INSTANCE...``.
+"""Record which jobs a real Slurm preempts: ``python -m ....recording.slurm OUT FILE...``.
 
 A controller and one daemon per node run on this machine. ``README.md`` lists what they need.
 """
@@ -69,7 +69,7 @@ class Cluster:
         conf, devices = CONF.format(host=host, folder=folder), ""
         for part in ("state", "spool", "dev", *(f"spool/{name}" for name in self.nodes.values())):
             (folder / part).mkdir()
-        for gpu in range(max(self._gpus)):  # any character device will do, such as /dev/null
+        for gpu in range(max(self._gpus)):  # any character device serves as a GPU, as /dev/null
             os.mknod(folder / f"dev/gpu{gpu}", 0o20600, os.makedev(1, 3))
         gpus = dict(zip(self.nodes.values(), self._gpus, strict=True))
         for port, (name, count) in enumerate(gpus.items(), FIRST_PORT):
@@ -99,7 +99,7 @@ class Cluster:
         until(lambda: not any(self._folder.glob("*.pid")), PATIENCE_S)
 
     def run(self, *command: str, check: bool = True) -> str:
-        """Run a program of Slurm and return its output."""
+        """Run a command of Slurm and return its output."""
         done = subprocess.run(  # noqa: S603
             command, capture_output=True, text=True, env=self._environment, cwd=self._folder
         )
@@ -108,19 +108,19 @@ class Cluster:
         return done.stdout
 
     def jobs(self, state: str = "") -> list[str]:
-        """Return the names of all jobs, or of those in a state."""
+        """Return the names of all jobs, or of the jobs in a state such as RUNNING."""
         rows = self.run("squeue", "-h", "-o%j|%T", check=False).split()
         return [row.partition("|")[0] for row in rows if row.endswith(f"|{state}" if state else "")]
 
     def submit(self, name: str, priority: int, gpus: int, where: Sequence[str]) -> None:
-        """Submit a job that has one task and some GPUs on each of its nodes."""
+        """Submit a job with one task and `gpus` GPUs on each of its nodes."""
         job = ("--ntasks-per-node=1", "--mem=1G", f"--gres=gpu:h100:{gpus}", "job.sh")
         tier = f"tier{self.levels.index(priority) + 1}"
         self.run("sbatch", "-Q", "-o/dev/null", "-J", name, "-p", tier, *where, *job)
 
 
 def record(cluster: Cluster, instance: Instance) -> JsonObject:
-    """Run the gangs of an instance as jobs, submit the pending one, and return whom it preempts."""
+    """Run the gangs of an instance as jobs, submit the pending gang, and return the decision."""
     demand = instance.demand
     assert demand is not None
     (shape,) = demand.shapes
@@ -130,11 +130,14 @@ def record(cluster: Cluster, instance: Instance) -> JsonObject:
         nodes = {cluster.nodes[group.node] for group in gang.pods}
         is_job = len(requests) == 1 and len(nodes) == gang.size == gang.min_pods
         if not is_job or shape.max_per_node != 1:
-            rule = "must be whole, with one pod per node and equal requests, as the pending one"
+            rule = (
+                "must be a whole job with one pod per node and equal requests, and the pending "
+                "pods need max_per_node 1"
+            )
             raise UserError(f"instance {instance.name!r}: gang {gang.id!r} {rule}")
         cluster.submit(name, gang.priority, requests.pop(), ["-w", ",".join(sorted(nodes))])
     if not until(lambda: len(cluster.jobs("RUNNING")) == len(names), PATIENCE_S):
-        raise UserError(f"instance {instance.name!r}: not all of its gangs started")
+        raise UserError(f"instance {instance.name!r}: Slurm did not start all its gangs")
     where = ["-N", str(shape.count)]
     cluster.submit("pending", demand.priority, shape.request.get("gpu", 0), where)
     is_started = until(lambda: "pending" in cluster.jobs("RUNNING"), PATIENCE_S)
@@ -158,7 +161,7 @@ def record(cluster: Cluster, instance: Instance) -> JsonObject:
 def record_all(
     instances: list[Instance], folder: Path, _: bool
 ) -> Iterator[tuple[Instance, JsonObject]]:
-    """Yield the decision for each instance; each instance gets a Slurm of its own."""
+    """Yield the decision for each instance; Slurm is started anew for each."""
     for position, instance in enumerate(instances):
         own = folder / str(position)
         own.mkdir()
