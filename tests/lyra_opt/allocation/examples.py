@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from lyra_opt.allocation import ElasticJob, Instance, Schedule, SchedulePiece
 
-SHORT = ElasticJob(id="B", min_workers=2, max_workers=6, work_worker_s=120)
-LONG = ElasticJob(id="A", min_workers=2, max_workers=6, work_worker_s=300)
-NARROW = ElasticJob(id="A", min_workers=2, max_workers=3, work_worker_s=300)
+
+def job(name: str, least: int, most: int, work: float, **more: Any) -> ElasticJob:
+    """Return a job by its range of workers and its work in worker-seconds."""
+    return ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work, **more)
+
+
+def instance_of(gpus: int, *jobs: ElasticJob, **fields: Any) -> Instance:
+    """Return an instance, of objective mean_jct unless told otherwise."""
+    return Instance(
+        **{"name": "by-hand", "objective": "mean_jct", "gpus": gpus, "jobs": jobs, **fields}
+    )
+
+
+SHORT = job("B", 2, 6, 120)
+LONG = job("A", 2, 6, 300)
+NARROW = job("A", 2, 3, 300)
 
 EXAMPLE_ROWS = {
     (LONG, 2, 6): (63 + 1 / 3, 20, 41 + 2 / 3),
@@ -22,45 +38,50 @@ EXAMPLE_ROWS = {
 """Lyra, section 5.1: job A and the first workers of A and B, then completions and mean JCT."""
 
 
-def example(job: ElasticJob = LONG, objective: str = "mean_jct", gpus: int = 8) -> Instance:
+def example(first: ElasticJob = LONG, objective: str = "mean_jct", gpus: int = 8) -> Instance:
     """Return Lyra's first example, or its second with `NARROW`."""
-    return Instance(name="example", objective=objective, gpus=gpus, jobs=(job, SHORT))
+    return instance_of(gpus, first, SHORT, name="example", objective=objective)
 
 
-def example_schedule(job: ElasticJob, first: int, second: int) -> Schedule:
+def piece(name: str, start_s: float, end_s: float, workers: float) -> SchedulePiece:
+    """Return a piece of a schedule."""
+    return SchedulePiece(job=name, start_s=start_s, end_s=end_s, workers=workers)
+
+
+def example_schedule(long: ElasticJob, first: int, second: int) -> Schedule:
     """Return the schedule of a row: when one job ends, the other has all that it can use."""
-    jobs = {job.id: (job, first), SHORT.id: (SHORT, second)}
+    jobs = {long.id: (long, first), SHORT.id: (SHORT, second)}
     ends = {name: task.work_worker_s / workers for name, (task, workers) in jobs.items()}
     earlier, later = sorted(ends, key=ends.__getitem__)
-    task, workers = jobs[later]
-    left = task.work_worker_s - ends[earlier] * workers
-    pieces = [
-        SchedulePiece(job=earlier, start_s=0, end_s=ends[earlier], workers=jobs[earlier][1]),
-        SchedulePiece(job=later, start_s=0, end_s=ends[earlier], workers=workers),
-        SchedulePiece(
-            job=later,
-            start_s=ends[earlier],
-            end_s=ends[earlier] + left / task.max_workers,
-            workers=task.max_workers,
-        ),
-    ]
-    return Schedule(tuple(pieces))
+    end_s, (task, workers) = ends[earlier], jobs[later]
+    left_s = (task.work_worker_s - end_s * workers) / task.max_workers
+    return Schedule(
+        (
+            piece(earlier, 0, end_s, jobs[earlier][1]),
+            piece(later, 0, end_s, workers),
+            piece(later, end_s, end_s + left_s, task.max_workers),
+        )
+    )
+
+
+def in_other_units(instance: Instance, factor: float) -> Instance:
+    """Return the instance with work and releases times a factor."""
+    jobs = tuple(
+        replace(each, work_worker_s=each.work_worker_s * factor, release_s=each.release_s * factor)
+        for each in instance.jobs
+    )
+    return replace(instance, jobs=jobs)
 
 
 def elastic_jobs(
     least: np.ndarray, most: np.ndarray, work: np.ndarray, release: np.ndarray
-) -> tuple[ElasticJob, ...]:
+) -> list[ElasticJob]:
     """Return jobs by number; each argument has shape (jobs,)."""
-    return tuple(
-        ElasticJob(
-            id=f"{j}",
-            min_workers=int(least[j]),
-            max_workers=int(most[j]),
-            work_worker_s=float(work[j]),
-            release_s=float(release[j]),
-        )
-        for j in range(len(least))
-    )
+    columns = (column.tolist() for column in (least, most, work.astype(float), release))
+    return [
+        job(f"{number}", *row, release_s=release_s)
+        for number, (*row, release_s) in enumerate(zip(*columns, strict=True))
+    ]
 
 
 def drawn(
@@ -92,21 +113,14 @@ def drawn(
     else:
         gpus = max(int((least * per_worker).max()), int(base / rng.uniform(1.2, 4)))
     latest = int(0.7 * work.sum() / gpus)
-    return Instance(
-        name=f"drawn-{jobs}-{seed}",
-        objective="mean_jct",
-        gpus=gpus,
-        jobs=tuple(
-            ElasticJob(
-                id=f"job-{j}",
-                min_workers=int(least[j]),
-                max_workers=int(most[j]),
-                work_worker_s=float(work[j]),
-                gpus_per_worker=int(per_worker[j]),
-                release_s=float(rng.integers(0, latest + 1)) if releases and j else 0.0,
-                running=fit and not releases and seed % 2 == 0,
-                scaling_loss=float(rng.choice([0, 0.2, 0.5])) if loss else 0.0,
-            )
-            for j in range(jobs)
-        ),
+    drawn_jobs = (
+        job(
+            *(f"job-{j}", int(least[j]), int(most[j]), float(work[j])),
+            gpus_per_worker=int(per_worker[j]),
+            release_s=float(rng.integers(0, latest + 1)) if releases and j else 0.0,
+            running=fit and not releases and seed % 2 == 0,
+            scaling_loss=float(rng.choice([0, 0.2, 0.5])) if loss else 0.0,
+        )
+        for j in range(jobs)
     )
+    return instance_of(gpus, *drawn_jobs, name=f"drawn-{jobs}-{seed}")

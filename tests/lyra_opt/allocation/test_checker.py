@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from lyra_opt.allocation import (
-    ElasticJob,
     Instance,
     NamedWorkers,
     Objective,
     Schedule,
-    SchedulePiece,
     WorkerAllocation,
     check,
 )
-from lyra_opt.core.problem import MOST_VIOLATIONS
 from tests.lyra_opt.allocation.examples import (
     EXAMPLE_ROWS,
     LONG,
@@ -26,6 +24,9 @@ from tests.lyra_opt.allocation.examples import (
     SHORT,
     example,
     example_schedule,
+    instance_of,
+    job,
+    piece,
 )
 
 ONE_SHOT = [objective for objective in Objective if objective is not Objective.MEAN_JCT]
@@ -58,8 +59,7 @@ def test_example_rows_of_the_paper(row):
 def test_values_of_figure_6(workers, reduction):
     """The best choices for 1 to 6 GPUs: each needs exactly as many."""
     gpus = (workers[0] - 2) * 2 + workers[1] - 2
-    job = replace(NARROW, gpus_per_worker=2)
-    instance = example(job, "jct_reduction", gpus)
+    instance = example(replace(NARROW, gpus_per_worker=2), "jct_reduction", gpus)
     report = check(instance, WorkerAllocation(workers))
     assert (report.objective, report.used_gpus, report.started) == (reduction, gpus, None)
     assert "hold" in violations_of(replace(instance, gpus=gpus - 1), WorkerAllocation(workers))
@@ -91,8 +91,8 @@ def test_joint_charges_a_waiting_job_with_the_horizon():
 
 def test_reduction_ignores_what_is_running_and_released():
     """Base demands are granted to all jobs, so that each must have them."""
-    jobs = (replace(LONG, running=True), replace(SHORT, release_s=9))
-    instance = Instance(name="x", objective="jct_reduction", gpus=0, jobs=jobs)
+    jobs = replace(LONG, running=True), replace(SHORT, release_s=9)
+    instance = instance_of(0, *jobs, objective="jct_reduction")
     assert check(instance, WorkerAllocation((2, 2))).objective == 0
     assert violations_of(instance, WorkerAllocation((2, 0))) == (
         "job 'B' has no workers, but its base demand is granted"
@@ -135,6 +135,11 @@ def put(schedule: Schedule, position: int, **changes: float | str) -> Schedule:
     return Schedule(tuple(pieces))
 
 
+def of_pieces(*pieces: tuple[str, float, float, float]) -> Schedule:
+    """Return a schedule of (job, start, end, workers)."""
+    return Schedule(tuple(piece(*each) for each in pieces))
+
+
 GOOD = example_schedule(LONG, 2, 6)  # B on 6 until 20, A on 2 until 20 and on 6 until 63.33
 
 BROKEN: dict[str, tuple[Instance, Schedule, str]] = {
@@ -155,7 +160,7 @@ BROKEN: dict[str, tuple[Instance, Schedule, str]] = {
     ),
     "running_job_starts_late": (
         replace(example(gpus=20), jobs=(replace(LONG, running=True), SHORT)),
-        Schedule((GOOD.pieces[0], SchedulePiece(job="A", start_s=5, end_s=55, workers=6))),
+        Schedule((GOOD.pieces[0], piece("A", 5, 55, 6))),
         "job 'A' is running, but its first piece starts at 5 s",
     ),
 }
@@ -170,29 +175,17 @@ def test_broken_rule_of_a_schedule_is_named(case):
 
 def test_scaling_loss_slows_extra_workers_only():
     """With a loss of a half, 2 + 4 workers do the work of 4; fractions of workers count."""
-    job = replace(SHORT, scaling_loss=0.5)
-    instance = Instance(name="x", objective="mean_jct", gpus=6, jobs=(job,))
-
-    def schedule(end_s: float, workers: float) -> Schedule:
-        return Schedule((SchedulePiece(job="B", start_s=0, end_s=end_s, workers=workers),))
-
-    assert check(instance, schedule(30, 6)).objective == 30
-    assert check(instance, schedule(60, 2)).objective == 60
-    assert check(instance, schedule(48, 3)).objective == 48
-    assert check(instance, schedule(120 / 2.25, 2.5)).objective == pytest.approx(120 / 2.25)
-    assert "worker-seconds" in violations_of(instance, schedule(20, 6))
+    instance = instance_of(6, replace(SHORT, scaling_loss=0.5))
+    for end_s, workers in ((30, 6), (60, 2), (48, 3), (120 / 2.25, 2.5)):
+        schedule = of_pieces(("B", 0, end_s, workers))
+        assert check(instance, schedule).objective == pytest.approx(end_s)
+    assert "worker-seconds" in violations_of(instance, of_pieces(("B", 0, 20, 6)))
 
 
 def test_waiting_is_allowed_and_counts():
     """A job may start later than it could; JCT counts from its release."""
     instance = replace(example(), jobs=(LONG, replace(SHORT, release_s=10)))
-    schedule = Schedule(
-        (
-            SchedulePiece(job="A", start_s=0, end_s=50, workers=6),
-            SchedulePiece(job="B", start_s=50, end_s=70, workers=6),
-        )
-    )
-    report = check(instance, schedule)
+    report = check(instance, of_pieces(("A", 0, 50, 6), ("B", 50, 70, 6)))
     assert (report.objective, report.mean_queuing_s, report.makespan_s) == (55, 20, 70)
 
 
@@ -201,15 +194,9 @@ def test_rounding_breaks_no_rule_and_more_does(relative):
     """Times and workers off by less than 1e-9 pass, by a thousand times as much they do not."""
 
     def shifted(relative: float) -> Schedule:
-        return Schedule(
-            tuple(
-                replace(
-                    piece,
-                    start_s=piece.start_s * (1 + relative),
-                    workers=piece.workers * (1 - relative / 2),
-                )
-                for piece in GOOD.pieces
-            )
+        more, less = 1 + relative, 1 - relative / 2
+        return of_pieces(
+            *((p.job, p.start_s * more, p.end_s, p.workers * less) for p in GOOD.pieces)
         )
 
     report = check(example(), shifted(relative))
@@ -220,27 +207,9 @@ def test_rounding_breaks_no_rule_and_more_does(relative):
 
 def test_overlap_within_rounding_does_no_work_twice():
     """Many pieces that overlap a little cannot make a job end early."""
-    job = ElasticJob(id="a", min_workers=1, max_workers=1, work_worker_s=1000)
-    instance = Instance(name="x", objective="mean_jct", gpus=1, jobs=(job,))
-    pieces, end_s = [], 0.0
-    for _ in range(1000):
-        pieces.append(
-            SchedulePiece(job="a", start_s=max(0.0, end_s - 5e-7), end_s=end_s + 0.99, workers=1)
-        )
-        end_s += 0.99
-    assert "must do 1000" in violations_of(instance, Schedule(tuple(pieces)))
-
-
-def test_long_lists_of_violations_are_cut():
-    """A wrong file of thousands of jobs does not flood the terminal."""
-    jobs = tuple(
-        ElasticJob(id=f"j{number}", min_workers=1, max_workers=2, work_worker_s=1)
-        for number in range(100)
-    )
-    instance = Instance(name="x", objective="joint", gpus=100, jobs=jobs)
-    report = check(instance, WorkerAllocation((3,) * 100))
-    assert len(report.violations) == MOST_VIOLATIONS + 1
-    assert report.violations[-1] == "81 more violations"
+    ends = [0.99 * number for number in range(1001)]
+    pieces = [("0", max(0.0, start_s - 5e-7), end_s, 1) for start_s, end_s in pairwise(ends)]
+    assert "must do 1000" in violations_of(of_one_worker((1000, 0.0)), of_pieces(*pieces))
 
 
 FAR_S = 1e12
@@ -249,16 +218,9 @@ FAR_S = 1e12
 
 def of_one_worker(*jobs: tuple[float, float]) -> Instance:
     """Return jobs of (work, release) with one worker each, on one GPU."""
-    return Instance(
-        name="x",
-        objective="mean_jct",
-        gpus=1,
-        jobs=tuple(
-            ElasticJob(
-                id=str(place), min_workers=1, max_workers=1, work_worker_s=work, release_s=release
-            )
-            for place, (work, release) in enumerate(jobs)
-        ),
+    return instance_of(
+        1,
+        *(job(f"{n}", 1, 1, work, release_s=release_s) for n, (work, release_s) in enumerate(jobs)),
     )
 
 
@@ -266,22 +228,18 @@ def of_one_worker(*jobs: tuple[float, float]) -> Instance:
 def test_no_schedule_gains_by_the_rounding_of_its_ends(apart):
     """A job whose end is rounded down misses work, and delays whoever waits for it."""
     instance = of_one_worker((0.3333, 0.0), (0.3333, FAR_S), *[(0.3333, FAR_S)] * apart)
-    pieces = [SchedulePiece(job="0", start_s=0.0, end_s=0.3333, workers=1)]
+    pieces, start_s = [("0", 0.0, 0.3333, 1)], FAR_S
     for place in range(1, 2 + apart):
-        start_s = FAR_S if place == 1 else pieces[-1].end_s
         end_s = start_s + 0.3333
         end_s -= math.ulp(end_s) * (end_s - start_s > 0.3333)
-        pieces.append(SchedulePiece(job=str(place), start_s=start_s, end_s=end_s, workers=1))
-    report = check(instance, Schedule(tuple(pieces)))
+        pieces.append((str(place), start_s, end_s, 1))
+        start_s = end_s
+    report = check(instance, of_pieces(*pieces))
     assert report.objective == pytest.approx(0.3333 * (2 + 2 * apart) / (2 + apart), rel=1e-12)
 
 
 def test_a_wait_for_a_release_forgives_no_schedule_anything():
     """Two jobs at once for 100 s are refused, however late the next job is released."""
     instance = of_one_worker((100.0, 0.0), (100.0, 0.0), (1.0, FAR_S))
-    times = ((0.0, 100.0), (0.0, 100.0), (FAR_S, FAR_S + 1))
-    pieces = tuple(
-        SchedulePiece(job=str(place), start_s=start_s, end_s=end_s, workers=1)
-        for place, (start_s, end_s) in enumerate(times)
-    )
-    assert "more than the 1 GPUs" in violations_of(instance, Schedule(pieces))
+    pieces = ("0", 0.0, 100.0, 1), ("1", 0.0, 100.0, 1), ("2", FAR_S, FAR_S + 1, 1)
+    assert "more than the 1 GPUs" in violations_of(instance, of_pieces(*pieces))

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 
 import lyra_opt as lo
-from lyra_opt.allocation import ElasticJob, Instance, Objective, Schedule, SchedulePiece
+from lyra_opt.allocation import Instance, Objective, Schedule
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.clock_times import moved
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.testing.strategies import allocation_instances
 from tests.draws import draws
+from tests.lyra_opt.allocation.examples import in_other_units, instance_of, job, piece
 
 UNIX_S, UNIX_MS = 1.7e9, 1.7e12
 SOLVERS = [
@@ -28,22 +29,22 @@ SOLVERS = [
 
 
 def shifted(instance: Instance, by: float) -> Instance:
-    jobs = tuple(replace(job, release_s=job.release_s + by) for job in instance.jobs)
+    jobs = tuple(replace(each, release_s=each.release_s + by) for each in instance.jobs)
     return replace(instance, jobs=jobs)
 
 
 def in_units(instance: Instance, units_per_s: int) -> Instance:
     """Return an instance of whole seconds whose first job comes at 0, in seconds or parts."""
-    first = min(round(job.release_s) for job in instance.jobs)
-    jobs = tuple(
+    first = min(round(each.release_s) for each in instance.jobs)
+    whole = [
         replace(
-            job,
-            work_worker_s=float(units_per_s * math.ceil(100 * job.work_worker_s)),
-            release_s=float(units_per_s * (round(job.release_s) - first)),
+            each,
+            work_worker_s=float(math.ceil(100 * each.work_worker_s)),
+            release_s=float(round(each.release_s) - first),
         )
-        for job in instance.jobs
-    )
-    return replace(instance, jobs=jobs)
+        for each in instance.jobs
+    ]
+    return in_other_units(replace(instance, jobs=tuple(whole)), units_per_s)
 
 
 SMALL = allocation_instances(objective=Objective.MEAN_JCT, max_jobs=3, with_running=False)
@@ -73,20 +74,10 @@ def test_a_shift_leaves_status_objective_and_bound(name, units_per_s, origin, dr
         assert after.end_s - origin == pytest.approx(before.end_s, rel=1e-9, abs=apart)
 
 
-EXACT_MS = Instance(
-    name="certify",
-    objective=Objective.MEAN_JCT,
-    gpus=3,
-    jobs=(
-        ElasticJob(id="a", min_workers=2, max_workers=3, work_worker_s=470.5176855206421),
-        ElasticJob(
-            id="b",
-            min_workers=1,
-            max_workers=4,
-            work_worker_s=2058.471226755533,
-            release_s=1815.0,
-        ),
-    ),
+EXACT_MS = instance_of(
+    3,
+    job("a", 2, 3, 470.5176855206421),
+    job("b", 1, 4, 2058.471226755533, release_s=1815.0),
 )
 """Its optimum is 404.8 s, of which times that are a quarter of a millisecond apart leave 1e-6."""
 
@@ -111,12 +102,9 @@ def test_a_start_at_clock_times_is_kept(name):
         if kind == "objective":
             told.append((value, solution))
 
+    given_too: dict[str, Any] = {"warm_start": start, "observer": observer}
     result = find_solver("allocation", name).solve(
-        late,
-        limits=Limits(),
-        rng=np.random.default_rng(0),
-        warm_start=start,
-        observer=observer,
+        late, limits=Limits(), rng=np.random.default_rng(0), **given_too
     )
     assert result.objective <= check(late, start).objective
     for value, solution in told:
@@ -125,22 +113,16 @@ def test_a_start_at_clock_times_is_kept(name):
 
 def test_an_invalid_start_at_clock_times_is_refused():
     """As it is at others."""
-    late = shifted(EXACT_MS, UNIX_S)
-    piece = SchedulePiece(job="a", start_s=1.0, end_s=2.0, workers=2)
+    late, start = shifted(EXACT_MS, UNIX_S), Schedule((piece("a", 1.0, 2.0, 2),))
     with pytest.raises(ValueError, match="the warm start is not valid"):
         find_solver("allocation", "exact").solve(
-            late,
-            limits=Limits(),
-            rng=np.random.default_rng(0),
-            warm_start=Schedule((piece,)),
+            late, limits=Limits(), rng=np.random.default_rng(0), warm_start=start
         )
 
 
 def test_a_proof_that_rounding_costs_is_none():
     """A job of a tenth of a second cannot be proved in times a quarter of a millisecond apart."""
-    job = ElasticJob(id="a", min_workers=1, max_workers=1, work_worker_s=0.1, release_s=UNIX_MS)
-    one = Instance(name="short", objective=Objective.MEAN_JCT, gpus=1, jobs=(job,))
-    answer = lo.solve(one, "exact")
+    answer = lo.solve(instance_of(1, job("a", 1, 1, 0.1, release_s=UNIX_MS)), "exact")
     assert answer.status is Status.FEASIBLE
     assert "near 1.7e+12 s floats are 0.000244141 s apart" in answer.message
     assert answer.dual_bound <= 0.1
@@ -159,6 +141,5 @@ def test_the_checker_is_as_strict_at_clock_times():
 
 def test_a_piece_that_is_shorter_than_times_are_apart_is_kept():
     """Its job has to be somewhere."""
-    piece = SchedulePiece(job="a", start_s=0.0, end_s=1e-9, workers=1)
-    (late,) = moved(Schedule((piece,)), UNIX_MS).pieces
+    (late,) = moved(Schedule((piece("a", 0.0, 1e-9, 1),)), UNIX_MS).pieces
     assert late.start_s == UNIX_MS < late.end_s

@@ -14,18 +14,6 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.verifying import verify
 from tests.lyra_opt.allocation.examples import LONG, example, example_schedule
 
-EXAMPLE = {
-    "format": "lyra-opt/allocation",
-    "version": 1,
-    "name": "lyra-table-2",
-    "objective": "mean_jct",
-    "gpus": 8,
-    "jobs": [
-        {"id": "A", "min_workers": 2, "max_workers": 6, "work_worker_s": 300.0},
-        {"id": "B", "min_workers": 2, "max_workers": 6, "work_worker_s": 120},
-    ],
-}
-
 
 def test_schedule_comes_back_from_its_file_in_order():
     """By start, then by job in file order, whatever order a solver leaves its pieces in."""
@@ -67,23 +55,21 @@ def test_claims_are_compared_within_rounding():
     assert not verified(125 / 3, makespan_s=63)
 
 
-def test_bounds_of_a_maximised_objective_lie_above():
-    """A proof whose bound is below its objective refutes itself, for the reduction only."""
-    for objective, bound, valid in [
-        ("jct_reduction", 200.0, True),
-        ("jct_reduction", 100.0, False),
-    ]:
-        instance = example(objective=objective, gpus=4)
-        claims = {"instance": "example", "objective": 110.0, "dual_bound": bound}
-        verification = verify(PROBLEM, instance, WorkerAllocation((5, 3)), claims)
-        assert verification.valid is valid, verification.violations
+@pytest.mark.parametrize(("bound", "valid"), [(200.0, True), (100.0, False)])
+def test_bounds_of_a_maximised_objective_lie_above(bound, valid):
+    """A proof whose bound is below its objective refutes itself."""
+    instance = example(objective="jct_reduction", gpus=4)
+    claims = {"instance": "example", "objective": 110.0, "dual_bound": bound}
+    verification = verify(PROBLEM, instance, WorkerAllocation((5, 3)), claims)
+    assert verification.valid is valid, verification.violations
 
 
 @pytest.mark.parametrize("objective", ["jct_reduction", "two_phase", "joint"])
 def test_jobs_that_do_not_fit_are_no_defect_elsewhere(objective):
     """Only a schedule must run every job."""
-    document = {**EXAMPLE, "objective": objective, "gpus": 1}
-    assert PROBLEM.parse_instance(document).gpus == 1
+    assert example(objective=objective, gpus=1).gpus == 1
+    with pytest.raises(FieldError, match="min_workers"):
+        example(gpus=1)
 
 
 def test_instance_of_python_numbers_that_are_none():

@@ -9,24 +9,19 @@ import pytest
 from hypothesis import given
 from matplotlib.image import imread
 
-from lyra_opt.allocation.heuristics.policy_solver import ShortestJobFirst, SmallestRemainingWork
+from lyra_opt.allocation.heuristics.policy_solver import ShortestJobFirst
 from lyra_opt.allocation.plot import MOST_BANDS, _stacked, drawing_of_schedules, job_colours
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.loading import instance_text
 from lyra_opt.core.pictures import MOST_NAMED, UNNAMED_COLOURS, save_picture
 from lyra_opt.instances.family import generate
 from tests.conftest import assert_one_line_error
-from tests.lyra_opt.allocation.examples import example
-from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES, instance_of, job
+from tests.lyra_opt.allocation.examples import example, instance_of, job
+from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES
+from tests.lyra_opt.allocation.schedules.test_evaluator import smallest_remaining_work as srw
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from lyra_opt.allocation import Instance, Schedule
-
-
-def srw(instance: Instance) -> Schedule:
-    return SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
 
 
 @pytest.fixture
@@ -65,14 +60,12 @@ def test_bands_stack_what_jobs_hold(instance):
 
 def test_colours_go_to_the_dozen_with_most_work():
     """The others are grey, and the legend says how many they are."""
-    jobs = [job(f"j{i}", 1, 2, 10.0 + i) for i in range(20)]
-    colours = job_colours(instance_of(8, *jobs))
+    instance = instance_of(8, *(job(f"j{i}", 1, 2, 10.0 + i) for i in range(20)))
+    colours = job_colours(instance)
     named = [i for i, colour in enumerate(colours) if colour not in UNNAMED_COLOURS]
     assert named == list(range(20 - MOST_NAMED, 20))
     assert len({colours[i] for i in named}) == MOST_NAMED
-    figure = drawing_of_schedules(
-        instance_of(8, *jobs), {"srw": srw(instance_of(8, *jobs))}
-    ).figure()
+    figure = drawing_of_schedules(instance, {"srw": srw(instance)}).figure()
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[:4] == ["release", "start", "completion", "8 GPUs"]
     assert labels[-1] == "8 others"
@@ -139,16 +132,14 @@ def test_plot_refuses_a_path_before_solving(run, instance_file, tmp_path, path, 
 
 def test_plot_refuses_several_files(run, instance_file, tmp_path):
     """A picture is of one instance."""
-    out_file = tmp_path / "out.svg"
-    result = run("solve", instance_file, instance_file, "--plot", out_file)
+    result = run("solve", instance_file, instance_file, "--plot", tmp_path / "out.svg")
     assert_one_line_error(result, "--plot", "several instance files")
-    assert not out_file.exists()
+    assert not (tmp_path / "out.svg").exists()
 
 
 def test_plot_without_a_solution_says_so(run, instance_file, tmp_path):
     """A solver that does not take the instance leaves nothing to draw."""
     out_file = tmp_path / "out.svg"
-    command = ("solve", instance_file, "--solver", "mckp-dp", "--plot", out_file)
-    _, _, err = run(*command)
+    _, _, err = run("solve", instance_file, "--solver", "mckp-dp", "--plot", out_file)
     assert "no solution was found; the file is not written" in err
     assert not out_file.exists()

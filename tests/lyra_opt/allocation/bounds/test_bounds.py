@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import ElasticJob, Instance, Objective
+import lyra_opt as lo
+from lyra_opt.allocation import Objective
 from lyra_opt.allocation.bounds.dual_bound import dual_bound
-from lyra_opt.allocation.heuristics.mckp_greedy import MckpGreedy
-from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.result import Status
-from lyra_opt.core.solving import solve_and_check
 from lyra_opt.testing.strategies import allocation_instances
-from tests.lyra_opt.allocation.examples import NARROW, SHORT, example
+from tests.lyra_opt.allocation.examples import NARROW, SHORT, example, instance_of, job
 from tests.optima import optimum
 
 ONE_SHOT = [objective for objective in Objective if objective is not Objective.MEAN_JCT]
@@ -29,7 +27,7 @@ drawn = st.sampled_from(ONE_SHOT).flatmap(lambda kind: allocation_instances(obje
 def test_bound_is_on_the_right_side(instance, scale, loss):
     """Of the optimum by looking at every choice, with no tolerance at all."""
     jobs = tuple(
-        replace(job, work_worker_s=job.work_worker_s * scale or scale) for job in instance.jobs
+        replace(each, work_worker_s=each.work_worker_s * scale or scale) for each in instance.jobs
     )
     instance = replace(instance, jobs=(replace(jobs[0], scaling_loss=loss), *jobs[1:]))
     sign = -1 if instance.objective is Objective.JCT_REDUCTION else 1
@@ -40,16 +38,15 @@ def test_bound_is_on_the_right_side(instance, scale, loss):
 def test_certifies_what_is_trivially_optimal(instance, edge):
     """Within rounding, and an exact 0 exactly."""
     if edge == "inelastic":
-        jobs = tuple(replace(job, max_workers=job.min_workers) for job in instance.jobs)
+        jobs = tuple(replace(each, max_workers=each.min_workers) for each in instance.jobs)
         instance = replace(instance, jobs=jobs)
-    held = sum(job.min_gpus for job in instance.jobs if job.running)
     if edge == "all fits" or (edge == "inelastic" and instance.objective is Objective.JOINT):
-        instance = replace(instance, gpus=sum(job.max_gpus for job in instance.jobs))
+        instance = replace(instance, gpus=sum(each.max_gpus for each in instance.jobs))
     elif edge == "no GPUs":
-        least = 1 if instance.objective is Objective.JOINT else 0
-        gpus = 0 if instance.objective is Objective.JCT_REDUCTION else max(least, held)
-        instance = replace(instance, gpus=gpus)
-    answer = solve_and_check(PROBLEM, instance, MckpGreedy(), certify=True)
+        held = sum(each.min_gpus for each in instance.jobs if each.running)
+        least = {Objective.JCT_REDUCTION: 0, Objective.JOINT: max(1, held)}
+        instance = replace(instance, gpus=least.get(instance.objective, held))
+    answer = lo.solve(instance, "mckp-greedy", certify=True)
     best = optimum(instance)
     assert answer.status is Status.OPTIMAL
     assert answer.objective == pytest.approx(float(best), rel=1e-12)
@@ -59,9 +56,9 @@ def test_certifies_what_is_trivially_optimal(instance, edge):
 
 def test_weights_with_a_common_divisor_leave_what_they_cannot_use():
     """Two GPUs a worker and an odd number of them: nothing is gained by the last."""
-    jobs = tuple(replace(SHORT, id=name, gpus_per_worker=2) for name in "ab")
-    even = Instance(name="even", objective="jct_reduction", gpus=4, jobs=jobs)
-    assert dual_bound(replace(even, gpus=5)) == dual_bound(even) == pytest.approx(40)
+    jobs = [replace(SHORT, id=name, gpus_per_worker=2) for name in "ab"]
+    even, odd = (instance_of(gpus, *jobs, objective="jct_reduction") for gpus in (4, 5))
+    assert dual_bound(odd) == dual_bound(even) == pytest.approx(40)
 
 
 @given(allocation_instances(objective="jct_reduction", max_gpus_per_worker=1))
@@ -83,7 +80,6 @@ def test_bound_of_figure_6(gpus, bound):
 @pytest.mark.parametrize("objective", ONE_SHOT)
 def test_bound_of_any_size(objective):
     """Numbers of workers that no table could hold."""
-    job = ElasticJob(id="a", min_workers=1, max_workers=10**14, work_worker_s=1e9)
-    instance = Instance(name="x", objective=objective, gpus=10**6, jobs=(job,))
+    instance = instance_of(10**6, job("a", 1, 10**14, 1e9), objective=objective)
     best = {Objective.JCT_REDUCTION: 1e9 - 1e9 / (10**6 + 1)}.get(objective, 1000)
     assert dual_bound(instance) == pytest.approx(best, rel=1e-3)

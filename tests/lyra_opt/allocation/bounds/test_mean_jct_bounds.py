@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from lyra_opt.allocation import ElasticJob, Instance
+import lyra_opt as lo
 from lyra_opt.allocation.bounds.mean_jct import busy_times as mean_jct_busy_times
 from lyra_opt.allocation.bounds.mean_jct.best import (
     height_bound,
@@ -31,13 +31,11 @@ from lyra_opt.allocation.bounds.mean_jct.prices import (
     priced_schedules_bound,
 )
 from lyra_opt.allocation.exact.mean_jct.orders import OrderData
-from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact, starting_schedules
-from lyra_opt.allocation.heuristics.lookahead import BestFill
-from lyra_opt.allocation.heuristics.policy_solver import EqualShare, SmallestRemainingWork
-from lyra_opt.core.result import Limits, Status
+from lyra_opt.allocation.exact.mean_jct.solver import starting_schedules
+from lyra_opt.core.result import Status
 from tests.draws import draws
 from tests.lyra_opt.allocation import examples
-from tests.lyra_opt.allocation.examples import elastic_jobs
+from tests.lyra_opt.allocation.examples import elastic_jobs, instance_of, job
 
 BOUNDS = (
     height_bound,
@@ -53,13 +51,13 @@ BOUNDS = (
 @given(st.integers(1, 4), st.integers(0, 10**6), st.booleans(), st.booleans(), st.booleans())
 def test_never_above_the_optimum(jobs, seed, fit, releases, loss):
     instance = examples.drawn(jobs, seed, fit=fit, releases=releases, loss=loss, wide=True)
-    result = MeanJctExact().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
-    assert result.status is Status.OPTIMAL
+    answer = lo.solve(instance, "exact")
+    assert answer.status is Status.OPTIMAL
     for bound in BOUNDS:
-        assert bound(instance) <= result.objective * (1 + 1e-9), bound.__name__
+        assert bound(instance) <= answer.objective * (1 + 1e-9), bound.__name__
 
 
-def least_cost(job: PricedJob, prices: np.ndarray) -> float:
+def least_cost(priced: PricedJob, prices: np.ndarray) -> float:
     """Return the least cost by one SciPy programme for each pair of start and completion.
 
     Variables: time run in the interval of the start and in that of the completion, and in each
@@ -67,27 +65,27 @@ def least_cost(job: PricedJob, prices: np.ndarray) -> float:
     """
     best = np.inf
     count = len(prices)
-    for start in range(1 if job.runs else count):
+    for start in range(1 if priced.runs else count):
         for end in range(start, count):
             cost = np.zeros(2 + count)
             work = np.zeros(2 + count)
-            cost[2:] = job.extra * job.extra_gpus * prices
-            work[2:] = job.extra
-            cost[1] = 1 + job.base * job.base_gpus * prices[end]
-            work[:2] = job.base
-            fixed = float(job.begin[end])
+            cost[2:] = priced.extra * priced.extra_gpus * prices
+            work[2:] = priced.extra
+            cost[1] = 1 + priced.base * priced.base_gpus * prices[end]
+            work[:2] = priced.base
+            fixed = float(priced.begin[end])
             done = 0.0
             upper = np.zeros(2 + count)
-            upper[1] = job.length[end]
+            upper[1] = priced.length[end]
             if start < end:
-                cost[0] = job.base * job.base_gpus * prices[start]
-                upper[0] = job.length[start]
-            upper[2 + start : 2 + end + 1] = job.length[start : end + 1]
+                cost[0] = priced.base * priced.base_gpus * prices[start]
+                upper[0] = priced.length[start]
+            upper[2 + start : 2 + end + 1] = priced.length[start : end + 1]
             for between in range(start + 1, end):
-                fixed += job.base * job.base_gpus * prices[between] * job.length[between]
-                done += job.base * job.length[between]
+                fixed += priced.base * priced.base_gpus * prices[between] * priced.length[between]
+                done += priced.base * priced.length[between]
             lower = np.zeros(2 + count)
-            if job.runs:
+            if priced.runs:
                 lower[0] = upper[0]
             at_most = np.zeros((2, 2 + count))
             at_most[0, 2 + end], at_most[0, 1] = 1, -1
@@ -98,7 +96,7 @@ def least_cost(job: PricedJob, prices: np.ndarray) -> float:
                 A_ub=at_most,
                 b_ub=np.zeros(2),
                 A_eq=work[None, :],
-                b_eq=[job.work - done],
+                b_eq=[priced.work - done],
                 bounds=list(zip(lower, upper, strict=True)),
             )
             if answer.status == 0:
@@ -111,17 +109,14 @@ def least_cost(job: PricedJob, prices: np.ndarray) -> float:
 def test_a_job_finds_its_cheapest_schedule(seed, runs):
     rng = np.random.default_rng(seed)
     least = int(rng.integers(1, 4))
-    job = ElasticJob(
-        id="a",
-        min_workers=least,
-        max_workers=least + int(rng.integers(0, 4)),
-        work_worker_s=float(rng.integers(5, 60)),
+    elastic = job(
+        *("a", least, least + int(rng.integers(0, 4)), float(rng.integers(5, 60))),
         gpus_per_worker=int(rng.integers(1, 3)),
         scaling_loss=float(rng.choice([0.0, 0.4, 1.0])),
         running=runs,
     )
-    data = BoundData(Instance(name="one", objective="mean_jct", gpus=20, jobs=(job,)))
-    length = np.append(rng.integers(1, 12, 6).astype(float), float(job.work_worker_s))
+    data = BoundData(instance_of(20, elastic))
+    length = np.append(rng.integers(1, 12, 6).astype(float), elastic.work_worker_s)
     begin = np.concatenate(([0.0], np.cumsum(length)[:-1]))
     priced = PricedJob(data, 0, begin, length, runs=runs)
     for _ in range(3):  # one after the other, since it starts from the last pair
@@ -140,57 +135,40 @@ def test_prices_are_below_every_policy(seed, releases, loss):
     instance = examples.drawn(14, seed, fit=False, releases=releases, loss=loss, wide=True)
     bound = priced_schedules_bound(instance)
     assert bound >= 0.97 * mean_busy_time_bound(instance)
-    for policy in (SmallestRemainingWork(), BestFill(), EqualShare()):
-        rng = np.random.default_rng(0)
-        jct_s = policy.solve(instance, limits=Limits(), rng=rng).objective
-        assert jct_s is not None
-        assert bound <= jct_s * (1 + 1e-9)
+    for policy in ("srw", "best-fill", "equal-share"):
+        assert bound <= lo.solve(instance, policy).objective * (1 + 1e-9)
 
 
 def test_any_prices_give_a_bound():
     instance = examples.drawn(4, 7, fit=False, releases=True, loss=True)
-    result = MeanJctExact().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
-    assert result.objective is not None
+    best = lo.solve(instance, "exact").objective
     data = BoundData(instance)
     rng = np.random.default_rng(1)
     for _ in range(20):
         times = np.unique(np.concatenate(([0.0], data.release, rng.uniform(0, 60, 8))))
         prices = rng.uniform(0, 2 / data.gpus, len(times) - 1)
-        assert PricedSchedules(data, times).bound(prices, 0) <= result.objective * (1 + 1e-9)
+        assert PricedSchedules(data, times).bound(prices, 0) <= best * (1 + 1e-9)
 
 
 def test_one_job_alone_is_bounded_by_its_height():
     instance = examples.drawn(1, 3, fit=True)
-    job = instance.jobs[0]
-    most = min(job.max_workers, instance.gpus // job.gpus_per_worker)
-    assert mean_jct_bound(instance) == pytest.approx(job.work_worker_s / most)
+    alone = instance.jobs[0]
+    most = min(alone.max_workers, instance.gpus // alone.gpus_per_worker)
+    assert mean_jct_bound(instance) == pytest.approx(alone.work_worker_s / most)
 
 
 @pytest.mark.parametrize("release_s", [1e9, 2.0**53 - 1])
 def test_a_release_beside_which_the_work_is_nothing(release_s):
     """No float lies between two nodes there: it took memory without end, at any time limit."""
-    jobs = tuple(
-        ElasticJob(id=name, min_workers=1, max_workers=1, work_worker_s=1.0, release_s=late)
-        for name, late in (("a", 0.0), ("b", 0.0), ("c", release_s))
-    )
-    instance = Instance(name="late", objective="mean_jct", gpus=1, jobs=jobs)
-    assert 0 <= mean_busy_time_bound(instance) <= 4 / 3
+    jobs = [job(name, 1, 1, 1.0, release_s=release_s * (name == "c")) for name in "abc"]
+    assert 0 <= mean_busy_time_bound(instance_of(1, *jobs)) <= 4 / 3
 
 
 def test_squashed_area_is_exact_without_caps():
     """Jobs that can use the whole cluster, from one worker on: one fast machine."""
-    instance = Instance(
-        name="fast",
-        objective="mean_jct",
-        gpus=10,
-        jobs=tuple(
-            ElasticJob(id=f"{work}", min_workers=1, max_workers=10, work_worker_s=float(work))
-            for work in (30, 10, 20)
-        ),
-    )
+    instance = instance_of(10, *(job(f"{work}", 1, 10, work) for work in (30, 10, 20)))
     assert squashed_area_bound(instance) == pytest.approx((1 + 3 + 6) / 3)
-    result = MeanJctExact().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
-    assert result.objective == pytest.approx((1 + 3 + 6) / 3)
+    assert lo.solve(instance, "exact").objective == pytest.approx((1 + 3 + 6) / 3)
 
 
 def _has_ties(worth: np.ndarray) -> bool:
@@ -224,7 +202,7 @@ def test_fewer_releases_give_a_weaker_bound(monkeypatch, most):
     exact = mean_busy_time_bound(instance)
     monkeypatch.setattr(mean_jct_busy_times, "LARGEST_PRODUCT", most * 9)
     assert mean_busy_time_bound(instance) <= exact * (1 + 1e-3)
-    release = np.array([job.release_s for job in instance.jobs])
+    release = np.array([each.release_s for each in instance.jobs])
     rounded = rounded_down(release, most)
     assert len(np.unique(rounded)) <= most
     assert (rounded <= release).all()
@@ -239,12 +217,7 @@ def test_thousands_of_jobs(latest):
     most = least + rng.integers(0, 9, 3_000)
     work = rng.integers(20, 1000, 3_000)
     release = rng.uniform(0, latest, 3_000) if latest else np.zeros(3_000)
-    instance = Instance(
-        name="many",
-        objective="mean_jct",
-        gpus=130,
-        jobs=elastic_jobs(least, most, work, release),
-    )
+    instance = instance_of(130, *elastic_jobs(least, most, work, release))
     mean_busy_time_bound(instance, 1)  # loads the kernel, which takes memory of its own
     tracemalloc.start()
     bound = mean_busy_time_bound(instance, 3)
@@ -253,9 +226,7 @@ def test_thousands_of_jobs(latest):
     assert peak < 50 * 2**20
     assert bound >= max(height_bound(instance), squashed_area_bound(instance)) * (1 - 1e-3)
     assert mean_jct_bound(instance, 3) >= bound
-    jct_s = SmallestRemainingWork().solve(instance, limits=Limits(), rng=rng).objective
-    assert jct_s is not None
-    assert bound <= jct_s
+    assert bound <= lo.solve(instance, "srw").objective
 
 
 @pytest.mark.slow
@@ -270,12 +241,7 @@ def test_certified_gap_at_50_jobs(seed, load, releases, gap):
     gpus = int(least.sum() + most.sum()) // 2 if load == "light" else int(least.sum() / load)
     latest = 0.7 * work.sum() / gpus
     release = np.r_[0.0, rng.uniform(0, latest, 49)] if releases else np.zeros(50)
-    instance = Instance(
-        name="fifty",
-        objective="mean_jct",
-        gpus=gpus,
-        jobs=elastic_jobs(least, most, work, release),
-    )
+    instance = instance_of(gpus, *elastic_jobs(least, most, work, release))
     data = OrderData(instance)
     best = min(in_units.value for in_units in starting_schedules(data)) - data.release.sum()
     assert mean_jct_bound(instance) >= (1 - gap) * best * data.unit_s / data.jobs
@@ -283,11 +249,8 @@ def test_certified_gap_at_50_jobs(seed, load, releases, gap):
 
 def test_the_nodes_of_time_end_where_floats_are_far_apart():
     """Beside a release at 1e15 s what is done in 30 microseconds is no distance at all."""
-    short = ElasticJob(id="short", min_workers=1, max_workers=2, work_worker_s=3e-5)
-    late = ElasticJob(
-        id="late", min_workers=1, max_workers=2, work_worker_s=1.0, release_s=1001681669202625.8
-    )
-    one = Instance(name="ages", objective="mean_jct", gpus=1000, jobs=(short, late))
+    late = job("late", 1, 2, 1.0, release_s=1001681669202625.8)
+    one = instance_of(1000, job("short", 1, 2, 3e-5), late)
     assert len(MeanBusyTimes(BoundData(one), 150).times) < 1000
     assert mean_jct_bound(one) <= (1.5e-5 + 0.5) / 2
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import ElasticJob, Instance, NamedWorkers
+import lyra_opt as lo
+from lyra_opt.allocation import ElasticJob, NamedWorkers
 from lyra_opt.allocation.checker import started_by_two_phase
 from lyra_opt.allocation.exact.mckp_core import MckpCore
 from lyra_opt.allocation.exact.mckp_dp import MckpDp
@@ -22,13 +23,11 @@ from lyra_opt.allocation.knapsack.of_instance import (
     JobArrays,
     knapsack_bound,
 )
-from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status, same_value
-from lyra_opt.core.solving import solve_and_check
 from lyra_opt.testing.strategies import allocation_instances
+from tests.lyra_opt.allocation.examples import instance_of, job
 from tests.optima import optimum
 
-ALLOCATION = find_problem("allocation")
 SOLVERS = [MckpDp(), MckpCore(), MckpGreedy()]
 EXACT = SOLVERS[:2]
 
@@ -40,7 +39,7 @@ drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
 @given(drawn)
 def test_greedy_is_worth_half_and_the_bound_is_met_without_items(instance):
     """Of a reduction; of a cost the distance to the bound is at most half of its value."""
-    answer = solve_and_check(ALLOCATION, instance, MckpGreedy(), certify=True)
+    answer = lo.solve(instance, MckpGreedy(), certify=True)
     if instance.objective == "jct_reduction":
         assert 2 * answer.objective >= optimum(instance) * (1 - Fraction(1, 10**9))
     elif AllocationKnapsack.of(instance).knapsack.items == 0:
@@ -55,22 +54,22 @@ def test_values_and_costs_are_the_exact_ones_rounded(instance):
     none_s, cost_s = task.costs_s()
     horizon = Fraction(0)
     if instance.objective == "joint":
-        work = sum(Fraction(job.work_worker_s) * job.gpus_per_worker for job in instance.jobs)
+        work = sum(Fraction(each.work_worker_s) * each.gpus_per_worker for each in instance.jobs)
         horizon = work / instance.gpus
     for c, position in enumerate(task.jobs.tolist()):
-        job = instance.jobs[position]
+        elastic = instance.jobs[position]
         granted = int(task.base_workers[position])
-        without = job.duration_s(job.min_workers) + (0 if granted else horizon)
+        without = elastic.duration_s(elastic.min_workers) + (0 if granted else horizon)
         for item in range(knapsack.start[c], knapsack.start[c + 1]):
-            workers = granted + int(knapsack.weight[item]) // job.gpus_per_worker
-            assert job.min_workers <= workers <= job.max_workers
-            value = without - job.duration_s(workers)
+            workers = granted + int(knapsack.weight[item]) // elastic.gpus_per_worker
+            assert elastic.min_workers <= workers <= elastic.max_workers
+            value = without - elastic.duration_s(workers)
             margin = abs(value) / 2**49
             assert abs(Fraction(float(knapsack.value[item])) - value) <= margin
             if instance.objective == "jct_reduction":
                 assert cost_s[item] == -knapsack.value[item]
             else:
-                cost = job.duration_s(workers)
+                cost = elastic.duration_s(workers)
                 assert abs(Fraction(float(cost_s[item])) - cost) <= cost / 2**49
                 assert abs(Fraction(float(none_s[c])) - without) <= without / 2**49
 
@@ -96,27 +95,20 @@ def test_first_phase_is_the_checkers(instance):
 
 def test_first_phase_tells_quotients_apart_that_are_one_float():
     """Three times work / 3 in two ways, and a fraction below: file order only among equals."""
-    works = [(3.0, 3), (1.0, 1), (math.nextafter(3.0, 0), 3), (2.0**60, 2**60)]
+    works = [(3.0, 3), (1.0, 1), (math.nextafter(3.0, 0), 3)]
     assert len({work / most for work, most in works[:2]}) == 1
-    jobs = tuple(
-        ElasticJob(id=str(n), min_workers=1, max_workers=min(most, 2**40), work_worker_s=work)
-        for n, (work, most) in enumerate(works[:3])
-    )
-    twins = tuple(replace(job, id=f"again {job.id}") for job in jobs)
-    instance = Instance(name="ties", objective="two_phase", gpus=3, jobs=jobs + twins)
+    jobs = [job(f"{place}", 1, most, work) for place, (work, most) in enumerate(works)]
+    twins = [replace(each, id=f"again {each.id}") for each in jobs]
+    instance = instance_of(3, *jobs, *twins, objective="two_phase")
     started = JobArrays.of(instance).started_by_two_phase(instance).tolist()
     assert started == started_by_two_phase(instance)
     assert started == [True, False, True, False, False, True]
 
 
-def job(name, least, most, work, **more):
-    return ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work, **more)
-
-
 def fleet(jobs, seed, objective="jct_reduction", sizes=(1, 2, 4, 8), gpus=None):
     """Return an instance of the size of a cluster."""
     rng = np.random.default_rng(seed)
-    drawn_jobs = tuple(
+    drawn_jobs = [
         ElasticJob(
             id=f"j{n}",
             min_workers=int(rng.integers(1, 5)),
@@ -127,70 +119,58 @@ def fleet(jobs, seed, objective="jct_reduction", sizes=(1, 2, 4, 8), gpus=None):
             running=bool(rng.integers(4) == 0),
         )
         for n in range(jobs)
-    )
-    return Instance(name="fleet", objective=objective, gpus=gpus or 10 * jobs, jobs=drawn_jobs)
+    ]
+    return instance_of(gpus or 10 * jobs, *drawn_jobs, objective=objective)
+
+
+def alone(gpus, *row, **more):
+    """Return one job whose extra workers are a knapsack."""
+    return instance_of(gpus, job("a", *row, **more), objective="jct_reduction")
 
 
 @pytest.mark.parametrize("objective", KNAPSACK_OBJECTIVES)
 @pytest.mark.parametrize("sizes", [(1, 2, 4, 8), (8,), (3, 5, 7)])
 def test_core_and_table_agree_on_a_cluster(objective, sizes):
     instance = fleet(150, 1, objective, sizes)
-    table, core = (solve_and_check(ALLOCATION, instance, solver) for solver in EXACT)
+    table, core = (lo.solve(instance, solver) for solver in EXACT)
     assert (table.status, core.status) == (Status.OPTIMAL, Status.OPTIMAL)
     assert same_value(table.objective, core.objective)
 
 
 def test_ten_thousand_jobs_are_proved():
     """The largest of the figures to reach, with waiting as one more choice."""
-    answer = solve_and_check(ALLOCATION, fleet(10_000, 2, "joint", gpus=50_000), MckpCore())
+    answer = lo.solve(fleet(10_000, 2, "joint", gpus=50_000), MckpCore())
     assert (answer.status, answer.message) == (Status.OPTIMAL, None)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 def test_a_start_may_name_jobs(solver):
     instance = fleet(6, 3)
-    best = solve_and_check(ALLOCATION, instance, MckpDp())
+    best = lo.solve(instance, MckpDp())
     workers = zip(instance.jobs, best.solution.workers, strict=True)
-    named = NamedWorkers({job.id: count for job, count in workers})
-    answer = solve_and_check(ALLOCATION, instance, solver, warm_start=named)
-    assert same_value(answer.objective, best.objective)
+    named = NamedWorkers({each.id: count for each, count in workers})
+    assert same_value(lo.solve(instance, solver, start=named).objective, best.objective)
 
 
 @pytest.mark.parametrize(
     ("instance", "reason"),
     [
         (fleet(3, 1, "mean_jct"), "mean_jct is not a knapsack"),
-        (
-            Instance(name="n", objective="jct_reduction", gpus=1, jobs=(job("a", 1, 2, 1e-300),)),
-            "work_worker_s 1e-300",
-        ),
-        (
-            Instance(
-                name="n", objective="jct_reduction", gpus=2**40, jobs=(job("a", 1, 2**40, 1.0),)
-            ),
-            "at most 10000000 items",
-        ),
-        (
-            Instance(
-                name="n",
-                objective="jct_reduction",
-                gpus=2**40,
-                jobs=(job("a", 1, 2, 1.0, gpus_per_worker=2**30),),
-            ),
-            "at most 67108864",
-        ),
+        (alone(1, 1, 2, 1e-300), "work_worker_s 1e-300"),
+        (alone(2**40, 1, 2**40, 1.0), "at most 10000000 items"),
+        (alone(2**40, 1, 2, 1.0, gpus_per_worker=2**30), "at most 67108864"),
     ],
     ids=["schedule", "tiny work", "items", "GPUs"],
 )
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 def test_instances_beyond_the_arithmetic_are_declined(solver, instance, reason):
-    answer = solve_and_check(ALLOCATION, instance, solver)
+    answer = lo.solve(instance, solver)
     assert answer.status is Status.UNSUPPORTED
     assert reason in answer.message
 
 
 def test_a_table_too_large_is_declined_and_the_core_needs_none():
     instance = fleet(10_000, 2, gpus=50_000)
-    answer = solve_and_check(ALLOCATION, instance, MckpDp())
+    answer = lo.solve(instance, MckpDp())
     assert answer.status is Status.UNSUPPORTED
     assert "mckp-core needs no table" in answer.message

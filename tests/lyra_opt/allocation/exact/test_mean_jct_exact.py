@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
-from lyra_opt.allocation import ElasticJob, Instance, Schedule
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.exact.mean_jct.orders import (
     Event,
@@ -20,16 +21,20 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
     OrderSolution,
     replay,
 )
-from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact, starting_schedules
-from lyra_opt.core.problem import find_problem
+from lyra_opt.allocation.exact.mean_jct.solver import starting_schedules
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
 from lyra_opt.testing.strategies import allocation_instances
 from tests.draws import draws
 from tests.lyra_opt.allocation import examples
+from tests.lyra_opt.allocation.examples import instance_of, job
 from tests.optima import least_mean_jct
 from tests.tables import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lyra_opt.allocation import Instance, Schedule
 
 TABLES = tables(__file__)
 
@@ -41,23 +46,10 @@ EXAMPLE_1 = ((2, 6, 300.0), (2, 6, 120.0))
 EXAMPLE_2 = ((2, 3, 300.0), (2, 6, 120.0))
 
 
-def instance_of(
-    gpus: int, jobs: tuple[tuple[int, int, float], ...], *, running: bool = False
-) -> Instance:
-    return Instance(
-        name="given",
-        objective="mean_jct",
-        gpus=gpus,
-        jobs=tuple(
-            ElasticJob(
-                id="ABCDEFGH"[place],
-                min_workers=least,
-                max_workers=most,
-                work_worker_s=work,
-                running=running,
-            )
-            for place, (least, most, work) in enumerate(jobs)
-        ),
+def of_rows(gpus: int, rows: Iterable[tuple[int, int, float]], **more: Any) -> Instance:
+    """Return jobs A, B, ... of these ranges of workers and amounts of work."""
+    return instance_of(
+        gpus, *(job(name, *row, **more) for name, row in zip("ABCDEFGH", rows, strict=False))
     )
 
 
@@ -93,7 +85,7 @@ def value_from_initial(jobs: tuple[tuple[int, int, float], ...], initial: tuple[
 
     When one ends the other grows at once: two intervals, replayed like a programme's answer.
     """
-    data = OrderData(instance_of(8, jobs, running=True))
+    data = OrderData(of_rows(8, jobs, running=True))
     first = min((0, 1), key=lambda j: jobs[j][2] / initial[j])
     events = [Event(Kind.COMPLETION, first), Event(Kind.COMPLETION, 1 - first)]
     shares = [
@@ -114,33 +106,38 @@ def value_from_initial(jobs: tuple[tuple[int, int, float], ...], initial: tuple[
 def test_rows_of_the_fact_sheet(jobs, initial, printed):
     """The five published rows and the two beside them, and none is better than the optimum."""
     assert value_from_initial(jobs, initial) == printed
-    assert optimum(instance_of(8, jobs, running=True)) <= float(printed) + 0.005
+    assert optimum(of_rows(8, jobs, running=True)) <= float(printed) + 0.005
 
 
 @pytest.mark.parametrize(("jobs", "printed"), [(EXAMPLE_1, "41.67"), (EXAMPLE_2, "62.00")])
 @pytest.mark.parametrize("running", [False, True])
 def test_best_rows_are_the_optima(jobs, printed, running):
-    assert f"{optimum(instance_of(8, jobs, running=running)):.2f}" == printed
+    assert f"{optimum(of_rows(8, jobs, running=running)):.2f}" == printed
 
 
 @every_method
 def test_waiting_pays(name):
     """Both base demands fit, yet the longer job had better wait for the shorter one."""
     jobs = ((3, 6, 420.0), (3, 6, 60.0))
-    waiting = instance_of(6, jobs)
+    waiting = of_rows(6, jobs)
     assert optimum(waiting, name) == pytest.approx(45.0)
     first_runs = replace(waiting, jobs=(replace(waiting.jobs[0], running=True), waiting.jobs[1]))
     assert optimum(first_runs, name) == pytest.approx(50.0)
-    assert optimum(instance_of(6, jobs, running=True), name) == pytest.approx(50.0)
+    assert optimum(of_rows(6, jobs, running=True), name) == pytest.approx(50.0)
 
 
+FREE = {"fit": False, "releases": True, "loss": True}
+WIDE = {"fit": True, "loss": True, "wide": True}
 CASES = [
-    *((1, seed, {"fit": False, "releases": True, "loss": True}) for seed in range(2)),
-    *((2, seed, {"fit": True, "loss": True, "wide": True}) for seed in range(6)),
-    *((2, seed, {"fit": False, "releases": True, "loss": True}) for seed in range(6)),
+    *((1, seed, FREE) for seed in range(2)),
+    *((2, seed, options) for options in (WIDE, FREE) for seed in range(6)),
     *((3, seed, {"fit": True, "loss": True}) for seed in range(6)),
     *((3, seed, {"fit": False}) for seed in range(6)),
-    *((3, seed, {"fit": False, "releases": True, "loss": True, "wide": True}) for seed in (1, 2)),
+    *((3, seed, {**FREE, "wide": True}) for seed in (1, 2)),
+    *(
+        pytest.param(3, seed, {**WIDE, "fit": fit, "releases": late}, marks=pytest.mark.slow)
+        for fit, late, seed in product((False, True), (False, True), range(3, 30))
+    ),
 ]
 
 
@@ -150,14 +147,6 @@ def test_equals_brute_force(jobs, seed, options):
     instance = examples.drawn(jobs, seed, **options)
     expected = pytest.approx(least_mean_jct(instance), rel=2e-6)
     assert [optimum(instance, name) for name in METHODS] == [expected] * 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3, 30))
-@pytest.mark.parametrize("fit", [False, True])
-@pytest.mark.parametrize("releases", [False, True])
-def test_equals_brute_force_more(seed, fit, releases):
-    test_equals_brute_force(3, seed, {"fit": fit, "releases": releases, "loss": True, "wide": True})
 
 
 @draws(40)
@@ -185,22 +174,14 @@ flags = st.booleans()
 @given(sizes, seeds, flags, flags, st.sampled_from([0.37, 3.0, 1024.0]))
 def test_scales_with_time(jobs, seed, fit, releases, factor):
     instance = examples.drawn(jobs, seed, fit=fit, releases=releases, loss=True)
-    scaled = replace(
-        instance,
-        jobs=tuple(
-            replace(job, work_worker_s=job.work_worker_s * factor, release_s=job.release_s * factor)
-            for job in instance.jobs
-        ),
-    )
-    assert optimum(scaled) == pytest.approx(factor * optimum(instance), rel=2e-6)
+    scaled = optimum(examples.in_other_units(instance, factor))
+    assert scaled == pytest.approx(factor * optimum(instance), rel=2e-6)
 
 
 def test_a_job_without_choice_takes_its_time():
     """Smallest of all: w_min = w_max, one job; and a scaling loss of 1 makes workers useless."""
-    assert optimum(instance_of(2, ((2, 2, 10.0),))) == pytest.approx(5.0)
-    useless = replace(instance_of(9, ((2, 6, 10.0),)).jobs[0], scaling_loss=1.0)
-    one = Instance(name="loss", objective="mean_jct", gpus=9, jobs=(useless,))
-    assert optimum(one) == pytest.approx(5.0)
+    assert optimum(of_rows(2, [(2, 2, 10.0)])) == pytest.approx(5.0)
+    assert optimum(of_rows(9, [(2, 6, 10.0)], scaling_loss=1.0)) == pytest.approx(5.0)
 
 
 def test_releases_far_from_zero():
@@ -214,9 +195,8 @@ def test_releases_far_from_zero():
 @pytest.mark.parametrize("work", [1e-9, 1e-12, 1e-60, 5e-324])
 def test_a_job_shorter_than_floats_are_apart_is_somewhere(work, name):
     """It completes as it starts, and before a job that takes weeks; no bound is above that."""
-    short = ElasticJob(id="B", min_workers=3, max_workers=3, work_worker_s=work, release_s=1)
-    first = instance_of(3, ((1, 1, 4e6),))
-    found = solved(replace(first, jobs=(*first.jobs, short)), name=name)
+    short = job("B", 3, 3, work, release_s=1)
+    found = solved(instance_of(3, job("A", 1, 1, 4e6), short), name=name)
     assert found.objective == pytest.approx(2e6 + 0.5)
     assert found.dual_bound <= 2e6 + 0.5 + 1e-6
     assert found.status is Status.OPTIMAL or work == 5e-324
@@ -224,7 +204,7 @@ def test_a_job_shorter_than_floats_are_apart_is_somewhere(work, name):
 
 def test_a_search_that_ends_without_a_proof_says_why():
     """Of work that spans 18 powers of ten, floats hold too little of the least."""
-    jobs = instance_of(6, ((1, 1, 1e-9), (1, 3, 31250000.0), (4, 4, 2e9)))
+    jobs = of_rows(6, ((1, 1, 1e-9), (1, 3, 31250000.0), (4, 4, 2e9)))
     found = solved(jobs)
     assert found.stopped_by is None
     is_explained = found.message is not None and "floating point" in found.message
@@ -234,12 +214,12 @@ def test_a_search_that_ends_without_a_proof_says_why():
 def test_a_schedule_may_end_after_the_latest_release():
     """The largest amounts, one after another."""
     most = 2**53 - 1
-    assert optimum(instance_of(1, ((1, 1, most),) * 3)) == pytest.approx(2 * most)
+    assert optimum(of_rows(1, ((1, 1, most),) * 3)) == pytest.approx(2 * most)
 
 
 def test_jobs_of_unlike_sizes():
     """Seconds beside weeks: tolerances are relative to each job's own work."""
-    instance = instance_of(6, ((1, 4, 2e6), (2, 5, 3.0), (1, 3, 1e4)))
+    instance = of_rows(6, ((1, 4, 2e6), (2, 5, 3.0), (1, 3, 1e4)))
     assert optimum(instance) == pytest.approx(least_mean_jct(instance), rel=1e-6)
 
 
@@ -266,15 +246,10 @@ def test_multipliers_that_are_wrong_lift_no_bound():
     """The bound of a programme holds for any multipliers: here those of a solver stopped early."""
     instance = examples.drawn(4, 2, fit=True, loss=True)
     data = OrderData(instance)
+    assert data.running.all()
     best = min(starting_schedules(data), key=lambda in_units: in_units.value)
-    events = best.events(data)
-    starts = MeanJctExact().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
-    assert starts.objective is not None
-    whole = OrderProgramme(data, best.value)
-    known = [None] * data.jobs
-    if not data.running.all():
-        pytest.fail("the draw should have all jobs running")
-    right = whole.solve(events, known)
+    events, known = best.events(data), [None] * data.jobs
+    right = OrderProgramme(data, best.value).solve(events, known)
     assert right is not None
     for iterations in (0, 2, 5):
         hurried = OrderProgramme(data, best.value)
@@ -288,7 +263,7 @@ def test_multipliers_that_are_wrong_lift_no_bound():
 
 
 def test_an_order_that_cannot_be_gives_no_schedule():
-    instance = instance_of(8, EXAMPLE_1)
+    instance = of_rows(8, EXAMPLE_1)
     data = OrderData(instance)
     events = [Event(Kind.START, 0), Event(Kind.COMPLETION, 0), Event(Kind.COMPLETION, 1)]
     solution = OrderProgramme(data, 5.0).solve(events, [None, None])
@@ -307,18 +282,13 @@ def test_sizes_of_the_figures_are_proved(seed, jobs, fit, releases):
 @pytest.mark.parametrize("work", [1e-310, 5e-324])
 def test_work_whose_quotients_are_infinite_is_no_proof(work):
     """And no end: the least float, beside jobs of minutes."""
-    jobs = (
-        ElasticJob(id="none", min_workers=1, max_workers=1, work_worker_s=work, release_s=1962.0),
-        ElasticJob(id="a", min_workers=27, max_workers=54, work_worker_s=11_000.0),
-        ElasticJob(id="b", min_workers=100, max_workers=100, work_worker_s=280_000.0),
+    others = job("a", 27, 54, 11_000.0), job("b", 100, 100, 280_000.0)
+    least, more = (
+        lo.solve(instance_of(100, job("none", 1, 1, amount, release_s=1962.0), *others), "exact")
+        for amount in (work, 1e-200)
     )
-    one = Instance(name="none", objective="mean_jct", gpus=100, jobs=jobs)
-    least = replace(one, jobs=(replace(jobs[0], work_worker_s=1e-200), *jobs[1:]))
-    answers = [
-        solve_and_check(find_problem("allocation"), each, MeanJctExact()) for each in (one, least)
-    ]
-    assert answers[0].objective == pytest.approx(answers[1].objective)
-    assert answers[0].dual_bound == pytest.approx(answers[1].dual_bound)
+    assert least.objective == pytest.approx(more.objective)
+    assert least.dual_bound == pytest.approx(more.dual_bound)
 
 
 FAR_APART = TABLES["far_apart"]
@@ -329,13 +299,11 @@ FAR_APART = TABLES["far_apart"]
 def test_magnitudes_far_apart(case, name):
     """Nothing below the optimum is called optimal, and no bound lies above it or is 0."""
     gpus, rows, best = case
-    keys = ("min_workers", "max_workers", "gpus_per_worker", "work_worker_s", "release_s")
-    jobs = tuple(
-        ElasticJob(id=str(place), **dict(zip((*keys, "scaling_loss"), row, strict=True)))
-        for place, row in enumerate(rows)
-    )
-    instance = Instance(name="far", objective="mean_jct", gpus=gpus, jobs=jobs)
-    answer = lo.solve(instance, name, time_limit_s=60)
+    jobs = [
+        job(f"{n}", least, most, work, gpus_per_worker=wide, release_s=late, scaling_loss=loss)
+        for n, (least, most, wide, work, late, loss) in enumerate(rows)
+    ]
+    answer = lo.solve(instance_of(gpus, *jobs), name, time_limit_s=60)
     assert answer.status in (Status.OPTIMAL, Status.FEASIBLE), answer.message
     assert answer.objective >= best * (1 - 1e-9)
     assert 0 < answer.dual_bound <= best * (1 + 1e-9)

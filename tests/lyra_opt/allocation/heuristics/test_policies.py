@@ -17,8 +17,8 @@ from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.testing.strategies import allocation_instances
-from tests.lyra_opt.allocation.examples import LONG, NARROW, example
-from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES, instance_of, job, run_fill
+from tests.lyra_opt.allocation.examples import LONG, NARROW, example, instance_of, job
+from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES, run_fill
 from tests.tables import tables
 
 if TYPE_CHECKING:
@@ -28,16 +28,8 @@ TABLES = tables(__file__)
 
 
 POLICIES = (
-    "lyra",
-    "sjf",
-    "srw",
-    "equal-share",
-    "afs",
-    "optimus",
-    "gandiva",
-    "ibm-dp",
-    "best-fill",
-    "rollout",
+    *("lyra", "sjf", "srw", "equal-share", "afs"),
+    *("optimus", "gandiva", "ibm-dp", "best-fill", "rollout"),
 )
 EVERY_POLICY = pytest.mark.parametrize("name", POLICIES)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from hypothesis import example as pinned
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import ElasticJob, Instance, check
+from lyra_opt.allocation import Instance, check
 from lyra_opt.allocation.heuristics.policy_solver import (
     REMAINING_GPU_WORK,
     REMAINING_WORK,
@@ -32,7 +31,13 @@ from lyra_opt.allocation.schedules.kernel import (
 )
 from lyra_opt.instances.family import generate
 from lyra_opt.testing.strategies import allocation_instances
-from tests.lyra_opt.allocation.examples import EXAMPLE_ROWS, example
+from tests.lyra_opt.allocation.examples import (
+    EXAMPLE_ROWS,
+    example,
+    in_other_units,
+    instance_of,
+    job,
+)
 from tests.lyra_opt.allocation.fill_reference import mean_jct_of_fill
 
 if TYPE_CHECKING:
@@ -45,20 +50,14 @@ RULES = (FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN, FILL_WITH_FORESIGHT, M
 KEYS = (SHORTEST_JOB, REMAINING_WORK, REMAINING_GPU_WORK)
 
 
-def instance_of(gpus: int, *jobs: ElasticJob) -> Instance:
-    """Return an instance of objective mean_jct."""
-    return Instance(name="drawn", objective="mean_jct", gpus=gpus, jobs=jobs)
-
-
-def job(name: str, least: int, most: int, work: float, **more: float) -> ElasticJob:
-    """Return a job."""
-    return ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work, **more)
-
-
 def run_fill(instance: Instance, fill: Fill, *, compiled: bool | None = None) -> Schedule:
     state = FluidState(instance, compiled=compiled)
     fill.run(state, decides=False)
     return state.schedule()
+
+
+def smallest_remaining_work(instance: Instance) -> Schedule:
+    return SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
 
 
 def targets_in_turn(*decisions: dict[str, int]) -> Callable[[FluidState], None]:
@@ -123,9 +122,9 @@ def test_decisions_come_at_every_release_and_completion(instance):
 def test_fills_agree_with_rational_numbers(instance, rule, key):
     """All three fills by all three keys, against a simulation in fractions."""
     exact_keys = {
-        SHORTEST_JOB: lambda job, left: Fraction(job.work_worker_s) / job.max_workers,
-        REMAINING_WORK: lambda job, left: left,
-        REMAINING_GPU_WORK: lambda job, left: left * job.gpus_per_worker,
+        SHORTEST_JOB: lambda one, left: Fraction(one.work_worker_s) / one.max_workers,
+        REMAINING_WORK: lambda one, left: left,
+        REMAINING_GPU_WORK: lambda one, left: left * one.gpus_per_worker,
     }
     exact = mean_jct_of_fill(
         instance,
@@ -149,13 +148,7 @@ def test_interpreted_and_compiled_make_the_same_schedule(instance, rule, key):
 @given(instance=SCHEDULES, rule=st.sampled_from(RULES), factor=st.sampled_from((1e-9, 3.7, 1e9)))
 def test_the_unit_of_time_decides_nothing(instance, rule, factor):
     """Work and releases by a factor: the same workers, and times by the factor."""
-    scaled = replace(
-        instance,
-        jobs=tuple(
-            replace(job, work_worker_s=job.work_worker_s * factor, release_s=job.release_s * factor)
-            for job in instance.jobs
-        ),
-    )
+    scaled = in_other_units(instance, factor)
     before, after = (run_fill(each, Fill(rule, SHORTEST_JOB)) for each in (instance, scaled))
     assert [(piece.job, piece.workers) for piece in before.pieces] == [
         (piece.job, piece.workers) for piece in after.pieces
@@ -173,7 +166,7 @@ def test_completions_that_rounding_separates_are_one_decision():
         job("big", 2, 2, 2.0),
         job("small", 1, 1, 5.0),
     )
-    schedule = SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
+    schedule = smallest_remaining_work(instance)
     starts = {piece.job: piece.start_s for piece in reversed(schedule.pieces)}
     assert starts["big"] == pytest.approx(0.3)
     assert starts["small"] == pytest.approx(1.3)
@@ -182,8 +175,7 @@ def test_completions_that_rounding_separates_are_one_decision():
 def test_a_job_too_short_for_the_clock_is_valid():
     """Its piece is one unit in the last place long, which the checker allows."""
     instance = instance_of(1, job("a", 1, 1, 1e-9, release_s=1e9), job("b", 1, 1, 1.0))
-    schedule = SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
-    assert check(instance, schedule).violations == ()
+    assert check(instance, smallest_remaining_work(instance)).violations == ()
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -239,10 +231,9 @@ def test_decisions_that_break_a_rule_are_refused(decisions, fault):
 
 def test_thousands_of_jobs_stay_within_the_tolerance_of_the_checker():
     """Errors do not add up with the events that a job lives through."""
-    instance = generate(
-        "allocation", "load", jobs=3_000, load_percent=1_000, release_percent=50, seed=1
-    )
-    schedule = SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
+    load = {"jobs": 3_000, "load_percent": 1_000, "release_percent": 50}
+    instance = generate("allocation", "load", **load, seed=1)
+    schedule = smallest_remaining_work(instance)
     report = check(instance, schedule)
     assert report.violations == ()
     assert report.objective == mean_jct_s(instance, schedule)
