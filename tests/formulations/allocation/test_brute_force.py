@@ -5,45 +5,32 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lyra_opt.allocation import ElasticJob, Instance, Objective, WorkerAllocation
-from lyra_opt.core.problem import find_problem
+import lyra_opt as lo
+from lyra_opt.allocation import Objective, WorkerAllocation
 from lyra_opt.core.result import Limits
-from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.allocation import brute_force
 from lyra_opt.formulations.allocation.brute_force import BruteForce
-from tests.lyra_opt.allocation.examples import example
-
-ALLOCATION = find_problem("allocation")
+from tests.lyra_opt.allocation.examples import example, instance_of, job
 
 
 def test_first_of_the_best_is_kept():
     """Fewer workers for the first job, where that makes no difference."""
-    jobs = tuple(
-        ElasticJob(id=name, min_workers=1, max_workers=2, work_worker_s=4) for name in "ab"
-    )
-    instance = Instance(name="x", objective="jct_reduction", gpus=1, jobs=jobs)
-    answer = solve_and_check(ALLOCATION, instance, BruteForce())
+    jobs = [job(name, 1, 2, 4) for name in "ab"]
+    answer = lo.solve(instance_of(1, *jobs, objective="jct_reduction"), BruteForce)
     assert answer.solution == WorkerAllocation((1, 2))
 
 
 def test_too_many_choices_are_refused():
     """With the number, and before any is tried; jobs that phase 1 leaves waiting do not count."""
-    jobs = tuple(
-        ElasticJob(id=name, min_workers=1, max_workers=1000, work_worker_s=1) for name in "abc"
-    )
-    instance = Instance(name="x", objective="joint", gpus=1, jobs=jobs)
-    refusal = BruteForce().supports(instance)
-    assert refusal is not None
+    jobs = [job(name, 1, 1000, 1) for name in "abc"]
+    refusal = BruteForce().supports(instance_of(1, *jobs, objective="joint"))
     assert "1003003001 ways" in refusal.reason
-    two_phase = Instance(name="x", objective="two_phase", gpus=2, jobs=jobs)
-    assert BruteForce().supports(two_phase) is None
+    assert BruteForce().supports(instance_of(2, *jobs, objective="two_phase")) is None
 
 
 def test_schedules_are_refused():
     """It has no notion of time."""
-    refusal = BruteForce().supports(example())
-    assert refusal is not None
-    assert "not schedules" in refusal.reason
+    assert "not schedules" in BruteForce().supports(example()).reason
 
 
 @pytest.mark.parametrize("objective", BruteForce.variants)
@@ -51,7 +38,7 @@ def test_time_limit(monkeypatch, objective):
     """What is known at the limit: a solution, or a better start, and a bound that holds."""
     monkeypatch.setattr(brute_force, "CHOICES_BETWEEN_TIME_CHECKS", 1)
     instance = example(objective=objective)
-    best = solve_and_check(ALLOCATION, instance, BruteForce())
+    best = lo.solve(instance, BruteForce)
     sign = -1 if instance.objective is Objective.JCT_REDUCTION else 1
     for start in (None, best.solution):
         result = BruteForce().solve(

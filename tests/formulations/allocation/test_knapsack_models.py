@@ -10,21 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
 from lyra_opt.allocation import ElasticJob, Instance
 from lyra_opt.allocation.exact.mckp_dp import MckpDp
 from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
-from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
-from lyra_opt.formulations.allocation.cpsat_model import CPSAT, CPSAT_STRENGTHENED
+from lyra_opt.formulations.allocation.cpsat_model import CPSAT
 from lyra_opt.formulations.allocation.model_data import KnapsackModel, plain, strengthened
 from lyra_opt.formulations.exact_solver import proved_cost
 from lyra_opt.testing.strategies import allocation_instances
 from tests.formulations.backends import BACKENDS, lying
+from tests.lyra_opt.allocation.examples import instance_of, job
 
-ALLOCATION = find_problem("allocation")
 MODEL_SOLVERS = [name + form for name in BACKENDS for form in ("", "-strengthened")]
 
 drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
@@ -33,24 +32,20 @@ drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
 every_model_solver = pytest.mark.parametrize("name", MODEL_SOLVERS)
 
 
-def cluster(objective: str = "jct_reduction", jobs: int = 40, seed: int = 2) -> Instance:
+def cluster(objective: str = "jct_reduction", jobs: int = 40) -> Instance:
     """Return an instance on which branch and bound has something to do."""
-    rng = np.random.default_rng(seed)
-    return Instance(
-        name="cluster",
-        objective=objective,
-        gpus=6 * jobs,
-        jobs=tuple(
-            ElasticJob(
-                id=f"j{n}",
-                min_workers=int(rng.integers(1, 4)),
-                max_workers=int(rng.integers(4, 10)),
-                gpus_per_worker=int(rng.choice((2, 3, 5))),
-                work_worker_s=float(rng.lognormal(8, 1)),
-            )
-            for n in range(jobs)
-        ),
-    )
+    rng = np.random.default_rng(2)
+    drawn_jobs = [
+        ElasticJob(
+            id=f"j{n}",
+            min_workers=int(rng.integers(1, 4)),
+            max_workers=int(rng.integers(4, 10)),
+            gpus_per_worker=int(rng.choice((2, 3, 5))),
+            work_worker_s=float(rng.lognormal(8, 1)),
+        )
+        for n in range(jobs)
+    ]
+    return instance_of(6 * jobs, *drawn_jobs, objective=objective)
 
 
 # The numbers
@@ -84,8 +79,8 @@ def test_strengthened_keeps_the_start_and_an_optimum(instance):
     data = strengthened(task, start, 1.0)
     assert data.chosen(data.start(task.allocation(start))).tolist() == start.tolist()
     assert len(data.items) <= len(plain(task, start, 1.0).items)
-    answer = solve_and_check(ALLOCATION, instance, CPSAT_STRENGTHENED)
-    assert same_value(answer.objective, solve_and_check(ALLOCATION, instance, MckpDp()).objective)
+    answer = lo.solve(instance, "cpsat-strengthened")
+    assert same_value(answer.objective, lo.solve(instance, MckpDp).objective)
 
 
 def test_strengthened_is_much_smaller_on_a_cluster():
@@ -102,9 +97,8 @@ def test_strengthened_is_much_smaller_on_a_cluster():
 @pytest.mark.parametrize("objective", KNAPSACK_OBJECTIVES)
 def test_model_solver_proves_a_cluster(name, objective):
     instance = cluster(objective)
-    best = solve_and_check(ALLOCATION, instance, MckpDp())
-    answer = solve_and_check(ALLOCATION, instance, find_solver("allocation", name), seed=3)
-    again = solve_and_check(ALLOCATION, instance, find_solver("allocation", name), seed=3)
+    best = lo.solve(instance, MckpDp)
+    answer, again = (lo.solve(instance, name, seed=3) for _ in range(2))
     assert (answer.status, answer.message) == (Status.OPTIMAL, None)
     assert same_value(answer.objective, best.objective)
     assert (answer.solution, answer.counters) == (again.solution, again.counters)
@@ -132,22 +126,22 @@ def test_bounds_are_moved_to_the_safe_side():
 # Backends that lie
 
 
-def test_choices_that_are_none_or_do_not_fit_are_reported():
-    jobs = (ElasticJob(id="a", min_workers=1, max_workers=3, work_worker_s=5.0),)
-    jobs += (replace(jobs[0], id="b"),)
-    instance = Instance(name="two", objective="jct_reduction", gpus=2, jobs=jobs)
-    for values, said in (
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
         ([0] * 6, "exactly one choice of each class"),
         ([1, 1, 0, 0, 0, 0], "exactly one choice of each class"),
         ([0, 0, 1, 0, 0, 1], "used 4 GPUs, more than the 2 available"),
-    ):
-        answer = solve_and_check(ALLOCATION, instance, lying(CPSAT, values=values, bound=-(2**50)))
-        assert answer.status is Status.ERROR
-        assert said in answer.message
+    ],
+)
+def test_choices_that_are_none_or_do_not_fit_are_reported(values, said):
+    instance = instance_of(2, *(job(name, 1, 3, 5.0) for name in "ab"), objective="jct_reduction")
+    answer = lo.solve(instance, lying(CPSAT, values=values, bound=-(2**50)))
+    assert answer.status is Status.ERROR
+    assert said in answer.message
 
 
-def test_floats_decline_what_their_tolerance_could_break():
-    instance = replace(cluster(), gpus=10**6)
-    for name in MODEL_SOLVERS:
-        skip = find_solver("allocation", name).supports(instance)
-        assert (skip is None) == name.startswith("cpsat")
+@every_model_solver
+def test_floats_decline_what_their_tolerance_could_break(name):
+    skip = find_solver("allocation", name).supports(replace(cluster(), gpus=10**6))
+    assert (skip is None) == name.startswith("cpsat")

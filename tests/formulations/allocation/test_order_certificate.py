@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import PROBLEM, ElasticJob, Instance
+from lyra_opt.allocation import PROBLEM, Instance
 from lyra_opt.formulations.allocation.mean_jct.order_tree import order_certificate
 from lyra_opt.instances.library import library
 from lyra_opt.testing.strategies import allocation_instances
 from tests.draws import draws, sampled
 from tests.formulations.allocation.test_order_tree import ONCE_PROVED_ALONE
 from tests.lyra_opt.allocation import examples
+from tests.lyra_opt.allocation.examples import instance_of, job
 from tests.optima import least_mean_jct
 from tests.reference.order_certificates import Checker, RefutedError
 
@@ -48,13 +49,7 @@ def test_the_tree_proves_what_brute_force_finds(jobs, seed, options):
 
 def test_a_job_alone_has_a_certificate():
     """Its least run time meets the optimum before the search begins."""
-    instance = Instance(
-        name="alone",
-        objective="mean_jct",
-        gpus=1,
-        jobs=(ElasticJob(id="a", min_workers=1, max_workers=1, work_worker_s=0.125),),
-    )
-    assert proved(instance) == pytest.approx(0.125, rel=1e-6)
+    assert proved(instance_of(1, job("a", 1, 1, 0.125))) == pytest.approx(0.125, rel=1e-6)
 
 
 @draws(30)
@@ -67,11 +62,13 @@ def test_a_tree_that_is_changed_proves_no_more(instance, data):
     nodes = [dict(node) for node in found.nodes]
     place = data.draw(st.integers(0, len(nodes) - 1), label="node")
     if "work" in nodes[place] and data.draw(st.booleans(), label="price"):
-        job = data.draw(st.integers(0, len(instance.jobs) - 1), label="job")
+        place_of_job = data.draw(st.integers(0, len(instance.jobs) - 1), label="job")
         key = data.draw(st.sampled_from([k for k in nodes[place] if k != "times"]), label="key")
         changed = list(nodes[place][key])
         factor = data.draw(st.sampled_from([0, 0.5, 1.5, 3]), label="factor")
-        changed[job] = int(changed[job] * factor) + data.draw(st.sampled_from([0, 1 << 40]))
+        changed[place_of_job] = int(changed[place_of_job] * factor) + data.draw(
+            st.sampled_from([0, 1 << 40])
+        )
         nodes[place][key] = changed
     else:
         del nodes[place]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import ElasticJob, Instance, Schedule
 from lyra_opt.allocation.exact.mean_jct.orders import Event, Kind
 from lyra_opt.core.result import Limits
 from lyra_opt.formulations.allocation.mean_jct.partial_orders import (
@@ -23,17 +24,21 @@ from lyra_opt.instances.library import library
 from lyra_opt.testing.strategies import allocation_instances
 from tests.draws import draws, sampled
 from tests.lyra_opt.allocation.exact.test_mean_jct_exact import optimum, solved
+from tests.lyra_opt.allocation.examples import instance_of, job
+
+if TYPE_CHECKING:
+    from lyra_opt.allocation import Instance, Schedule
 
 
 def order_of(instance: Instance, schedule: Schedule) -> list[Event]:
     """Return the order of a schedule's events: at one time completions, releases, then starts."""
-    releases = sorted({job.release_s for job in instance.jobs if job.release_s > 0})
+    releases = sorted({each.release_s for each in instance.jobs if each.release_s > 0})
     found = [(time, 1, Event(Kind.RELEASE, place)) for place, time in enumerate(releases)]
-    for place, job in enumerate(instance.jobs):
-        pieces = [piece for piece in schedule.pieces if piece.job == job.id]
+    for place, each in enumerate(instance.jobs):
+        pieces = [piece for piece in schedule.pieces if piece.job == each.id]
         end = max(piece.end_s for piece in pieces)
         found.append((end, 0, Event(Kind.COMPLETION, place)))
-        if not job.running:
+        if not each.running:
             found.append((min(piece.start_s for piece in pieces), 2, Event(Kind.START, place)))
     # What rounding tells apart happens at one time.
     found.sort()
@@ -75,8 +80,7 @@ def test_no_prices_bound_a_schedule_from_above(instance, seed, data):
 
 def test_prices_say_the_optimum_of_one_job_exactly():
     """Six worker-seconds by at most three workers, of whom those beyond one do half: 3 s."""
-    job = ElasticJob(id="one", min_workers=1, max_workers=3, work_worker_s=6.0, scaling_loss=0.5)
-    numbers = WholeNumbers(Instance(name="one", objective="mean_jct", gpus=9, jobs=(job,)))
+    numbers = WholeNumbers(instance_of(9, job("one", 1, 3, 6.0, scaling_loss=0.5)))
     order = PartialOrder(numbers, [Event(Kind.START, 0), Event(Kind.COMPLETION, 0)])
     priced = OrderPriceBound(numbers)
     for price, expected in ((Fraction(1, 2), 3), (Fraction(1, 4), Fraction(3, 2)), (5, 3)):
@@ -87,42 +91,27 @@ def test_prices_say_the_optimum_of_one_job_exactly():
 
 def test_a_job_that_has_no_room_beside_a_completion_starts_after_it():
     """3 of 4 GPUs are held until A completes, so B, which needs 2, starts after it."""
-    jobs = tuple(
-        ElasticJob(id=name, min_workers=least, max_workers=4, work_worker_s=8.0)
-        for name, least in (("A", 3), ("B", 2), ("C", 1))
-    )
-    numbers = WholeNumbers(Instance(name="room", objective="mean_jct", gpus=4, jobs=jobs))
-    order = PartialOrder(numbers, [Event(Kind.COMPLETION, 0)])
+    jobs = [job(name, least, 4, 8.0) for name, least in (("A", 3), ("B", 2), ("C", 1))]
+    order = PartialOrder(WholeNumbers(instance_of(4, *jobs)), [Event(Kind.COMPLETION, 0)])
     assert order.first == [0, 1, 0]
 
 
-def test_wide_workers_that_do_not_fit_are_not_counted():
+@pytest.mark.parametrize(("gpus", "best"), [(2, 6.0), (5, 2.4)])
+def test_wide_workers_that_do_not_fit_are_not_counted(gpus, best):
     """Of two GPUs a worker takes both, though the job could use three workers."""
-    job = ElasticJob(id="w", min_workers=1, max_workers=3, work_worker_s=6.0, gpus_per_worker=2)
-    for gpus, best in ((2, 6.0), (5, 2.4)):
-        instance = Instance(name="wide", objective="mean_jct", gpus=gpus, jobs=(job,))
-        assert optimum(instance, "order-tree") == pytest.approx(best)
+    instance = instance_of(gpus, job("w", 1, 3, 6.0, gpus_per_worker=2))
+    assert optimum(instance, "order-tree") == pytest.approx(best)
 
 
 ONCE_PROVED_ALONE = (
-    "lyra-table-2",
-    "lyra-table-4",
-    "waiting-pays",
-    "counterexample-lyra",
-    "counterexample-srw",
-    "counterexample-best-fill",
-    "counterexample-afs",
-    "load-v1-n4-load100-seed0",
-    "load-v1-n4-load100-release100-seed0",
-    "load-v1-n4-load200-seed0",
-    "load-v1-n4-load200-release100-seed0",
-    "load-v1-n6-load100-seed0",
-    "load-v1-n6-load100-release100-seed0",
-    "load-v1-n6-load200-seed0",
-    "load-v1-n6-load200-release100-seed0",
+    *("lyra-table-2", "lyra-table-4", "waiting-pays"),
+    *(f"counterexample-{rule}" for rule in ("lyra", "srw", "best-fill", "afs")),
+    *(
+        f"load-v1-n{jobs}-load{load}{late}-seed0"
+        for jobs, load, late in product((4, 6), (100, 200), ("", "-release100"))
+    ),
     "load-v1-n8-load400-seed0",
-    "light-v1-n10-gpus32-seed0",
-    "light-v1-n10-gpus32-seed1",
+    *(f"light-v1-n10-gpus32-seed{seed}" for seed in (0, 1)),
 )
 
 

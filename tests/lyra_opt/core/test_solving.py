@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from lyra_opt.allocation.instance import ElasticJob, Objective
-from lyra_opt.allocation.instance import Instance as AllocationInstance
+import lyra_opt as lo
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy, same_value
 from lyra_opt.core.solver import find_solver
@@ -20,6 +19,7 @@ from lyra_opt.core.solving import COMMON_ANSWER_KEYS, refute_claims, solve_and_c
 from lyra_opt.core.stopwatch import OutOfTimeError
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
+from tests.lyra_opt.allocation import examples as allocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,21 +186,11 @@ def test_stopped_by_prints_as_its_value():
 def test_schedules_are_proved_within_the_gap_that_their_problem_states():
     """Two orders of these jobs differ by less than 1e-6, so that neither is told from the best."""
     works = {"a": (1, 1, 2_000_001), "b": (2, 2, 2_000_000), "c": (1, 2, 1_999_999)}
-    instance = AllocationInstance(
-        name="near-tie",
-        objective=Objective.MEAN_JCT,
-        gpus=3,
-        jobs=tuple(
-            ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work)
-            for name, (least, most, work) in works.items()
-        ),
+    near_tie = allocation.instance_of(
+        3, *(allocation.job(name, *row) for name, row in works.items())
     )
-    answer = solve_and_check(
-        find_problem("allocation"), instance, find_solver("allocation", "exact")
-    )
+    answer = lo.solve(near_tie, "exact")
     assert answer.status is Status.OPTIMAL
-    assert answer.objective is not None
-    assert answer.dual_bound is not None
     assert answer.dual_bound <= answer.objective <= answer.dual_bound * (1 + 1.1e-6)
 
 
