@@ -13,7 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,8 +23,8 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
-from lyra_opt.simulation.communication import ClosedForm, CommunicationModel, SlowdownTable
-from lyra_opt.simulation.job_run import NEVER, JobRun, Part
+from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
+from lyra_opt.simulation.job_run import NEVER, JobRun, Part, added
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import (
@@ -42,7 +42,7 @@ from lyra_opt.simulation.series import CaptureObserver, SeriesObserver
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds, Tenure
 from lyra_opt.simulation.topology import Rack, Topology
-from lyra_opt.simulation.view import Observer
+from lyra_opt.simulation.view import Observer, View
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.watches import (
     PreemptsLower,
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.view import View
 
 TOLERANCE = 1e-6
 
@@ -168,36 +167,19 @@ class Watch(Observer):
         self._plan = plan
 
     def begins(self, view: View) -> None:
-        jobs = len(view.runs)
-        cluster = view.cluster
-        self.done = [0.0] * jobs
-        self.lost = [0.0] * jobs
-        self.waited_s = [0.0] * jobs
-        self.on_gpus_s = [0.0] * jobs
-        self.paused_s = [0.0] * jobs
-        self.held_gpu_s = [0.0] * jobs
-        self.cost = [0.0] * jobs
-        prices = [pool.gpu_type.price_per_hour for pool in cluster.pools]
-        self._prices = prices if any(price != 1 for price in prices) else [0.0] * len(prices)
-        self.tier_gpu_s = [[0.0] * len(Tier) for _ in range(jobs)]
-        self.distance_gpu_s = [0.0] * jobs
-        self.held_of_pool = [0.0] * len(cluster.pools)
-        self.there_of_pool = [0.0] * len(cluster.pools)
-        self.serving_gpu_s = self.on_loan_server_s = 0.0
+        pools = view.cluster.pools
+        self.books: list[Counter[str]] = [Counter() for _ in view.runs]
         self.sums: Counter[str] = Counter()
-        self.has_lent = [False] * jobs
-        self.most_racks = [0] * jobs
-        self.most_copies = [0] * jobs
-        self.rounds: set[int] = set()
-        self._rates: dict[int, tuple[int, float]] = {}
-        self._losses = [0] * jobs
+        prices = [pool.gpu_type.price_per_hour for pool in pools]
+        self._prices = prices if any(price != 1 for price in prices) else [0.0] * len(prices)
+        self.tier_gpu_s = np.zeros((len(view.runs), len(Tier)))
+        self.held_gpu_s, self.there_gpu_s = np.zeros(len(pools)), np.zeros(len(pools))
         self._before: dict[int, tuple[int, dict[int, int]]] = {}
         self._handed: list[tuple[float, dict[int, int]]] = []
-        self._on_loan = 0
+        self._on_loan = self.moments = 0
         self._there: set[int] = set()
         self.latest_s = view.now_s
         self._counted = list(view.hosts.is_counted)
-        self.moments = 0
         self._is_reclaimed = False
 
     # Each moment.
@@ -276,15 +258,14 @@ class Watch(Observer):
 
     def _check_parts(self, view: View, run: JobRun) -> None:
         """A running job holds its base demand, whole gangs and whole workers, where it may."""
-        cluster, job = view.cluster, run.job
+        cluster, job, book = view.cluster, run.job, self.books[run.order]
         copies = sorted({part.copy for part in run.parts})
         assert copies == list(range(len(copies)))
         assert (run.copies is not None) == (len(copies) > 1)
         assert len(copies) == 1 or view.tenure.copy_efficiency is not None
         for copy in copies:
             parts = [part for part in run.parts if part.copy == copy]
-            base = sum(part.base for part in parts)
-            least = job.min_workers
+            base, least = sum(part.base for part in parts), job.min_workers
             if view.policy.sizes_jobs:
                 least = run.best_rates.least_workers
                 assert base >= least
@@ -292,11 +273,8 @@ class Watch(Observer):
                 assert base == least, "a whole gang"
             workers = base + sum(part.flexible for part in parts)
             assert least <= workers <= job.max_workers
-            if copy == 0:
-                assert run.workers == workers
-            gpus: Counter[int] = Counter()
-            for part in parts:
-                gpus.update(part.by_host())
+            assert copy or run.workers == workers
+            gpus = added(part.by_host() for part in parts)
             assert sum(gpus.values()) >= least * job.gpus_per_worker, "its base demand"
             if len(copies) > 1:
                 assert places_of(cluster, gpus).machines == 1, "a copy is on a server of its own"
@@ -304,33 +282,28 @@ class Watch(Observer):
         assert len({part.pool for part in run.parts}) == len(run.parts) or len(copies) > 1
         for part in run.parts:
             pool = cluster.pools[part.pool]
-            gpus_of_base, gpus_beyond = part.gpus
             replicas = part.held // (part.workers * job.gpus_per_worker)
             assert replicas in (1, pool.gpu_type.replicas if pool.is_lent else 1)
-            assert sum(gpus_of_base.values()) == part.base * replicas * job.gpus_per_worker
-            assert sum(gpus_beyond.values()) == part.flexible * replicas * job.gpus_per_worker
+            for gpus, workers in zip(part.gpus, (part.base, part.flexible), strict=True):
+                assert sum(gpus.values()) == workers * replicas * job.gpus_per_worker
+                for host, count in gpus.items():
+                    assert count > 0
+                    assert count % job.gpus_per_worker == 0, "no worker is on two servers"
+                    assert host in pool.hosts
             assert part.held == sum(part.by_host().values())
             if job.gpu_types:
                 assert pool.gpu_type.name in job.gpu_types, "of a type that it asks for"
-            for host, count in (*gpus_of_base.items(), *gpus_beyond.items()):
-                assert count > 0
-                assert count % job.gpus_per_worker == 0, "no worker is on two servers"
-                assert host in pool.hosts
             if pool.is_lent:
                 assert job.fungible or job.heterogeneous, "own GPUs alone"
                 assert set(part.by_host()) <= self._there, "on servers that are there"
-                self.has_lent[run.order] = True
+                book["ran_on_loan"] = 1
         kinds = {cluster.pools[part.pool].is_lent for part in run.parts}
         if len(copies) == 1 and not job.heterogeneous:
             assert len(kinds) == 1, "on both kinds of GPUs at once"
         assert run.held_gpus == sum(part.held for part in run.parts)
-        racks = {
-            cluster.rack_of_host[host]
-            for host in gpus_of(run)
-            if not cluster.pools[cluster.pool_of_host[host]].is_lent
-        }
-        self.most_racks[run.order] = max(self.most_racks[run.order], len(racks))
-        self.most_copies[run.order] = max(self.most_copies[run.order], len(copies))
+        own = {host for host in gpus_of(run) if host not in self._there}
+        racks = len({cluster.rack_of_host[host] for host in own})
+        book["most_racks"] = max(book["most_racks"], racks)
 
     def _check_hosts(self, view: View, held: Counter[int]) -> None:
         """No host gives more than it has."""
@@ -363,19 +336,17 @@ class Watch(Observer):
 
     def _note_losses(self, view: View) -> None:
         """A job that is stopped loses what its tenure says."""
-        for run in view.runs:
-            number = run.order
-            if run.losses > self._losses[number]:
-                self._losses[number] = run.losses
+        for run, book in zip(view.runs, self.books, strict=True):
+            if run.losses > book["losses"]:
+                book["losses"] = run.losses
                 if view.tenure.name == "forever" and not run.job.checkpoints:
-                    self.lost[number] += self.done[number]
-                    self.done[number] = 0.0
+                    book["lost"] += book["done"]
+                    book["done"] = 0
 
     def _check_hand_over(self, view: View, held: Counter[int]) -> None:
         """GPUs that are handed over are not held; what was held until now begins to be."""
         cluster, tenure, now_s = view.cluster, view.tenure, view.now_s
         self._handed = [entry for entry in self._handed if entry[0] > now_s]
-        gone = set(cluster.host_of.values()) - self._there
         for run in view.runs:
             allocations, gpus = self._before.get(run.order, (0, {}))
             if gpus and (not run.parts or run.allocations != allocations):
@@ -392,18 +363,15 @@ class Watch(Observer):
                 self._before[run.order] = run.allocations, gpus_of(run)
             else:
                 self._before.pop(run.order, None)
+        lent_and_gone = {
+            host for pool in cluster.pools if pool.is_lent for host in pool.hosts
+        } - self._there
         for _, gpus in self._handed:
-            for host in list(gpus):
-                pool = cluster.pools[cluster.pool_of_host[host]]
-                if pool.is_lent and host in gone:
-                    del gpus[host]
-        if any(self._counted):
-            return
-        handed: Counter[int] = Counter()
-        for _, gpus in self._handed:
-            handed.update(gpus)
-        for host, count in handed.items():
-            assert held[host] + count <= cluster.gpus_of_host[host], "handed over, and held"
+            for host in lent_and_gone.intersection(gpus):
+                del gpus[host]
+        if not any(self._counted):
+            for host, count in added(gpus for _, gpus in self._handed).items():
+                assert held[host] + count <= cluster.gpus_of_host[host], "handed over, and held"
 
     # Over time.
 
@@ -418,46 +386,39 @@ class Watch(Observer):
                 sums["partly_free_host_s"] += elapsed_s
                 sums["stranded_gpu_s"] += free * elapsed_s
         sums["handed_over_gpu_s"] += view.hosts.handed_over * elapsed_s
-        for run in view.runs:
-            number = run.order
+        for run, book in zip(view.runs, self.books, strict=True):
             if not run.parts:
                 if run.completion_s == NEVER and run.job.submit_s <= now_s:
-                    self.waited_s[number] += elapsed_s
+                    book["queued_s"] += elapsed_s
                 continue
-            self.on_gpus_s[number] += elapsed_s
+            book["on_gpus_s"] += elapsed_s
             sums["distance_gpu_s"] += run.held_gpus * (1.0 - run.efficiency) * elapsed_s
             sums["more_copy_s"] += (len({part.copy for part in run.parts}) - 1) * elapsed_s
-            gpus = 0
             for part in run.parts:
-                count = sum(part.by_host().values())
-                gpus += count
-                self.held_of_pool[part.pool] += count * elapsed_s
-                self.cost[number] += self._prices[part.pool] * count * elapsed_s / 3600
-            self.held_gpu_s[number] += gpus * elapsed_s
+                held_gpu_s = sum(part.by_host().values()) * elapsed_s
+                self.held_gpu_s[part.pool] += held_gpu_s
+                book["held_gpu_s"] += held_gpu_s
+                book["cost"] += self._prices[part.pool] * held_gpu_s / 3600
             works_s = max(0.0, until_s - max(now_s, run.pauses_until_s))
-            self.paused_s[number] += elapsed_s - works_s
+            book["paused_s"] += elapsed_s - works_s
+            tier = run.tier
             if run.copies is None:
                 tier, rate, efficiency = self._rate_of(view, run)
-                self.tier_gpu_s[number][tier] += gpus * elapsed_s
-                self.distance_gpu_s[number] += gpus * works_s * (1 - efficiency)
-                self.done[number] += rate * works_s
-                continue
-            self.tier_gpu_s[number][run.tier] += gpus * elapsed_s
-            assert isinstance(view.tenure, Rounds)
-            self._add_copies(view, run, until_s)
+                book["distance_gpu_s"] += run.held_gpus * works_s * (1 - efficiency)
+                book["done"] += rate * works_s
+            else:
+                self._add_copies(view, run, until_s)
+            self.tier_gpu_s[run.order, tier] += run.held_gpus * elapsed_s
         tick = self._tick(view)
         if tick is not None and self._plan is not None:
             shares = self._plan.busy_share
             serving = shares[min(tick, len(shares) - 1)] * cluster.inference_gpus
-            self.serving_gpu_s += serving * elapsed_s
-            self.on_loan_server_s += self._on_loan * elapsed_s
+            sums["serving_gpu_s"] += serving * elapsed_s
+            sums["on_loan_server_s"] += self._on_loan * elapsed_s
         for pool in cluster.pools:
-            there = sum(
-                cluster.gpus_of_host[host]
-                for host in pool.hosts
-                if not pool.is_lent or host in self._there
-            )
-            self.there_of_pool[pool.number] += there * elapsed_s
+            there = [host for host in pool.hosts if not pool.is_lent or host in self._there]
+            gpus = sum(cluster.gpus_of_host[host] for host in there)
+            self.there_gpu_s[pool.number] += gpus * elapsed_s
 
     def _rate_of(self, view: View, run: JobRun) -> tuple[Tier, float, float]:
         places = places_of(view.cluster, gpus_of(run))
@@ -472,86 +433,74 @@ class Watch(Observer):
         most = rates.of_workers[run.workers - rates.least_workers]
         assert run.rate <= most * (1 + TOLERANCE), f"rate of {run.job.id}"
         assert most <= rates.best
-        self._check_tier(view, run, places)
-        return places.tier, rate, efficiency
-
-    @staticmethod
-    def _check_tier(view: View, run: JobRun, places: Places) -> None:
         if view.cluster.topology is not None:
             assert run.tier is places.tier, f"tier of {run.job.id}: {dict(places.gpus)}"
+        return places.tier, rate, efficiency
 
     def _add_copies(self, view: View, run: JobRun, until_s: float) -> None:
         """Each copy works after what its start costs it, until they are merged."""
-        tenure, copies = view.tenure, run.copies
+        tenure, copies, book = view.tenure, run.copies, self.books[run.order]
         assert isinstance(tenure, Rounds)
         assert copies is not None
-        began_s, now_s = copies.began_s, view.now_s
+        began_s = copies.began_s
         assert began_s % tenure.round_s == pytest.approx(0.0, abs=1e-9)
         assert copies.trains_s == tenure.round_s - tenure.merge_s
-        count = len({part.copy for part in run.parts})
+        count = len(copies.rates)
         for copy, (rate, lost_s) in enumerate(zip(copies.rates, copies.lost_s, strict=True)):
             parts = [part for part in run.parts if part.copy == copy]
             share = share_rate(view.speed, run.job, parts) * tenure.efficiency(count)
             assert share == pytest.approx(rate / run.work), f"rate of copy {copy} of {run.job.id}"
             assert lost_s in (0.0, tenure.restart_s)
-            from_s = max(now_s, began_s + lost_s)
+            from_s = max(view.now_s, began_s + lost_s)
             to_s = min(until_s, began_s + copies.trains_s)
-            self.done[run.order] += share * max(0.0, to_s - from_s)
+            book["done"] += share * max(0.0, to_s - from_s)
         rates = run.best_rates
         assert sum(copies.rates) <= rates.of_copies[count - 1] * (1 + TOLERANCE)
         assert rates.of_copies[count - 1] <= rates.best
         # The last steps end together, but the merge after them takes its time.
-        self.done[run.order] = min(self.done[run.order], 1.0)
+        book["done"] = min(book["done"], 1.0)
 
     # At the end.
 
     def ends(self, view: View) -> None:
         self._check_states(view)
-        totals = view.totals
-        for run in view.runs:
-            number, job = run.order, run.job
-            self.require_close("waits", job, run.queued_s, self.waited_s[number])
-            self.require_close("on GPUs", job, run.on_gpus_s, self.on_gpus_s[number])
-            self.require_close("held", job, run.held_gpu_s, self.held_gpu_s[number])
-            self.require_close("cost", job, run.cost, self.cost[number])
-            self.require_close("done", job, self.done[number], 1.0)
-            self.require_close("lost", job, run.lost_work / run.work, self.lost[number])
-            if not run.most_copies > 1:
-                self.require_close("paused", job, run.paused_s, self.paused_s[number])
-                self.require_close("distance", job, run.distance_gpu_s, self.distance_gpu_s[number])
+        totals, is_placed = view.totals, not any(self._counted)
+        for run, book in zip(view.runs, self.books, strict=True):
+            names = ["queued_s", "on_gpus_s", "held_gpu_s", "cost"]
+            if run.most_copies <= 1:
+                names += ["paused_s", "distance_gpu_s"]
+            of = f" of job {run.job.id}"
+            for name in names:
+                self.require_close(name + of, getattr(run, name), book[name])
+            self.require_close("done" + of, book["done"], 1.0)
+            self.require_close("lost" + of, run.lost_work / run.work, book["lost"])
             if view.cluster.topology is not None:
-                for found, expected in zip(run.gpu_s_by_tier, self.tier_gpu_s[number], strict=True):
-                    self.require_close("tiers", job, found, expected)
+                self.require_close("tiers" + of, run.gpu_s_by_tier, self.tier_gpu_s[run.order])
                 # Between two moments nobody looks.
-                assert run.most_racks >= self.most_racks[number]
-            assert run.ran_on_loan >= self.has_lent[number]
+                assert run.most_racks >= book["most_racks"]
+            assert run.ran_on_loan >= book["ran_on_loan"]
             least_s = run.work / run.best_rates.best
             # A copy may run while another one starts.
             run_s = run.on_gpus_s if run.most_copies > 1 else run.running_s
-            assert run_s >= least_s * (1 - TOLERANCE), f"least run time of {job.id}"
-            assert run.completion_s >= run.start_s >= job.submit_s
-        self.require_close("held", None, sum(totals.held_gpu_s), sum(self.held_gpu_s))
-        for found, expected in zip(totals.held_gpu_s, self.held_of_pool, strict=True):
-            self.require_close("held by pool", None, found, expected)
-        for found, expected in zip(totals.there_gpu_s, self.there_of_pool, strict=True):
-            self.require_close("there by pool", None, found, expected)
-        self.require_close("waiting", None, totals.waiting_job_s, sum(self.waited_s))
-        self.require_close("running", None, totals.running_job_s, sum(self.on_gpus_s))
-        names = ["free_gpu_s", "handed_over_gpu_s"]
-        if not any(self._counted):
+            assert run_s >= least_s * (1 - TOLERANCE), f"least run time of {run.job.id}"
+            assert run.completion_s >= run.start_s >= run.job.submit_s
+        self.require_close("held by pool", totals.held_gpu_s, self.held_gpu_s)
+        self.require_close("there by pool", totals.there_gpu_s, self.there_gpu_s)
+        self.sums["waiting_job_s"] = sum(book["queued_s"] for book in self.books)
+        self.sums["running_job_s"] = sum(book["on_gpus_s"] for book in self.books)
+        names = ["waiting_job_s", "running_job_s", "free_gpu_s", "handed_over_gpu_s"]
+        if is_placed:
             names += ["busy_server_s", "partly_free_host_s", "stranded_gpu_s", "distance_gpu_s"]
             names += ["more_copy_s"]
-        for name in names:
-            self.require_close(name, None, getattr(totals, name), self.sums[name])
         if not all(view.hosts.is_counted):
-            self.require_close("serving", None, totals.serving_gpu_s, self.serving_gpu_s)
-            self.require_close("on loan", None, totals.on_loan_server_s, self.on_loan_server_s)
+            names += ["serving_gpu_s", "on_loan_server_s"]
+        for name in names:
+            self.require_close(name, getattr(totals, name), self.sums[name])
 
     @staticmethod
-    def require_close(what: str, job: Job | None, found: float, expected: float) -> None:
-        if not math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-            of = "" if job is None else f" of job {job.id}"
-            raise AssertionError(f"{what}{of}: {found}, but the watch has {expected}")
+    def require_close(what: str, found: Any, expected: Any) -> None:
+        if found != pytest.approx(expected, rel=TOLERANCE, abs=TOLERANCE):
+            raise AssertionError(f"{what}: {found}, but the watch has {expected}")
 
 
 # Policies of our own.
@@ -608,7 +557,8 @@ class AnyLegal(QueuePolicy):
         draw = self._draw
         for run in list(view.running.values()):
             if self._has_a_whim(0.3):
-                draw.choice((view.stop, self._move(view), grow(view, draw), shrink(view)))(run)
+                act = draw.choice((View.stop, self._move, partial(grow, draw), shrink))
+                act(view, run)
         waiting = list(self.waiting.values())
         draw.shuffle(waiting)
         for run in waiting:
@@ -616,35 +566,26 @@ class AnyLegal(QueuePolicy):
                 gpus = drawn_gpus(draw, view, run)
                 if gpus and draw.random() < 0.8:
                     self.start(view, run, view.reserve(run, gpus))
-            else:
-                parts = view.fit(run)
-                if parts is not None:
-                    self.start(view, run, parts)
+            elif parts := view.fit(run):
+                self.start(view, run, parts)
         if self._has_a_whim(0.3):
             self.wake_s = view.now_s + draw.choice([0.5, 1.0, 7.0, 40.0])
         elif self.waiting and not view.running:
             # It may have left somebody waiting on a whim.
             self.wake_s = view.now_s + 1.0
 
-    def _move(self, view: View, gone: frozenset[int] = frozenset()) -> Callable[[JobRun], None]:
-        draw = self._draw
-
-        def move(run: JobRun) -> None:
-            if view.tenure.swaps:
-                had = gpus_of_base(run)
-                is_whole = all(not part.flexible for part in run.parts)
-                view.lift(run)
-                gpus = drawn_gpus(draw, view, run, gone) or had
-                view.put(run, view.reserve(run, gpus), restarts=draw.random() < 0.8)
-                assert is_whole or not run.flexible_workers
-            else:
-                gpus = drawn_gpus(draw, view, run, gone)
-                if gpus:
-                    parts = view.reserve(run, gpus)
-                    view.lift(run)
-                    view.put(run, parts)
-
-        return move
+    def _move(self, view: View, run: JobRun, gone: frozenset[int] = frozenset()) -> None:
+        if view.tenure.swaps:
+            had = gpus_of_base(run)
+            is_whole = all(not part.flexible for part in run.parts)
+            view.lift(run)
+            gpus = drawn_gpus(self._draw, view, run, gone) or had
+            view.put(run, view.reserve(run, gpus), restarts=self._draw.random() < 0.8)
+            assert is_whole or not run.flexible_workers
+        elif gpus := drawn_gpus(self._draw, view, run, gone):
+            parts = view.reserve(run, gpus)
+            view.lift(run)
+            view.put(run, parts)
 
     def reclaim(self, view: View, count: int) -> list[int]:
         if not self._whims:
@@ -655,9 +596,9 @@ class AnyLegal(QueuePolicy):
             if gone.isdisjoint(gpus_of(run)):
                 continue
             if gone.isdisjoint(gpus_of_base(run)):
-                shrink(view)(run)
+                shrink(view, run)
             elif self._has_a_whim(0.4):
-                self._move(view, gone)(run)
+                self._move(view, run, gone)
             if run.parts and not gone.isdisjoint(gpus_of(run)):
                 view.stop(run)
         return chosen
@@ -668,39 +609,28 @@ def gpus_of_base(run: JobRun) -> dict[int, int]:
     return {host: count for part in run.parts for host, count in part.gpus[0].items()}
 
 
-def shrink(view: View) -> Callable[[JobRun], None]:
-    """Return what takes all flexible workers of a job away."""
-
-    def act(run: JobRun) -> None:
-        view.account(run)
-        for part in list(run.parts):
-            if part.flexible:
-                view.shrink(run, part, part.flexible, dict(part.gpus[1]))
-
-    return act
+def shrink(view: View, run: JobRun) -> None:
+    """Take all flexible workers of a job away."""
+    view.account(run)
+    for part in list(run.parts):
+        if part.flexible:
+            view.shrink(run, part, part.flexible, dict(part.gpus[1]))
 
 
-def grow(view: View, draw: random.Random) -> Callable[[JobRun], None]:
-    """Return what gives a job workers beside its base demand, if it can have any."""
-
-    def act(run: JobRun) -> None:
-        job, part = run.job, run.parts[0]
-        hosts = [
-            host
-            for host in view.cluster.pools[part.pool].hosts
-            if view.hosts.free[host] >= job.gpus_per_worker
-        ]
-        most = job.max_workers - run.workers
-        if not hosts or not most or not grows_anywhere(view, run):
-            return
-        host = draw.choice(hosts)
-        workers = draw.randint(1, min(most, view.hosts.free[host] // job.gpus_per_worker))
-        gpus = {host: workers * job.gpus_per_worker}
-        view.account(run)
-        view.hosts.take(gpus)
-        view.grow(run, part, workers, gpus)
-
-    return act
+def grow(draw: random.Random, view: View, run: JobRun) -> None:
+    """Give a job workers beside its base demand, if it can have any."""
+    job, part, free = run.job, run.parts[0], view.hosts.free
+    of_pool = view.cluster.pools[part.pool].hosts
+    hosts = [host for host in of_pool if free[host] >= job.gpus_per_worker]
+    most = job.max_workers - run.workers
+    if not hosts or not most or not grows_anywhere(view, run):
+        return
+    host = draw.choice(hosts)
+    workers = draw.randint(1, min(most, free[host] // job.gpus_per_worker))
+    gpus = {host: workers * job.gpus_per_worker}
+    view.account(run)
+    view.hosts.take(gpus)
+    view.grow(run, part, workers, gpus)
 
 
 class Growing(QueuePolicy):
@@ -720,13 +650,13 @@ class Growing(QueuePolicy):
     def decide(self, view: View) -> None:
         for run in view.running.values():
             if run.flexible_workers and self._draw.random() < 0.5:
-                shrink(view)(run)
+                shrink(view, run)
         for run in list(self.waiting.values()):
             parts = view.fit(run)
             if parts is None:
                 # All that was given beyond base demands makes room.
                 for other in view.running.values():
-                    shrink(view)(other)
+                    shrink(view, other)
                 parts = view.fit(run)
             if parts is None:
                 break
@@ -734,7 +664,7 @@ class Growing(QueuePolicy):
         for run in view.running.values():
             if self._changes and run.workers < run.job.max_workers and self._draw.random() < 0.7:
                 self._changes -= 1
-                grow(view, self._draw)(run)
+                grow(self._draw, view, run)
         if self._changes and view.running:
             self._changes -= 1
             self.wake_s = view.now_s + self._draw.choice([1.0, 5.0, 12.0])
@@ -783,16 +713,11 @@ def drawn_gpus(
             left -= workers
     if left:
         return {}
-    held = [
-        Part(
-            pool,
-            {host: count for host, count in found.items() if cluster.pool_of_host[host] == pool},
-        )
-        for pool in sorted({cluster.pool_of_host[host] for host in found})
-    ]
-    for part in held:
-        part.held = sum(part.gpus[0].values())
-        part.base = part.held // job.gpus_per_worker
+    held = []
+    for pool in sorted({cluster.pool_of_host[host] for host in found}):
+        gpus = {host: count for host, count in found.items() if cluster.pool_of_host[host] == pool}
+        count = sum(gpus.values())
+        held.append(Part(pool, gpus, base=count // job.gpus_per_worker, held=count))
     return found if share_rate(view.speed, job, held) > 0 else {}
 
 
@@ -823,15 +748,8 @@ def own_scheme(name: str, seed: int) -> Scheme:
 # Parts that are combined.
 
 CLUSTERS = (
-    "pools",
-    "pools+loans",
-    "pools in racks",
-    "types",
-    "types on a server",
-    "far",
-    "far+loans",
-    "far types",
-    "types+loans",
+    *("pools", "pools+loans", "pools in racks", "types", "types on a server"),
+    *("far", "far+loans", "far types", "types+loans"),
 )
 TENURES = ("forever", "forever at once", "forever soon", "leases", "rounds", "epochs")
 
@@ -913,7 +831,7 @@ def kind_of(seed: int) -> Kind:
     turn = seed // len(POLICIES)
     kind = policy_kind(policy)
     is_careless = draw.random() < 0.04
-    clusters: tuple[str, ...] = CLUSTERS
+    clusters = CLUSTERS
     if not is_careless:
         if kind == "epochs":
             clusters = tuple(name for name in CLUSTERS if "pools" in name)
@@ -930,9 +848,7 @@ def kind_of(seed: int) -> Kind:
     measured = "given"
     if "types" in cluster and (is_careless or policy not in TUNED):
         measured = draw.choice(("given", "measured", "spread"))
-    distance = "near"
-    if "far" in cluster:
-        distance = draw.choice(("far", "ignored"))
+    distance = draw.choice(("far", "ignored")) if "far" in cluster else "near"
     return Kind(
         cluster=cluster,
         tenure=tenure,
@@ -993,20 +909,14 @@ def _cluster(rng: random.Random, kind: Kind) -> Cluster:
             Rack(machines=rng.randint(1, 3), gpus_per_machine=rng.randint(1, 4))
             for _ in range(rng.randint(1, 3) if "types" not in name else rng.randint(2, 3))
         )
-        topology = Topology(name="drawn", racks=racks)
-        communication: CommunicationModel = ClosedForm(
-            links=LINK_SETS[rng.choice(["shipped", "congested-1", "congested-2"])],
-            overlap=rng.choice([0.0, 0.5]),
-        )
-        if rng.random() < 0.3:
-            communication = _slowdowns(rng)
+        links = LINK_SETS[rng.choice(["shipped", "congested-1", "congested-2"])]
+        form = ClosedForm(links=links, overlap=rng.choice([0.0, 0.5]))
+        communication = _slowdowns(rng) if rng.random() < 0.3 else form
         types = TYPES[: rng.randint(2, 4)] if "types" in name else TYPES[:1]
+        topology = Topology(name="drawn", racks=racks)
         cluster = Cluster.of_racks(topology, communication, gpu_types=types)
         if "types" in name:
-            there = {found for server in cluster.servers for found in server.gpus}
-            cluster = replace(
-                cluster, gpu_types=tuple(found for found in types if found.name in there)
-            )
+            cluster = replace(cluster, gpu_types=_types_on(cluster.servers))
     else:
         servers = []
         for number in range(rng.randint(2, 4)):
@@ -1014,25 +924,19 @@ def _cluster(rng: random.Random, kind: Kind) -> Cluster:
             types_there = types_there or [TYPES[number] if number < 2 else rng.choice(TYPES)]
             gpus = {found.name: rng.choice([1, 2, 2, 4]) for found in types_there}
             servers.append(Server(id=f"s{number}", gpus=gpus))
-        there = {found for server in servers for found in server.gpus}
-        cluster = Cluster(
-            name="typed",
-            gpu_types=tuple(found for found in TYPES if found.name in there),
-            servers=tuple(servers),
-        )
+        types = _types_on(servers)
+        cluster = Cluster(name="typed", gpu_types=types, servers=tuple(servers))
     if "loans" in name:
-        cluster = cluster.with_lent(
-            rng.randint(1, 8),
-            gpus_per_server=rng.choice([1, 2, 4]),
-            gpu_type=rng.choice(
-                [
-                    GpuType(name="T4", relative_speed=rng.choice([1.5, 1.0, 0.5, 0.4, 1 / 3])),
-                    TYPES[0],
-                    TYPES[1],
-                ]
-            ),
-        )
+        servers, gpus = rng.randint(1, 8), rng.choice([1, 2, 4])
+        speed = rng.choice([1.5, 1.0, 0.5, 0.4, 1 / 3])
+        lent = rng.choice([GpuType(name="T4", relative_speed=speed), *TYPES[:2]])
+        cluster = cluster.with_lent(servers, gpus_per_server=gpus, gpu_type=lent)
     return cluster
+
+
+def _types_on(servers: Sequence[Server]) -> tuple[GpuType, ...]:
+    there = {name for server in servers for name in server.gpus}
+    return tuple(found for found in TYPES if found.name in there)
 
 
 def _slowdowns(rng: random.Random) -> SlowdownTable:
@@ -1070,20 +974,18 @@ def _plan(rng: random.Random, cluster: Cluster, *, is_careless: bool) -> LoanPla
     servers = cluster.inference_servers
     if not servers or (is_careless and rng.random() < 0.5):
         return None
-    on_loan = [
-        rng.choice([0, 0, servers, rng.randint(0, servers)]) for _ in range(rng.randint(1, 6))
-    ]
+    lent = [rng.choice([0, 0, servers, rng.randint(0, servers)]) for _ in range(rng.randint(1, 6))]
     if rng.random() < 0.5:
         # Called back again and again.
-        on_loan += sorted((rng.randint(0, servers) for _ in range(rng.randint(2, 4))), reverse=True)
+        lent += sorted((rng.randint(0, servers) for _ in range(rng.randint(2, 4))), reverse=True)
     if is_careless:
-        on_loan.append(servers + 1)
+        lent.append(servers + 1)
     return LoanPlan(
         interval_s=float(rng.choice([5, 7, 20, 45])),
-        on_loan=tuple(on_loan),
+        on_loan=tuple(lent),
         # What is lent does not serve.
         busy_share=tuple(
-            max(0.0, servers - lent) / servers * rng.choice([0.0, 0.3, 1.0]) for lent in on_loan
+            max(0.0, servers - count) / servers * rng.choice([0.0, 0.3, 1.0]) for count in lent
         ),
     )
 
@@ -1145,9 +1047,8 @@ def _job(
         work_worker_s = measured.steps / measured.best_rate * least
     wishes = random.Random(f"{name} {rng.random()}")
     names = [gpu_type.name for gpu_type in cluster.gpu_types]
-    gpu_types: list[str] = []
-    if wishes.random() < 0.3:
-        gpu_types = wishes.sample(names, wishes.randint(1, len(names)))
+    asks = wishes.random() < 0.3
+    gpu_types = wishes.sample(names, wishes.randint(1, len(names))) if asks else ()
     return Job(
         id=name,
         submit_s=submit_s,
@@ -1294,52 +1195,22 @@ def require_finite(kernel: Kernel) -> None:
 def require_same(one: Kernel, other: Kernel) -> None:
     """Check that two simulations are the same, but for rounding and wall time."""
 
-    def numbers(value: Any) -> np.ndarray:
-        return np.ravel(np.array(value, float))
-
     def require(what: str, mine: Any, theirs: Any) -> None:
-        found, expected = numbers(theirs), numbers(mine)
-        assert found == pytest.approx(expected, rel=1e-9, abs=1e-6), what
+        assert theirs == pytest.approx(mine, rel=1e-9, abs=1e-6), what
 
     for mine, theirs in zip(one.runs, other.runs, strict=True):
         for name in SUMS_OF_RUN:
-            require(
-                f"{name} of job {mine.job.id}",
-                getattr(mine, name),
-                getattr(theirs, name),
-            )
-    for field in fields(one.totals):
-        if field.name not in ("decisions", "decision_s"):
-            require(
-                f"{field.name}",
-                getattr(one.totals, field.name),
-                getattr(other.totals, field.name),
-            )
+            require(f"{name} of job {mine.job.id}", getattr(mine, name), getattr(theirs, name))
+    for name in {field.name for field in fields(one.totals)} - {"decisions", "decision_s"}:
+        require(name, getattr(one.totals, name), getattr(other.totals, name))
 
 
-SUMS_OF_RUN = (
-    "start_s",
-    "completion_s",
-    "queued_s",
-    "running_s",
-    "paused_s",
-    "held_gpu_s",
-    "paused_gpu_s",
-    "distance_gpu_s",
-    "cost",
-    "lost_work",
-    "restarting_s",
-    "allocations",
-    "losses",
-    "preemptions",
-    "restarts",
-    "migrations",
-    "most_racks",
-    "most_copies",
-    "ran_on_loan",
-    "gpu_s_by_tier",
-    "allocations_by_tier",
-)
+SUMS_OF_RUN = {field.name for field in fields(JobRun)} - {
+    *("job", "order", "best_rates", "tier", "parts", "copies", "beside", "last_gpus", "kept_gpus"),
+    *("version", "updated_s", "began_s", "pauses_until_s", "lease_ends_s", "waiting_since_s"),
+    *("resumes_by_s", "rated_s", "left", "rest", "rate", "efficiency"),
+}
+"""What is added up of a job."""
 
 
 def failure_of(seed: int) -> tuple[str, Outcome | None]:
@@ -1355,8 +1226,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("seed", type=int)
     found = draw(parser.parse_args().seed)
-    for field in fields(found):
-        print(f"{field.name}: {getattr(found, field.name)}")
+    print(found)
     outcome = run_drawn(found)
-    completed = [] if outcome.kernel is None else outcome.kernel.runs
-    print(outcome.refusal or [run.completion_s for run in completed])
+    print(outcome.refusal or [run.completion_s for run in outcome.kernel.runs])  # type: ignore[union-attr]
