@@ -23,6 +23,7 @@ from lyra_opt.preemption.instance import GPU
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
 from lyra_opt.testing.strategies import (
+    PREEMPTION_FEATURES,
     allocation_instances,
     heterogeneous_instances,
     network_instances,
@@ -291,19 +292,11 @@ DOMAINS = {
         # With one term in the objective, the ratio of two values has a meaning.
         fixed={
             "objective": ("lost_pods",),
-            **{f"with_{each}": False for each in ("vectors", "labels", "levels", "budgets")},
-            **{f"with_{each}": False for each in ("optional", "victims")},
+            "without": tuple(
+                each for each in PREEMPTION_FEATURES if each not in ("minima", "emptying")
+            ),
         },
-        limits={
-            "nodes": 3,
-            "gangs": 4,
-            "pods": 2,
-            "groups": 2,
-            "pending": 2,
-            "shapes": 1,
-            "request": 4,
-            "idle": 2,
-        },
+        limits={"nodes": 3, "gangs": 4, "pods": 2, "pending": 2, "request": 4, "idle": 2},
         measures=_preemption_measures,
         proved_by={"": "exact"},
         least={"nodes": 1, "gangs": 1},

@@ -167,7 +167,7 @@ def test_progress_tells_of_smaller_and_smaller_ones():
 )
 def test_what_is_not_listed_is_drawn(problem, variant, heuristic):
     """And nothing is proved of what is smaller."""
-    space = InstanceSpace(problem=problem, variant=variant, limits={counted_in(problem): 1})
+    space = InstanceSpace(problem=problem, variant=variant, limits={counted_in(problem): 2})
     found = find_counterexample(space, find_solver(problem, heuristic), seed=1)
     assert found.counterexample is not None
     assert found.counterexample.optimum.status is Status.OPTIMAL

@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 
 from lyra_opt.preemption import Moves, check
 from lyra_opt.preemption.objective import TERMS
-from lyra_opt.testing.strategies import preemption_instances, preemption_solutions_of
+from lyra_opt.testing.strategies import (
+    PREEMPTION_FEATURES,
+    preemption_instances,
+    preemption_solutions_of,
+)
 from tests.draws import draws
 
 MAY_BREAK = re.compile(
@@ -42,6 +46,14 @@ FEATURES = {
 }
 
 
+def has_term(term):
+    """Return whether a term of an instance can differ from 0."""
+    return lambda one: term.removesuffix("_by_priority") in [t.name for t in one.terms.terms]
+
+
+FEATURES |= {f"term {term}": has_term(term) for term in TERMS}
+
+
 def test_a_solution_breaks_no_rule_that_can_always_be_kept():
     """Whatever the instance; a good part of them is valid."""
     counts = {True: 0, False: 0}
@@ -64,50 +76,24 @@ def test_every_feature_is_drawn(feature):
     find(preemption_instances(), lambda one: bool(FEATURES[feature](one)), settings=options)
 
 
-@pytest.mark.parametrize("term", TERMS)
-def test_every_term_is_drawn_where_it_matters(term):
-    """As one that can differ from 0."""
-
-    def has_term(instance):
-        return any(each.name == term.removesuffix("_by_priority") for each in instance.terms.terms)
-
-    options = settings(max_examples=2000, database=None, phases=(Phase.generate,))
-    find(preemption_instances(), has_term, settings=options)
-
-
 @draws(30)
 @given(
     preemption_instances(
-        moves="any",
-        objective=["lost_pods"],
-        min_nodes=2,
-        max_nodes=2,
-        min_gangs=1,
-        max_gangs=1,
-        max_pods=1,
-        max_groups=1,
-        max_pending=1,
-        max_shapes=1,
-        max_request=1,
-        max_idle=0,
-        with_vectors=False,
-        with_labels=False,
-        with_levels=False,
-        with_minima=False,
-        with_optional=False,
-        with_emptying=False,
-        with_budgets=False,
-        with_victims=False,
+        moves="any", objective=["lost_pods"], without=PREEMPTION_FEATURES, max_idle=0,
+        **{f"{bound}_{each}": 1 for bound in ("min", "max") for each in ("nodes", "gangs")},
+        **{f"max_{each}": 1 for each in ("pods", "pending", "request")},
     )
 )
 def test_limits_and_switches_are_kept(instance):
     """One of each, and nothing else."""
     assert (instance.moves, instance.objective) == (Moves.ANY, ("lost_pods",))
-    assert (len(instance.nodes), len(instance.gangs), instance.gangs[0].size) == (2, 1, 1)
+    assert (len(instance.nodes), len(instance.gangs)) == (1, 1)
+    assert all(pods.count == 1 for pods in instance.gangs[0].pods)
+    assert instance.gangs[0].min_pods == instance.gangs[0].size
     assert instance.demand is not None
     (shape,) = instance.demand.shapes
     assert (shape.count, shape.min_count) == (1, 1)
     assert (instance.empty_nodes, instance.budgets, instance.demand.level) == (0, (), None)
     assert instance.victims == "lower"
     assert set(instance.resources) <= {"gpu"}
-    assert all(sum(node.capacity.values()) <= 1 and not node.labels for node in instance.nodes)
+    assert all(sum(node.capacity.values()) <= 2 and not node.labels for node in instance.nodes)
