@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 LARGEST_SEED = 2**53 - 1
 
-LONGEST_METAVAR = 32
-"""Longest list of choices, in characters, that fits into a usage line of 80 columns."""
+LONGEST_METAVAR = 12
+"""Longest list of choices, in characters, that ``--help`` shows beside the name of an option."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _OPTION = re.compile(r"""(?<![\w"'./-])--([a-z]+(?:-[a-z]+)*)""")

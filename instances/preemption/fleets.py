@@ -1,8 +1,8 @@
 """Families of random fleets: ``crowded``, ``scattered``, ``drain`` and ``protected-pod``.
 
-Function `draw_fleet` describes the random fleets. The fleet of a seed does not depend on the
-question, that is, on the pending pods, the drained nodes, the moves and the objective. Instances of
-a family that differ only in the question can therefore be compared in pairs.
+`draw_fleet` describes the random fleets. The fleet of a seed does not depend on the pending pods,
+the drained nodes, the moves and the objective. Instances of a family that differ only in these
+parts have the same nodes and running gangs, and can be compared in pairs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from lyra_opt.instances.preemption.family import (
     demand_of,
 )
 from lyra_opt.instances.reclaim.placement import DIST_PER_MILLE, JOB_GPUS, TRACE_PER_MILLE
-from lyra_opt.instances.traces import locate, read_trace
 from lyra_opt.preemption.instance import Gang, Instance, Node, PodGroup
 
 if TYPE_CHECKING:
@@ -34,19 +33,22 @@ if TYPE_CHECKING:
     DrawJob = Callable[[], tuple[int, np.ndarray]]
     Streams = Mapping[str, IntegerStream]
 
-# Percentages of the gangs with priority 1, 2 and 3.
+# The percentages of gangs that have priority 1, 2 and 3.
 PRIORITY_PERCENT = (40, 40, 20)
 
-# Rounds of filling the fleet; between two rounds, one of so many gangs ends.
+# Jobs fill the fleet in ROUNDS rounds; before each further round, one in ENDING_OF gangs ends.
 ROUNDS, ENDING_OF = 6, 3
 
-# A round ends below the occupancy after so many drawn jobs that do not fit.
+RACKS_PER_BLOCK = 8
+ELASTIC_PERCENT = 35
+
+# The number of drawn jobs that do not fit after which a round ends below the occupancy.
 MOST_FAILED_DRAWS = 40
 
-# GPUs, CPU in milli-CPUs and memory in bytes of each node.
+# The capacity of each node: GPUs, CPU in milli-CPUs, and memory in bytes.
 CAPACITY = np.array([GPUS_PER_NODE, 128_000, 512 * 2**30], dtype=np.int64)
 
-# A running pod has 1 to 4 shares of CPU, and of memory, for each of its GPUs.
+# A running pod requests 1 to 4 of these shares of CPU, and of memory, for each of its GPUs.
 ONE_GPU, ONE_CPU_SHARE, ONE_MEMORY_SHARE = np.diag([1, 4_000, 16 * 2**30])
 CPU_GANGS_PERCENT = 10
 SCATTERED_PODS, SCATTERED_GPUS = (4, 16), (1, 2, 4)
@@ -63,12 +65,12 @@ class _Job(NamedTuple):
 
 
 class _Fleet:
-    """The free resources of a fleet in racks and blocks, and two rules that place pods on them."""
+    """The free resources of a fleet with racks and blocks, and two rules that place pods."""
 
     def __init__(self, parameters: PreemptionParameters, stream: IntegerStream) -> None:
         nodes, rack = parameters.nodes, parameters.rack_nodes
         self.free = np.tile(CAPACITY, (nodes, 1))
-        sizes = (rack, rack * parameters.block_racks, nodes)
+        sizes = (rack, rack * RACKS_PER_BLOCK, nodes)
         self._starts = [np.arange(0, nodes + size, size).clip(0, nodes) for size in sizes]
         self._stream = stream
 
@@ -78,7 +80,7 @@ class _Fleet:
         self.free[nodes] -= sign * counts[:, None] * job.request
 
     def _room(self, request: np.ndarray) -> np.ndarray:
-        """Return the number of pods that fit on each node."""
+        """Return the number of pods with this request that fit on each node, (N,)."""
         wanted = request > 0
         room: np.ndarray = (self.free[:, wanted] // request[wanted]).min(axis=1)
         return room
@@ -86,10 +88,10 @@ class _Fleet:
     def packed(self, pods: int, request: np.ndarray) -> dict[int, int] | None:
         """Return the pods by node under best fit; None if they do not fit.
 
-        A single pod goes to a random node among those with the fewest free GPUs that can hold it.
-        A gang goes to the rack with the least room that can hold all of it, otherwise to such a
-        block, otherwise to the fleet. In there it takes the nodes with the fewest free GPUs first.
-        Ties are broken by file order.
+        A single pod goes to a random node among those with the fewest free GPUs that can hold it. A
+        gang goes to the rack with the least room that can hold all of it. If no rack can, it goes
+        to the block with the least such room, and otherwise anywhere. Its pods take the nodes with
+        the fewest free GPUs first. Ties are broken by file order.
         """
         room = self._room(request)
         if pods == 1 and room.any():
@@ -124,8 +126,9 @@ class _Fleet:
 def draw_fleet(
     parameters: PreemptionParameters,
     streams: Streams,
-    draw_job: DrawJob | None = None,
+    draw_job: DrawJob,
     guarded: Sequence[int] = (),
+    elastic_percent: int = ELASTIC_PERCENT,
 ) -> dict[str, Any]:
     """Return the nodes of a fleet and the gangs that run on it after repeated filling.
 
@@ -134,15 +137,11 @@ def draw_fleet(
     in a cluster that has been in use for some time. Gangs are listed, and have start times, in the
     order of arrival.
 
-    - The GPUs of a job follow `mix` or `trace`. A job with more than 8 GPUs has pods of 8 GPUs; of
-      the jobs with 2 or more, `split_percent` have pods of 1 or 2 GPUs instead. A job that does not
-      fit is dropped.
+    - A job that does not fit is dropped.
     - `scattered_percent` of the gangs are placed at random, and the others by best fit
       (`_Fleet.packed`).
-    - Gangs have the priorities 1, 2 and 3 with 40, 40 and 20 %. Of the gangs of several pods,
-      `elastic_percent` may shrink to half of their pods (rounded up).
-    - With CPU and memory, each GPU of a gang comes with 4 to 16 CPUs and 16 to 64 GiB, and 10 % of
-      the jobs are single pods without GPUs, with CPU and memory for 2 or 4 GPUs.
+    - 40 % of the gangs have priority 1, 40 % priority 2, and 20 % priority 3. Among the gangs of
+      several pods, `elastic_percent` may shrink to half of their pods (rounded up).
 
     Parameters
     ----------
@@ -151,16 +150,16 @@ def draw_fleet(
     streams
         One source of random numbers for each of `PURPOSES`.
     draw_job
-        A function that draws the number of pods of a job and the request of each pod; None for
-        jobs as described above.
+        A function that draws the number of pods of a job and the request of each pod.
     guarded
         Nodes on which a protected pod with one GPU runs from the start.
+    elastic_percent
+        Share of the gangs of several pods that may shrink.
     """
     fleet = _Fleet(parameters, streams["placement"])
     guards = [_Job(node, ONE_GPU, {node: 1}) for node in guarded]
     for guard in guards:
         fleet.hold(guard)
-    draw_job = draw_job or _job_drawer(parameters, streams["jobs"])
     least_free = GPUS_PER_NODE * parameters.nodes * (100 - parameters.occupancy_percent) // 100
     running: list[_Job] = []
     arrived = 0
@@ -186,14 +185,14 @@ def draw_fleet(
         Node(
             id=f"n{n}",
             capacity=_amounts(resources, CAPACITY),
-            domains={"rack": f"r{n // rack}", "block": f"b{n // rack // parameters.block_racks}"},
+            domains={"rack": f"r{n // rack}", "block": f"b{n // rack // RACKS_PER_BLOCK}"},
         )
         for n in range(parameters.nodes)
     ]
     gangs = [_gang(job, resources, f"guard-{job.number}", is_protected=True) for job in guards]
     for job in running:
         pods = sum(job.placed.values())
-        is_elastic = pods > 1 and streams["minima"].percent(parameters.elastic_percent)
+        is_elastic = pods > 1 and streams["minima"].percent(elastic_percent)
         drawn = {
             "priority": 1 + streams["priorities"].weighted(PRIORITY_PERCENT),
             "min_pods": -(-pods // 2) if is_elastic else pods,
@@ -213,26 +212,18 @@ def _gang(job: _Job, resources: Sequence[str], name: str, **others: Any) -> Gang
     return Gang(id=name, pods=pods, start_s=MINUTE_S * job.number, **others)
 
 
-def _sizes(parameters: PreemptionParameters) -> dict[int, int]:
-    """Return the weight of each number of GPUs of a job."""
-    if parameters.trace is None:
-        weights = TRACE_PER_MILLE if parameters.mix == "trace" else DIST_PER_MILLE
-        return dict(zip(JOB_GPUS, weights, strict=True))
-    found: dict[int, int] = {}
-    for job in read_trace(locate(str(parameters.trace))).jobs:
-        found[job.gpus] = found.get(job.gpus, 0) + job.duration_ms
-    if not any(found.values()):
-        raise UserError(f"--trace is {parameters.trace}: all its jobs have duration 0")
-    return found
-
-
 def _job_drawer(parameters: PreemptionParameters, stream: IntegerStream) -> DrawJob:
-    """Return a function that draws the number of pods of a job and the request of each pod."""
-    sizes = _sizes(parameters)
-    weights = list(sizes.values())
+    """Return a function that draws the number of pods of a job and the request of each pod.
+
+    The GPUs of a job follow `mix`. A job with more than 8 GPUs has pods of 8 GPUs; of the jobs with
+    2 or more, `split_percent` have pods of 1 or 2 GPUs instead. With CPU and memory, each GPU of a
+    gang comes with 4 to 16 CPUs and 16 to 64 GiB, and 10 % of the jobs are single pods without
+    GPUs, with CPU and memory for 2 or 4 GPUs.
+    """
+    weights = TRACE_PER_MILLE if parameters.mix == "trace" else DIST_PER_MILLE
 
     def draw() -> tuple[int, np.ndarray]:
-        gpus = list(sizes)[stream.weighted(weights)]
+        gpus = JOB_GPUS[stream.weighted(weights)]
         pods, per_pod = -(-gpus // GPUS_PER_NODE), min(gpus, GPUS_PER_NODE)
         if gpus > 1 and stream.percent(parameters.split_percent):
             per_pod = stream.between(1, 2)
@@ -248,15 +239,15 @@ def _job_drawer(parameters: PreemptionParameters, stream: IntegerStream) -> Draw
 
 
 FLEET = (
-    *("occupancy_percent", "rack_nodes", "block_racks", "objective"),
-    *("mix", "trace", "scattered_percent", "split_percent", "elastic_percent"),
+    *("occupancy_percent", "rack_nodes", "objective"),
+    *("mix", "scattered_percent", "split_percent"),
 )
-RULES = ("protected_percent", "moves", "victims")
+RULES = ("protected_percent", "moves")
 DEMAND = ("pods", "pod_gpus", "shapes", "priority", "level")
 
 
 class CrowdedFamily(PreemptionFamily):
-    """Family ``crowded``: a gang that waits for room on a fleet that has long been in use."""
+    """Family ``crowded``: a gang waits for room on a fleet that has been in use for a long time."""
 
     default_moves: ClassVar[str] = "none"
     required: ClassVar[tuple[str, ...]] = ("nodes",)
@@ -272,24 +263,25 @@ class CrowdedFamily(PreemptionFamily):
         """Return the instance for a seed; `UserError` if the parameters are not valid."""
         given: PreemptionParameters = self.check(parameters)
         streams = {each: self._stream(each, seed, nodes=given.nodes) for each in PURPOSES}
-        found: dict[str, Any] = {"victims": given.victims, **self._fields(given, streams)}
-        found["moves"] = given.moves or self.default_moves
-        found["objective"] = OBJECTIVES[given.objective]
+        found = self._fields(given, streams) | {"objective": OBJECTIVES[given.objective]}
+        moves = given.moves or self.default_moves
+        found |= {"moves": "any", "victims": "none"} if moves == "only" else {"moves": moves}
         return Instance(name=self._name(given, seed), **found)
 
     def _fields(self, parameters: PreemptionParameters, streams: Streams) -> dict[str, Any]:
-        """Return nodes, gangs, and the pending gang or the nodes to empty."""
-        return {**draw_fleet(parameters, streams), "demand": demand_of(parameters)}
+        """Return the nodes, the running gangs, and the pending gang or the nodes to empty."""
+        jobs = _job_drawer(parameters, streams["jobs"])
+        return {**draw_fleet(parameters, streams, jobs), "demand": demand_of(parameters)}
 
 
 class ScatteredFamily(CrowdedFamily):
-    """Family ``scattered``: whole gangs of 4 to 16 pods on random nodes, the hardest fleets.
+    """Family ``scattered``: gangs of 4 to 16 pods on random nodes, which cannot shrink.
 
-    Each pod has 1, 2 or 4 GPUs, equally likely. Every gang touches many nodes, so that the choice
-    of the nodes does not split into independent parts.
+    Each pod has 1, 2 or 4 GPUs, with equal probability. These are the hardest fleets: every gang is
+    on many nodes, so the choice of the nodes does not split into independent parts.
     """
 
-    optional = (*FLEET[:4], *RULES, *DEMAND)
+    optional = (*FLEET[:3], *RULES, *DEMAND)
 
     def _fields(self, parameters: PreemptionParameters, streams: Streams) -> dict[str, Any]:
         stream = streams["jobs"]
@@ -298,15 +290,16 @@ class ScatteredFamily(CrowdedFamily):
             gpus = SCATTERED_GPUS[stream.below(len(SCATTERED_GPUS))]
             return stream.between(*SCATTERED_PODS), ONE_GPU * gpus
 
-        whole = replace(parameters, scattered_percent=100, elastic_percent=0)
-        return {**draw_fleet(whole, streams, draw_job), "demand": demand_of(parameters)}
+        scattered = replace(parameters, scattered_percent=100)
+        fleet = draw_fleet(scattered, streams, draw_job, elastic_percent=0)
+        return {**fleet, "demand": demand_of(parameters)}
 
 
 class DrainFamily(CrowdedFamily):
     """Family ``drain``: nodes must be emptied, and pods may move to the free GPUs of other nodes.
 
-    Nothing is pending, and all pods may move unless `moves` says otherwise. `drained` says whether
-    random nodes must be emptied, or any nodes that the solution chooses.
+    No gang is pending, and all pods may move unless `moves` says otherwise. `drained` says whether
+    random nodes must be emptied, or nodes that the solution chooses.
     """
 
     default_moves = "any"
@@ -314,7 +307,7 @@ class DrainFamily(CrowdedFamily):
     optional = (*FLEET, "resources", *RULES, "drained")
 
     def _fields(self, parameters: PreemptionParameters, streams: Streams) -> dict[str, Any]:
-        found = draw_fleet(parameters, streams)
+        found = draw_fleet(parameters, streams, _job_drawer(parameters, streams["jobs"]))
         if parameters.drained == "chosen":
             return {**found, "empty_nodes": parameters.drained_nodes}
         for n in streams["question"].sample(range(parameters.nodes), parameters.drained_nodes):
@@ -325,10 +318,11 @@ class DrainFamily(CrowdedFamily):
 class ProtectedPodFamily(CrowdedFamily):
     """Family ``protected-pod``: a small protected pod blocks all nodes but a few.
 
-    As many pods of 8 GPUs are pending as nodes have no protected pod, and the pending gang may
-    preempt everybody else. The only solution is to empty these nodes: gangs with a pod there shrink
-    if they keep their minimum, and are lost whole otherwise. Rules that look at free GPUs or at the
-    cheapest victims first look elsewhere.
+    All nodes except ``--open-nodes`` have a protected pod with one GPU. As many pods of 8 GPUs are
+    pending as there are open nodes, and the pending gang may preempt all other gangs. The only
+    solution is to empty the open nodes: gangs with a pod on them shrink if they keep their minimum,
+    and are lost whole otherwise. Rules that prefer free GPUs or the cheapest victims try the other
+    nodes first.
     """
 
     required = ("nodes", "open_nodes")
@@ -338,16 +332,19 @@ class ProtectedPodFamily(CrowdedFamily):
         nodes, count = range(parameters.nodes), parameters.open_nodes
         guarded = sorted(streams["question"].sample(nodes, len(nodes) - count))
         demand = demand_of(replace(parameters, pods=count, priority=4))
-        return {**draw_fleet(parameters, streams, guarded=guarded), "demand": demand}
+        jobs = _job_drawer(parameters, streams["jobs"])
+        return {**draw_fleet(parameters, streams, jobs, guarded), "demand": demand}
 
 
 CROWDED = CrowdedFamily(
     "crowded",
     version=1,
-    summary="a gang waits on a fleet of racks that jobs of a real mix have filled and left often",
+    summary="a gang waits on a fleet of racks, after jobs of real sizes have come and gone",
 )
 SCATTERED = ScatteredFamily(
-    "scattered", version=1, summary="a gang waits, and whole gangs of 4 to 16 pods are all over"
+    "scattered",
+    version=1,
+    summary="a gang waits; gangs of 4 to 16 pods on random nodes cannot shrink",
 )
 DRAIN = DrainFamily(
     "drain", version=1, summary="nodes of a crowded fleet are emptied, and pods may move"

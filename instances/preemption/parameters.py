@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.instances.parameters import choice, file, integer
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from lyra_opt.instances.parameters import choice, integer
 
 MOST = 16_000
 """The largest number of nodes; so many nodes have less than 2^53 bytes of memory in all."""
@@ -38,64 +35,40 @@ def _nodes(meaning: str, **others: Any) -> Any:
 class PreemptionParameters:
     """The parameters of a preemption family; parameters that it does not use have their defaults.
 
-    ``nodes`` is 0 if ``scale`` sets the size. ``moves`` and ``victims`` are None for the default of
-    the family and of the instance.
+    ``nodes`` is 0 if ``scale`` sets the size. ``moves`` is None for the default of the family.
+    ``trap`` and ``recording`` are None in other families.
     """
 
     nodes: int = _nodes("nodes, with 8 GPUs each", absent=0)
     occupancy_percent: int = _percent("GPUs that running gangs hold", 95)
     rack_nodes: int = _nodes("nodes per rack", default=18)
-    block_racks: int = _nodes("racks per block", default=8)
     mix: str = choice(
         "sizes of jobs: trace has 65 % with 1 GPU", ("trace", "dist"), default="trace"
     )
-    trace: str | Path | None = file("job trace whose sizes, weighted by run time, replace the mix")
     scattered_percent: int = _percent("gangs on random nodes, not packed into racks", 0)
     split_percent: int = _percent("jobs with several GPUs that run as pods of 1 or 2 GPUs", 30)
-    elastic_percent: int = _percent("gangs of several pods that may shrink to half of them", 35)
     protected_percent: int = _percent("protected gangs", 0)
     resources: str = choice("resources of pods", ("gpu", "gpu-cpu-memory"), default="gpu")
     pods: int = integer("number of pending pods", 1, 10_000, default=8)
     pod_gpus: int = integer("GPUs per pending pod", 1, 8, default=8)
-    shapes: int = integer(
-        "shapes of pending pods; 2 adds half as many pods with half the GPUs", 1, 2, default=1
-    )
+    shapes: int = integer("shapes of pods; the second has half the pods and GPUs", 1, 2, default=1)
     priority: int = integer("priority of the pending gang; others have 1 to 3", 1, 4, default=3)
     level: str = choice(
-        "domain of the pending pods, required or preferred",
-        ("none", "rack", "block", "prefer-rack", "prefer-block"),
-        default="none",
+        "domain", ("none", "rack", "block", "prefer-rack", "prefer-block"), default="none"
     )
     moves: str | None = choice(
-        "gangs that may move pods (default none; drain: any)", ("none", "victims", "any")
-    )
-    victims: str | None = choice(
-        "gangs that may lose pods", ("lower", "lower-or-equal", "any", "none")
+        "gangs that may move; only: none is lost", ("none", "victims", "any", "only")
     )
     objective: str = choice(
-        "what counts first: gangs or pods by priority, or GPUs; disrupted pods are lost or moved",
-        ("gangs", "gpus", "pods", "disruptions"),
-        default="gangs",
+        "what counts first", ("gangs", "gpus", "pods", "disruptions"), default="gangs"
     )
     drained_nodes: int = _nodes("nodes to empty", absent=0, metavar="K", family="drain")
     drained: str = choice(
-        "whether these are random or chosen by the solution",
-        ("random", "chosen"),
-        default="random",
-        family="drain",
+        "how they are selected", ("random", "chosen"), default="random", family="drain"
     )
     open_nodes: int = _nodes("nodes without a protected pod", absent=0, family="protected-pod")
-    trap: str = choice("rule to mislead", TRAPS, default=TRAPS[0], family="rule-trap")
+    trap: str | None = choice("trap", TRAPS, family="rule-trap")
     scale: int = integer("size of the instance", 1, 100, default=1, metavar="K")
-    blocked: str = choice(
-        "racks that are one GPU short",
-        ("every", "all-but-last"),
-        default="every",
-        family="one-short",
-    )
-    recording: str = choice(
-        "recorded decisions of a real scheduler; --seed is the number of a decision",
-        RECORDINGS,
-        default=RECORDINGS[0],
-        family="recorded",
+    recording: str | None = choice(
+        "recorded decisions, numbered by --seed", RECORDINGS, family="recorded"
     )

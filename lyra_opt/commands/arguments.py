@@ -41,7 +41,8 @@ class FoldedHelp(argparse.HelpFormatter):
     """
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=min(get_terminal_size().columns, WIDEST) - 1)
+        width = min(get_terminal_size().columns, WIDEST) - 1
+        super().__init__(prog, max_help_position=25, width=width)
 
     def _format_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None) -> str:
         """Return the usage line, with the word OPTIONS in place of all optional options."""

@@ -136,18 +136,6 @@ def test_gangs_without_gpus_and_scattered_gangs():
     assert sum(len(gang.pods) for gang in gangs) > 0.8 * sum(gang.size for gang in gangs)
 
 
-def test_sizes_of_a_trace(tmp_path):
-    """Sizes are weighted by run time, so that jobs of no duration never occur."""
-    path = tmp_path / "t.csv"
-    path.write_text("job_id,submit_time_s,duration_s,gpus\na,0,10,3\nb,1,0,1\nc,2,5,6\n")
-    instance = drawn("crowded", nodes=30, trace=path, split_percent=0)
-    assert {gang.pods[0].request["gpu"] for gang in instance.gangs} == {3, 6}
-    assert instance.name == "crowded-v1-n30-trace-t-split0-seed0"
-    path.write_text("job_id,submit_time_s,duration_s,gpus\nb,1,0,1\n")
-    with pytest.raises(UserError, match="all its jobs have duration 0"):
-        drawn("crowded", nodes=30, trace=path)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_protected_pods_leave_one_solution(seed):
     """Only open nodes can hold a pending pod, so everything on them must go, and that suffices."""

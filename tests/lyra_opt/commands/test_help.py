@@ -48,13 +48,10 @@ def test_every_help_fits_80_columns_and_says_the_same(capsys):
 
 
 def test_every_help_fits_one_screen(capsys):
-    """A help text of 100 columns has at most 45 lines; the last one names the common options.
-
-    Families of preemption have so many parameters that theirs needs more.
-    """
+    """A help text of 100 columns has at most 45 lines; the last one names the common options."""
     for parser in parsers(make_parser()):
         lines = shown(parser, capsys, 100)
-        assert len(lines) <= (66 if parser.prog.endswith("preemption") else 45), parser.prog
+        assert len(lines) <= 45, parser.prog
         assert lines[-1].startswith("Every command: "), parser.prog
 
 
