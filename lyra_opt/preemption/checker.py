@@ -6,7 +6,7 @@ functions of the objective's terms, so that an error there cannot hide here.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,19 +14,12 @@ from lyra_opt.core.fields import declared, key
 from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.rules import Integer, ListOf, Named, Text
 from lyra_opt.preemption.costs import LOST
-from lyra_opt.preemption.instance import LostPods
+from lyra_opt.preemption.instance import LostPods, matches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from lyra_opt.preemption.instance import (
-        Budget,
-        Demand,
-        Gang,
-        Instance,
-        MovedPods,
-        Solution,
-    )
+    from lyra_opt.preemption.instance import Budget, Gang, Instance, Solution
     from lyra_opt.preemption.objective import Term
 
 CODE = Integer(most=2**400)
@@ -38,7 +31,7 @@ AMOUNT = Integer(most=2**100)
 
 @declared()
 class Report(CheckReport):
-    """The checker's report on a preemption solution: violations, objective, and what is lost."""
+    """The checker's report on a preemption solution: violations, objective, and lost amounts."""
 
     objective: int | None = key(
         CODE, "the values of the objective's terms as one integer", default=None
@@ -61,19 +54,22 @@ class Report(CheckReport):
 
 @dataclass
 class _Effect:
-    """The effect of a solution on one gang, by position of its pod groups."""
+    """The effect of a solution on one gang: whether it is lost, and the pods of each group."""
 
     is_lost: bool = False
     lost: Counter[int] = field(default_factory=Counter)
     moved: Counter[int] = field(default_factory=Counter)
 
-    @property
-    def lost_pods(self) -> int:
-        return self.lost.total()
-
-    @property
-    def moved_pods(self) -> int:
-        return self.moved.total()
+    def amounts(self, gang: Gang) -> Counter[str]:
+        """Return the lost and moved amounts of the gang, by the names of terms and budgets."""
+        lost, moved = self.lost.total(), self.moved.total()
+        found = Counter(lost_pods=lost, moved_pods=moved, disrupted_pods=lost + moved)
+        if self.is_lost:
+            found.update(lost_gangs=1, weighted_gangs=gang.weight)
+        for position, count in self.lost.items():
+            for resource, amount in gang.pods[position].request.items():
+                found[f"{LOST}{resource}"] += amount * count
+        return found
 
 
 def check(instance: Instance, solution: Solution) -> Report:
@@ -81,279 +77,239 @@ def check(instance: Instance, solution: Solution) -> Report:
 
     Time O(nodes + pod groups + entries of the solution + terms * gangs).
     """
-    violations: list[str] = []
-    effects = _effects(instance, solution, violations)
-    if not violations:
-        _check_gangs(instance, effects, violations)
-        _check_capacities(instance, solution, effects, violations)
-        _check_demand(instance, solution, violations)
-        _check_emptied(instance, solution, violations)
-        _check_hard_budgets(instance, effects, violations)
+    if violations := list(_wrong_references(instance, solution)):
+        return Report.invalid(violations)
+    effects = _effects(instance, solution)
+    touched = [gang for gang in instance.gangs if gang.id in effects]
+    amounts = {gang.id: effects[gang.id].amounts(gang) for gang in touched}
+    violations += _broken_gangs(instance, touched, effects)
+    violations += _broken_nodes(instance, solution, effects)
+    violations += _broken_demand(instance, solution)
+    violations += _broken_choice(instance, solution)
+    for budget in instance.budgets:
+        used = _used(budget, amounts)
+        if budget.is_hard and used > budget.most:
+            violations.append(
+                f"budget {budget.id!r} allows {budget.most} {budget.counts}, but {used} are used"
+            )
     if violations:
         return Report.invalid(violations)
     terms = {
-        term.key: _value_of(instance, solution, effects, term) for term in instance.terms.terms
+        term.key: _value_of(instance, solution, amounts, term) for term in instance.terms.terms
     }
-    lost: dict[str, int] = dict.fromkeys(instance.resources, 0)
-    for gang, effect in zip(instance.gangs, effects, strict=True):
-        for position, count in effect.lost.items():
-            for resource, amount in gang.pods[position].request.items():
-                lost[resource] += amount * count
+    total = Counter[str]()
+    for each in amounts.values():
+        total.update(each)
+    lost = {name: total[f"{LOST}{name}"] for name in instance.resources}
     return Report(
         objective=instance.terms.encode(list(terms.values())),
         terms=terms,
-        victims=tuple(
-            gang.id
-            for gang, effect in zip(instance.gangs, effects, strict=True)
-            if effect.lost_pods
-        ),
-        lost_pods_in_all=sum(effect.lost_pods for effect in effects),
-        moved_pods_in_all=sum(effect.moved_pods for effect in effects),
+        victims=tuple(name for name, lost in amounts.items() if lost["lost_pods"]),
+        lost_pods_in_all=total["lost_pods"],
+        moved_pods_in_all=total["moved_pods"],
         lost_resources={name: amount for name, amount in lost.items() if amount},
-        unplaced_pods=_unplaced(instance.demand, solution),
+        unplaced_pods=_unplaced(instance, solution),
     )
 
 
-def _effects(instance: Instance, solution: Solution, violations: list[str]) -> list[_Effect]:
-    """Return the effect on each gang; entries that refer to nothing become violations."""
-    effects = [_Effect() for _ in instance.gangs]
-    for name in solution.lost_gangs:
-        if name not in instance.gang_position:
-            violations.append(f"gang {name!r} is not in the instance")
-            continue
-        position = instance.gang_position[name]
-        effects[position].is_lost = True
-        for group, pods in enumerate(instance.gangs[position].pods):
-            effects[position].lost[group] = pods.count
-    entries: list[LostPods | MovedPods] = [*solution.lost_pods, *solution.moved_pods]
+def _wrong_references(instance: Instance, solution: Solution) -> Iterator[str]:
+    """Yield the entries that refer to nothing, or to a gang that is lost whole."""
+    entries = [*solution.lost_pods, *solution.moved_pods]
+    shapes = {shape.id for shape in instance.demand.shapes} if instance.demand else set()
+    gangs = [*solution.lost_gangs, *(entry.gang for entry in entries)]
+    nodes = [entry.to for entry in solution.moved_pods]
+    nodes += [*(entry.node for entry in solution.placements), *solution.emptied_nodes]
+    yield from (
+        f"gang {name!r} is not in the instance"
+        for name in gangs
+        if name not in instance.gang_position
+    )
+    yield from (
+        f"node {name!r} is not in the instance"
+        for name in nodes
+        if name not in instance.node_position
+    )
+    yield from (
+        f"shape {entry.shape!r} is not in the demand"
+        for entry in solution.placements
+        if entry.shape not in shapes
+    )
+    lost = {*solution.lost_gangs}
     for entry in entries:
-        if entry.gang not in instance.gang_position:
-            violations.append(f"gang {entry.gang!r} is not in the instance")
-            continue
-        position = instance.gang_position[entry.gang]
-        gang, effect = instance.gangs[position], effects[position]
-        if entry.group >= len(gang.pods):
-            violations.append(f"gang {gang.id!r} has no pod group {entry.group}")
-            continue
-        if effect.is_lost:
-            violations.append(f"gang {gang.id!r} is lost whole and has other entries")
-            continue
+        position = instance.gang_position.get(entry.gang)
+        if position is not None and entry.group >= len(instance.gangs[position].pods):
+            yield f"gang {entry.gang!r} has no pod group {entry.group}"
+        if entry.gang in lost:
+            yield f"gang {entry.gang!r} is lost whole and has other entries"
+
+
+def _effects(instance: Instance, solution: Solution) -> dict[str, _Effect]:
+    """Return the effect on each gang that loses or moves pods, by id."""
+    effects = defaultdict[str, _Effect](_Effect)
+    for name in solution.lost_gangs:
+        pods = enumerate(instance.gangs[instance.gang_position[name]].pods)
+        effects[name] = _Effect(is_lost=True, lost=Counter({p: group.count for p, group in pods}))
+    for entry in (*solution.lost_pods, *solution.moved_pods):
+        effect = effects[entry.gang]
         counts = effect.lost if isinstance(entry, LostPods) else effect.moved
         counts[entry.group] += entry.count
-    return effects
+    return dict(effects)
 
 
-def _check_gangs(instance: Instance, effects: list[_Effect], violations: list[str]) -> None:
-    """Check who loses or moves pods, and how many."""
-    for gang, effect in zip(instance.gangs, effects, strict=True):
-        if effect.lost_pods and not instance.may_lose_pods(gang):
-            violations.append(f"gang {gang.id!r} may not lose pods")
-        if effect.moved_pods and not instance.may_move_pods(gang):
-            violations.append(f"pods of gang {gang.id!r} may not move")
+def _broken_gangs(
+    instance: Instance, touched: list[Gang], effects: Mapping[str, _Effect]
+) -> Iterator[str]:
+    """Yield which gangs lose or move pods although they may not, or too many pods."""
+    for gang in touched:
+        effect = effects[gang.id]
+        if effect.lost.total() and not instance.may_lose_pods(gang):
+            yield f"gang {gang.id!r} may not lose pods"
+        if effect.moved.total() and not instance.may_move_pods(gang):
+            yield f"pods of gang {gang.id!r} may not move"
         for position, group in enumerate(gang.pods):
             gone = effect.lost[position] + effect.moved[position]
             if gone > group.count:
-                violations.append(
+                yield (
                     f"{gone} pods of group {position} of gang {gang.id!r} are lost or moved, but "
                     f"it has {group.count}"
                 )
-        left = gang.size - effect.lost_pods
+        left = gang.size - effect.lost.total()
         if not effect.is_lost and left < gang.min_pods:
-            violations.append(
+            yield (
                 f"gang {gang.id!r} keeps {left} pods, fewer than its minimum of {gang.min_pods}, "
                 "and is not lost whole"
             )
 
 
-def _check_capacities(
-    instance: Instance, solution: Solution, effects: list[_Effect], violations: list[str]
-) -> None:
-    """Check that pods come only to open nodes, that closed nodes are empty, and that all fit."""
+def _broken_nodes(
+    instance: Instance, solution: Solution, effects: Mapping[str, _Effect]
+) -> Iterator[str]:
+    """Yield where pods come to closed nodes, stay on nodes to be emptied, or do not fit."""
     held = {node.id: Counter[str]() for node in instance.nodes}
     pods_on: Counter[str] = Counter()
-    arriving: Counter[str] = Counter()
 
     def add(node_id: str, request: Mapping[str, int], count: int) -> None:
         pods_on[node_id] += count
         for resource, amount in request.items():
             held[node_id][resource] += amount * count
 
-    for gang, effect in zip(instance.gangs, effects, strict=True):
+    for gang in instance.gangs:
+        effect = effects.get(gang.id)
         for position, group in enumerate(gang.pods):
-            gone = effect.lost[position] + effect.moved[position]
+            gone = effect.lost[position] + effect.moved[position] if effect else 0
             add(group.node, group.request, group.count - gone)
     for entry in solution.moved_pods:
         group = instance.gangs[instance.gang_position[entry.gang]].pods[entry.group]
-        if entry.to not in held:
-            violations.append(f"node {entry.to!r} is not in the instance")
-            continue
         if entry.to == group.node:
-            violations.append(f"pods of gang {entry.gang!r} move from {entry.to!r} to itself")
-        node = instance.nodes[instance.node_position[entry.to]]
-        if any(node.labels.get(name) != value for name, value in group.selector.items()):
-            violations.append(
+            yield f"pods of gang {entry.gang!r} move from {entry.to!r} to itself"
+        if not matches(instance.nodes[instance.node_position[entry.to]], group.selector):
+            yield (
                 f"pods of gang {entry.gang!r} move to {entry.to!r}, which lacks a label of their "
                 "selector"
             )
-        arriving[entry.to] += entry.count
         add(entry.to, group.request, entry.count)
     shapes = {shape.id: shape for shape in instance.demand.shapes} if instance.demand else {}
     for placed in solution.placements:
-        if placed.node not in held:
-            violations.append(f"node {placed.node!r} is not in the instance")
-        elif placed.shape in shapes:  # an unknown shape is reported with the demand
-            arriving[placed.node] += placed.count
-            add(placed.node, shapes[placed.shape].request, placed.count)
-    emptied = set(solution.emptied_nodes)
+        add(placed.node, shapes[placed.shape].request, placed.count)
+    emptied = {*solution.emptied_nodes}
+    arrivals = {entry.to for entry in solution.moved_pods}
+    arrivals |= {placed.node for placed in solution.placements}
     for node in instance.nodes:
-        if arriving[node.id] and not node.is_usable:
-            violations.append(f"pods come to node {node.id!r}, which is not usable")
+        if node.id in arrivals and not node.is_usable:
+            yield f"pods come to node {node.id!r}, which is not usable"
         if pods_on[node.id] and (node.must_be_empty or node.id in emptied):
-            violations.append(f"node {node.id!r} is to be empty, but holds pods")
+            yield f"node {node.id!r} is to be empty, but holds pods"
         for resource, amount in held[node.id].items():
             if amount > node.capacity.get(resource, 0):
-                violations.append(
+                yield (
                     f"node {node.id!r} holds {amount} {resource}, more than its capacity of "
                     f"{node.capacity.get(resource, 0)}"
                 )
 
 
-def _check_demand(instance: Instance, solution: Solution, violations: list[str]) -> None:
-    """Check the number of placed pods of each shape, and the nodes and domains they are on."""
+def _broken_demand(instance: Instance, solution: Solution) -> Iterator[str]:
+    """Yield violations of the rules for the number, nodes and domains of the placed pods."""
     demand = instance.demand
-    shapes = {shape.id: shape for shape in demand.shapes} if demand else {}
-    placed: Counter[str] = Counter()
+    if demand is None:
+        return
     on_node: Counter[tuple[str, str]] = Counter()
     for entry in solution.placements:
-        if entry.shape not in shapes:
-            violations.append(f"shape {entry.shape!r} is not in the demand")
-            continue
-        placed[entry.shape] += entry.count
         on_node[entry.shape, entry.node] += entry.count
-    for (name, node_id), count in on_node.items():
-        shape = shapes[name]
-        if node_id not in instance.node_position:
-            continue
-        node = instance.nodes[instance.node_position[node_id]]
-        if any(node.labels.get(label) != value for label, value in shape.selector.items()):
-            violations.append(
-                f"shape {name!r} is on {node_id!r}, which lacks a label of its selector"
+    for shape in demand.shapes:
+        counts = {node: count for (name, node), count in on_node.items() if name == shape.id}
+        for node_id, count in counts.items():
+            node = instance.nodes[instance.node_position[node_id]]
+            if not matches(node, shape.selector):
+                yield f"shape {shape.id!r} is on {node_id!r}, which lacks a label of its selector"
+            if demand.level not in (None, *node.domains):
+                yield f"node {node_id!r} has no domain at level {demand.level!r}"
+            if shape.max_per_node is not None and count > shape.max_per_node:
+                yield (
+                    f"{count} pods of shape {shape.id!r} are on {node_id!r}, more than "
+                    f"{shape.max_per_node}"
+                )
+        placed = sum(counts.values())
+        if not shape.min_count <= placed <= shape.count:
+            yield (
+                f"{placed} pods of shape {shape.id!r} are placed; they must be from "
+                f"{shape.min_count} to {shape.count}"
             )
-        if demand is not None and demand.level is not None and demand.level not in node.domains:
-            violations.append(f"node {node_id!r} has no domain at level {demand.level!r}")
-        if shape.max_per_node is not None and count > shape.max_per_node:
-            violations.append(
-                f"{count} pods of shape {name!r} are on {node_id!r}, more than {shape.max_per_node}"
-            )
-    violations += [
-        f"{placed[shape.id]} pods of shape {shape.id!r} are placed; they must be from "
-        f"{shape.min_count} to {shape.count}"
-        for shape in shapes.values()
-        if not shape.min_count <= placed[shape.id] <= shape.count
-    ]
-    if demand is not None and demand.level is not None and demand.is_level_required:
-        used = _domains_used(instance, demand, solution)
-        if len(used) > 1:
-            violations.append(
-                f"pending pods are in {len(used)} domains of level {demand.level!r}, but one is "
-                "required"
-            )
-
-
-def _domains_used(instance: Instance, demand: Demand, solution: Solution) -> set[str]:
-    nodes = (
-        instance.nodes[instance.node_position[entry.node]]
-        for entry in solution.placements
-        if entry.node in instance.node_position
-    )
-    level = demand.level
-    return {node.domains[level] for node in nodes if level is not None and level in node.domains}
-
-
-def _check_emptied(instance: Instance, solution: Solution, violations: list[str]) -> None:
-    """Check how many nodes are chosen to be emptied, and which."""
-    for name in solution.emptied_nodes:
-        if name not in instance.node_position:
-            violations.append(f"node {name!r} is not in the instance")
-            continue
-        node = instance.nodes[instance.node_position[name]]
-        has_labels = all(
-            node.labels.get(label) == value for label, value in instance.empty_selector.items()
+    used = _domains_used(instance, solution)
+    if demand.is_level_required and len(used) > 1:
+        yield (
+            f"pending pods are in {len(used)} domains of level {demand.level!r}, but one is "
+            "required"
         )
-        if node.must_be_empty or not has_labels:
-            violations.append(f"node {name!r} is not among those that can be chosen to be emptied")
+
+
+def _domains_used(instance: Instance, solution: Solution) -> set[str]:
+    """Return the domains with pending pods at the level of the demand; empty without a level."""
+    level = instance.demand.level if instance.demand else None
+    nodes = (instance.nodes[instance.node_position[each.node]] for each in solution.placements)
+    return {node.domains[level] for node in nodes if level in node.domains}
+
+
+def _broken_choice(instance: Instance, solution: Solution) -> Iterator[str]:
+    """Yield violations of the rules for the number and the choice of the emptied nodes."""
+    for name in solution.emptied_nodes:
+        if not instance.can_be_chosen_empty(instance.nodes[instance.node_position[name]]):
+            yield f"node {name!r} is not among those that can be chosen to be emptied"
     if len(solution.emptied_nodes) != instance.empty_nodes:
-        violations.append(
+        yield (
             f"{len(solution.emptied_nodes)} nodes are chosen to be emptied, not "
             f"{instance.empty_nodes}"
         )
 
 
-def _check_hard_budgets(instance: Instance, effects: list[_Effect], violations: list[str]) -> None:
-    for budget in instance.budgets:
-        used = budget.used + _counted(instance, effects, budget)
-        if budget.is_hard and used > budget.most:
-            violations.append(
-                f"budget {budget.id!r} allows {budget.most} {budget.counts}, but {used} are used"
-            )
-
-
-def _counted(instance: Instance, effects: list[_Effect], budget: Budget) -> int:
-    """Return how much of a budget the solution uses, without what was used before."""
-    total = 0
-    for name in budget.gangs:
-        position = instance.gang_position[name]
-        gang, effect = instance.gangs[position], effects[position]
-        if budget.counts == "lost_gangs":
-            total += effect.is_lost
-        elif budget.counts == "lost_pods":
-            total += effect.lost_pods
-        elif budget.counts == "disrupted_pods":
-            total += effect.lost_pods + effect.moved_pods
-        else:
-            total += _lost_amount(gang, effect, budget.counts.removeprefix(LOST))
-    return total
-
-
-def _lost_amount(gang: Gang, effect: _Effect, resource: str) -> int:
-    return sum(
-        gang.pods[position].request.get(resource, 0) * count
-        for position, count in effect.lost.items()
-    )
-
-
-def _unplaced(demand: Demand | None, solution: Solution) -> int:
-    wanted = sum(shape.count for shape in demand.shapes) if demand else 0
+def _unplaced(instance: Instance, solution: Solution) -> int:
+    wanted = sum(shape.count for shape in instance.demand.shapes) if instance.demand else 0
     return wanted - sum(entry.count for entry in solution.placements)
 
 
-def _value_of(instance: Instance, solution: Solution, effects: list[_Effect], term: Term) -> int:
+def _value_of(
+    instance: Instance, solution: Solution, amounts: Mapping[str, Counter[str]], term: Term
+) -> int:
     """Return the value of a term of the objective."""
     if term.name == "unplaced":
-        return _unplaced(instance.demand, solution)
+        return _unplaced(instance, solution)
     if term.name == "budget_excess":
-        return sum(
-            max(0, budget.used + _counted(instance, effects, budget) - budget.most)
+        uses = (
+            _used(budget, amounts) - budget.most
             for budget in instance.budgets
             if not budget.is_hard
         )
+        return sum(max(0, excess) for excess in uses)
     if term.name == "extra_domains":
-        assert instance.demand is not None
-        return max(0, len(_domains_used(instance, instance.demand, solution)) - 1)
-    total = 0
-    for gang, effect in zip(instance.gangs, effects, strict=True):
-        if term.priority not in (None, gang.priority):
-            continue
-        if term.name == "lost_gangs":
-            total += effect.is_lost
-        elif term.name == "weighted_gangs":
-            total += gang.weight * effect.is_lost
-        elif term.name == "lost_pods":
-            total += effect.lost_pods
-        elif term.name == "moved_pods":
-            total += effect.moved_pods
-        elif term.name == "disrupted_pods":
-            total += effect.lost_pods + effect.moved_pods
-        else:
-            total += _lost_amount(gang, effect, term.name.removeprefix(LOST))
-    return total
+        return max(0, len(_domains_used(instance, solution)) - 1)
+    return sum(
+        amounts[gang.id][term.name]
+        for gang in instance.gangs
+        if gang.id in amounts and term.priority in (None, gang.priority)
+    )
+
+
+def _used(budget: Budget, amounts: Mapping[str, Counter[str]]) -> int:
+    """Return the use of a budget by earlier disruptions and by the solution."""
+    return budget.used + sum(
+        amounts[name][budget.counts] for name in budget.gangs if name in amounts
+    )
