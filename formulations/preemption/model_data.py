@@ -153,7 +153,7 @@ class PreemptionModel:
         later = [0] * (len(self.parts.costs) - stage.end)
         return self.instance.terms.encode([*stage.proved, *values, *later])
 
-    # Numbers for the backends
+    # The model as numbers, for the backends
 
     @property
     def largest(self) -> Variables:

@@ -63,7 +63,7 @@ class Costs:
     loss
         Cost of losing the gang whole, (G,).
     lost_pod
-        Cost of each lost pod of a gang that survives, (K,).
+        Cost of each lost pod of the group if its gang survives, (K,).
     move
         Cost of each pod of the gang that moves, (G,).
     """
@@ -74,10 +74,10 @@ class Costs:
 
     @classmethod
     def of(cls, instance: Instance, name: str, gangs: Any = slice(None)) -> Costs:
-        """Return how much a quantity grows by losses and moves of the given gangs.
+        """Return the amounts by which losses and moves of the given gangs increase a quantity.
 
-        The name is a term of the objective without ``_by_priority``, or what a budget counts. The
-        costs are 0 for terms that count neither gangs nor pods.
+        `name` is a term of the objective without ``_by_priority``, or a quantity that a budget can
+        count. The costs are 0 for terms that count neither gangs nor pods.
         """
         index = instance.index
         counts = np.zeros(len(index.size), dtype=np.int64)
@@ -96,7 +96,7 @@ class Costs:
 
     @classmethod
     def of_budget(cls, instance: Instance, budget: Budget) -> Costs:
-        """Return how much of a budget losses and moves use."""
+        """Return the amounts of a budget that losses and moves use."""
         gangs = [instance.gang_position[name] for name in budget.gangs]
         return cls.of(instance, budget.counts, gangs)
 
@@ -127,12 +127,12 @@ class Costs:
         return exact_sum(np.maximum(self.loss * index.may_lose, moved))
 
     def by_gang(self, instance: Instance, effect: Effect) -> NDArray[Any]:
-        """Return the cost of what each gang loses and moves, (G,)."""
+        """Return the total cost of the lost and moved pods of each gang, (G,)."""
         lost = sum_by_gang(instance, self.lost_pod * effect.lost)
         return self.loss * effect.is_whole + lost + self.move * effect.moved
 
     def total(self, instance: Instance, effect: Effect) -> int:
-        """Return the cost of what all gangs lose and move."""
+        """Return the total cost of all lost and moved pods."""
         return exact_sum(self.by_gang(instance, effect))
 
 

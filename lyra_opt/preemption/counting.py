@@ -1,10 +1,10 @@
-"""Decide by counting whether the pending pods fit once all touchable gangs are gone.
+"""Decide by counting whether the pending pods fit without all gangs that may lose or move pods.
 
-A gang is touchable if it may lose or move pods. Without moves and hard budgets, feasibility is
-monotone: losing more pods never hurts. A solution therefore exists if and only if the demand fits
-the cluster without all touchable gangs. For one pod shape this is a sum over nodes, and the table
-of the sums is a certificate that a person can check. For several shapes, hard budgets, or gangs
-that may only move, the same sums can still prove that no solution exists, but not that one exists.
+These gangs are called touchable. Without moves and hard budgets, feasibility is monotone: losing
+more pods never hurts. A solution therefore exists if and only if the demand fits the cluster
+without all touchable gangs. For one pod shape this is a sum over nodes, and the table of the sums
+is a certificate that a person can check. For several shapes, hard budgets, or gangs that may only
+move, the same sums can still prove that no solution exists, but not that one exists.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeCount:
-    """The number of pods of one shape that fit when all touchable gangs are gone.
+    """The number of pods of one shape that fit without all gangs that may lose or move pods.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Counting:
 
 
 def count(instance: Instance) -> Counting:
-    """Return how many pending pods fit when all touchable gangs are gone, and what this proves.
+    """Return how many pending pods fit without all gangs that may lose or move pods.
 
     Time O(pod groups * resources + nodes * (shapes * resources + log nodes)).
     """
@@ -169,7 +169,7 @@ def node_room(instance: Instance, shape: int, available: IntArray) -> IntArray:
 
 
 def _count(instance: Instance, touchable: Flags) -> Counting:
-    """Return the counts and the verdict for a given set of touchable gangs, shape (G,)."""
+    """Return the counts and the verdict if the `touchable` gangs, (G,), may lose or move pods."""
     index = instance.index
     available = emptied(instance, touchable)
     cannot = np.zeros(len(index.free), dtype=bool)
@@ -296,7 +296,10 @@ def _shortage(instance: Instance, shapes: list[ShapeCount]) -> str:
 
 
 def _lack_of_volume(instance: Instance, available: IntArray) -> str:
-    """Return which resource is too scarce if gangs that may only move must be kept."""
+    """Return which resource is too scarce for the pending pods and the pods that may only move.
+
+    An empty string if none is.
+    """
     index = instance.index
     kept = (index.may_move & ~index.may_lose)[index.group_gang]
     if not kept.any():

@@ -1,8 +1,8 @@
 """The data classes of a preemption instance and of its solution; both check their values.
 
-The words are those of Kubernetes: a gang is a group of pods that live and die together, as a job of
-Slurm does. Source of the problem: the preemption of kube-scheduler (and KEP-5710 for gangs),
-Volcano, Kueue, KAI and Slurm, whose common core this module states.
+The terms are those of Kubernetes. A gang is a group of pods that run and stop together, like a job
+of Slurm. The problem is the common core of the preemption of kube-scheduler (for gangs KEP-5710),
+Volcano, Kueue, KAI and Slurm.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ GPU = "gpu"
 """The resource whose loss the default objective counts."""
 
 PRIORITY = Integer(-(2**31), 2**31 - 1)
-"""The rule for priorities: any 32-bit integer, as in Kubernetes. A larger number is preferred."""
+"""The rule for priorities: 32-bit integers, as in Kubernetes. A larger one is more important."""
 
 AMOUNTS = Named(Integer())
-"""The rule for amounts of resources by name; a resource that is left out is 0."""
+"""The rule for amounts of resources by name; a resource that is left out has the amount 0."""
 
 LABELS = Named(Text())
 """The rule for labels of nodes, and for selectors, which list the labels that a node must have."""
@@ -133,7 +133,8 @@ class Gang:
     pods: TablesOf[PodGroup] = key(ListOf(Table(PodGroup), parent="gang"), "its pods by group")
     min_pods: int = key(
         Integer(1),
-        "number of pods that must remain, or else the whole gang is lost; at most its pods",
+        "number of pods that must remain, or else the whole gang is lost; at most the number of "
+        "its pods",
         default=None,
         computed=attrgetter("size"),
         shown="all its pods",
@@ -141,7 +142,7 @@ class Gang:
     is_protected: bool = key(Flag(), "whether the gang may never lose pods", default=False)
     is_movable: bool = key(Flag(), "whether its pods may move, if moves are allowed", default=True)
     queue: str = key(Text(), "name of its queue", default="default")
-    weight: int = key(Integer(), "cost of losing the gang (weighted_gangs)", default=1)
+    weight: int = key(Integer(), "cost of losing the gang, for the term weighted_gangs", default=1)
     start_s: float = key(
         Number(-1e12, 1e12), "start time, for rules that prefer young victims", default=0.0
     )
@@ -167,7 +168,7 @@ class Shape:
     request: Mapping[str, int] = key(AMOUNTS, "amount of each resource that one pod requests")
     min_count: int = key(
         Integer(0),
-        "number of pods that must be placed; the objective counts the others (unplaced)",
+        "number of pods that must be placed; the term unplaced counts further pods that are not",
         default=None,
         computed=attrgetter("count"),
         shown="count",
@@ -191,7 +192,7 @@ class Demand:
     """The pending gang for which room must be made."""
 
     priority: int = key(PRIORITY, "priority of the pending gang", default=0)
-    queue: str = key(Text(), "its queue, for the victims other-queue", default="default")
+    queue: str = key(Text(), "name of its queue, for victims of other queues", default="default")
     shapes: TablesOf[Shape] = key(ListOf(Table(Shape), unique="id"), "its pods by shape")
     level: str | None = key(
         OrNull(Text(), "any nodes"),
@@ -201,8 +202,8 @@ class Demand:
     )
     is_level_required: bool = key(
         Flag(),
-        "whether all its pods must be in one domain of the level; if not, the objective can count "
-        "the domains beyond the first (extra_domains)",
+        "whether all its pods must be in one domain of the level; if not, the term extra_domains "
+        "counts the domains beyond the first",
         default=True,
     )
 
@@ -222,8 +223,7 @@ class Budget:
     used: int = key(Integer(), "the quantity that earlier disruptions have already used", default=0)
     is_hard: bool = key(
         Flag(),
-        "whether a solution must keep the budget; the excess over a soft budget is a term of the "
-        "objective (budget_excess)",
+        "whether a solution must keep the budget; if not, the term budget_excess counts the excess",
         default=True,
     )
 
@@ -248,12 +248,12 @@ def _default_objective(instance: Instance) -> tuple[str, ...]:
 
 @declared(slots=False)
 class Instance(ProblemInstance["Solution"]):
-    """Choose which running pods are lost or move so that a pending gang fits, or nodes are empty.
+    """Choose which running pods are lost or move so that a gang fits or nodes become empty.
 
     A pod stays, is lost, or moves to another usable node that matches its selector. A gang keeps
-    at least `min_pods` pods, or is lost whole. Afterwards the capacity of each node holds the pods
-    that stay or move in and the pending pods. The order of these events in time is not part of the
-    problem.
+    at least `min_pods` pods, or is lost whole. Afterwards the pods of each node fit its capacity:
+    those that stay, those that move in, and the pending pods. The order of these events in time is
+    not part of the problem.
 
     Notes
     -----
@@ -385,11 +385,11 @@ class Instance(ProblemInstance["Solution"]):
                 raise FieldError(path, term, "must name a resource that at least one node has")
 
     def can_be_chosen_empty(self, node: Node) -> bool:
-        """Return whether a node counts towards `empty_nodes` if a solution empties it."""
+        """Return whether a solution can choose a node as one of the `empty_nodes`."""
         return not node.must_be_empty and matches(node, self.empty_selector)
 
     def may_lose_pods(self, gang: Gang) -> bool:
-        """Return whether a gang may lose pods, by the rule `victims`."""
+        """Return whether the rule `victims` allows a gang to lose pods."""
         if gang.is_protected or self.victims == "none":
             return False
         if self.demand is None or self.victims == "any":
@@ -419,7 +419,7 @@ class Instance(ProblemInstance["Solution"]):
 
     @cached_property
     def terms(self) -> Objective:
-        """The terms of the objective, and the integer that orders their values."""
+        """The terms of the objective, with the encoding of their values as one integer."""
         return Objective.of(self)
 
     @cached_property
@@ -444,7 +444,7 @@ class Instance(ProblemInstance["Solution"]):
         return tuple(found)
 
     def to_networkx(self) -> networkx.Graph:
-        """Return the bipartite graph of nodes and gangs, with one edge for each pair that meets.
+        """Return the bipartite graph of nodes and gangs, with an edge if a gang has pods on a node.
 
         Nodes are ``("node", id)`` with ``capacity``, ``is_usable`` and ``must_be_empty``, and
         ``("gang", id)`` with ``priority``, ``size``, ``min_pods`` and ``may_lose_pods``. The
@@ -514,7 +514,7 @@ class PlacedPods:
 
 @declared()
 class Solution:
-    """The lost and moved pods, the places of the pending pods, and the nodes chosen to be empty.
+    """The lost and moved pods, the nodes of the pending pods, and the nodes chosen to be emptied.
 
     Lists are in file order. `lyra_opt.preemption.checker.check` verifies the solution.
     """
@@ -547,7 +547,7 @@ class Solution:
         moved: Iterable[tuple[int, int, int]] = (),
         emptied: Iterable[int] = (),
     ) -> Solution:
-        """Return the solution with given numbers of pods; a gang below its minimum is lost whole.
+        """Build the solution with given numbers of pods; a gang below its minimum is lost whole.
 
         Parameters
         ----------
@@ -556,8 +556,8 @@ class Solution:
         placed
             Number of pending pods of each shape on each node, (S, N).
         moved
-            Triples of pod group, position of the target node and number of pods. Moves of a gang
-            that is lost whole are dropped.
+            Triples of pod group, position of the target node and number of pods. Moves of gangs
+            that are lost whole are left out.
         emptied
             Positions of the nodes chosen to be emptied.
         """
@@ -605,7 +605,7 @@ class Solution:
         )
 
     def in_file_order(self, instance: Instance) -> Solution:
-        """Return the solution with every list in file order of gangs, shapes and nodes."""
+        """Return the solution with each list sorted by the file order of gangs, shapes, nodes."""
         gangs, nodes = instance.gang_position, instance.node_position
         shapes = [shape.id for shape in instance.demand.shapes] if instance.demand else []
         lost = sorted(self.lost_pods, key=lambda each: (gangs[each.gang], each.group))

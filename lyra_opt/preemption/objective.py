@@ -2,9 +2,9 @@
 
 The value of a solution is a tuple with one integer per term, and tuples are compared in the order
 of the terms. `Objective.encode` turns a tuple into one integer with the same order, so that the
-rest of the toolkit can treat the objective as a number. It is a number in a mixed radix, whose
-digits are the values of the terms. Terms that are 0 in every solution have no digit. An objective
-with one term that matters, such as the lost GPUs, is therefore the value of this term itself.
+rest of the toolkit can treat the objective as a number. The integer is a number in a mixed radix,
+whose digits are the values of the terms. Terms that are 0 in every solution are left out. If only
+one term can differ from 0, such as the lost GPUs, the integer is the value of this term.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ TERMS = (
     "weighted_gangs",
     "extra_domains",
 )
-"""The terms of objectives, besides the lost amount of a resource (``lost:RESOURCE``)."""
+"""The terms of objectives; ``lost:RESOURCE``, the lost amount of a resource, is another one."""
 
 BUDGET_COUNTS = ("lost_gangs", "lost_pods", "disrupted_pods")
-"""The quantities that a budget limits, besides the lost amount of a resource."""
+"""The quantities that a budget can limit; ``lost:RESOURCE`` is another one."""
 
 _BY_PRIORITY = "_by_priority"
 
@@ -50,13 +50,14 @@ class Term:
     Parameters
     ----------
     name
-        What it counts: a member of `TERMS` without ``_by_priority``, or ``lost:RESOURCE``.
+        The quantity that it counts: a member of `TERMS` without ``_by_priority``, or
+        ``lost:RESOURCE``.
     priority
         The priority of the gangs that it counts; None if it counts all gangs.
     largest
         An upper bound on its value over all solutions, at least 1.
     costs
-        How much it grows by losses and moves.
+        The amounts by which losses and moves increase it.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Objective:
 
     @classmethod
     def of(cls, instance: Instance) -> Objective:
-        """Return the objective of an instance. Time O(terms * pod groups)."""
+        """Build the objective of an instance. Time O(terms * pod groups)."""
         return cls(tuple(_terms_of(instance)))
 
     @property
@@ -87,7 +88,7 @@ class Objective:
         return self.encode([term.largest for term in self.terms])
 
     def encode(self, values: Sequence[int]) -> int:
-        """Return the integer whose order is that of the tuples of values.
+        """Return the integer that encodes the values; smaller tuples have smaller integers.
 
         Raises
         ------
@@ -102,7 +103,7 @@ class Objective:
         return code
 
     def decode(self, code: int) -> tuple[int, ...]:
-        """Return the values that an integer encodes; a bound decodes to a bound on the tuple."""
+        """Return the values that an integer encodes; from a bound, a bound on the tuple."""
         values = []
         for term in reversed(self.terms[1:]):
             code, value = divmod(code, term.largest + 1)
@@ -111,7 +112,7 @@ class Objective:
 
     @property
     def units(self) -> tuple[int, ...]:
-        """How much the encoded integer grows if a term grows by 1, for each term."""
+        """For each term, the increase of the encoded integer if the term grows by 1."""
         unit = 1
         found = []
         for term in reversed(self.terms):
@@ -126,7 +127,7 @@ class Objective:
         placed: Integers,
         moved: Sequence[tuple[int, int, int]],
     ) -> tuple[int, ...]:
-        """Return the values of the terms for a solution given as in `Solution.of_counts`.
+        """Return the values of the terms for the parts of a solution, as in `Solution.of_counts`.
 
         Time O(terms * pod groups).
         """
@@ -145,7 +146,7 @@ class Objective:
 
 
 def excess_of(instance: Instance, budget: Budget, effect: Effect) -> int:
-    """Return by how much the use of a budget exceeds its limit; negative if some of it is left."""
+    """Return the excess over a budget, which is negative if some of the budget is left."""
     used = Costs.of_budget(instance, budget).total(instance, effect)
     return int(budget.used) + used - int(budget.most)
 
@@ -164,7 +165,7 @@ def _terms_of(instance: Instance) -> Iterator[Term]:
 
 
 def _largest(instance: Instance, name: str, costs: Costs) -> int:
-    """Return the largest value that a term can have in a solution."""
+    """Return an upper bound on the value of a term in all solutions."""
     demand = instance.demand
     if demand is not None and name == "unplaced":
         return sum(shape.count - shape.min_count for shape in demand.shapes)

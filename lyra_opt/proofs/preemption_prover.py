@@ -195,7 +195,10 @@ def _trees(programme: Programme, bound: Mapping[str, int] | None) -> Iterator[Js
 
 
 def _tree(programme: Programme, cost: Row, value: int) -> JsonObject:
-    """Return a tree which proves that a cost is at least `value`; more, if no point exists."""
+    """Return a tree which proves that a cost is at least `value`.
+
+    If the programme has no feasible point, the tree proves that it is above the value.
+    """
     rows = programme.rows
     for number, (row, right, _) in enumerate(rows):
         if sum(each * programme.upper[column] for column, each in row.items() if each > 0) < right:

@@ -125,7 +125,7 @@ class Cluster:
         least = [each for amounts in self.free.values() for each in amounts.values()]
         least += [shape["count"] - shape["min_count"] for shape in self.shapes]
         if min([len(self.domains) - 1, *least, *(gang["slack"] for gang in self.gangs)]) < 0:
-            raise ValueError("pods exceed a node, a minimum its pods, or no node has the level")
+            raise ValueError("a node is too full, a minimum is too large, or no node has the level")
         lost = "lost:gpu" if any("gpu" in node["capacity"] for node in nodes) else "lost_pods"
         usual = ["unplaced", "budget_excess", "lost_gangs_by_priority", lost, "moved_pods"]
         levels = sorted({gang["priority"] for gang in self.gangs}, reverse=True)
@@ -321,7 +321,7 @@ class Programme:
         boxes: list[dict[int, tuple[int, int]]] = [{}]
         steps = len(nodes) * (len(self.upper) + sum(len(row) for row, _, _ in self.rows))
         if type(scale) is not int or scale < 1 or len(tree) > 2 or steps > MOST_STEPS:
-            raise ValueError("a denominator is not a positive integer, or a tree is too large")
+            raise ValueError("a tree is too large, or its denominator is not a positive integer")
         for node in nodes:
             box = boxes.pop()
             if node.keys() == {"branch", "at_most"}:

@@ -337,7 +337,7 @@ class Items:
 
 
 def _bounded(task: Task, nodes: IntArray, room: IntArray, cost: IntArray, items: Items) -> Prices:
-    """Return the lower bounds at the best price of each domain."""
+    """Return the lower bounds that follow from the best price of each domain."""
     domain = task.domain[nodes]
     price = _best_prices(cost, domain, task)
     value = cost - price[domain][:, None] * np.arange(cost.shape[1])

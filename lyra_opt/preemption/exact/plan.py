@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The numbers of pods that are lost, moved and placed, as in `Solution.of_counts`.
+    """A solution as arrays: the numbers of lost, moved and placed pods.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ BASE = 2**BITS
 LARGEST_PRODUCT = 2**26
 """Largest product of a coefficient and the upper limit of its column that is passed to HiGHS."""
 LARGEST_MERGED = 2**24
-"""Consecutive digits form one objective of HiGHS if it has at most so many values."""
+"""Consecutive digits form one objective of HiGHS if it has at most this number of values."""
 LARGEST_EXACT_SUM = 2.0**50
 MARGIN = 1e-4
 RELATIVE_MARGIN = 1e-8
@@ -150,7 +150,10 @@ class Programme:
         return _Minimisation(self, size, self._small_rows(), least, digits).run(cutoff)
 
     def _digits(self, term: int, linear: Linear, ranges: list[int]) -> list[_Digit]:
-        """Return the digits of a term, the highest one first; its summands have the `ranges`."""
+        """Return the digits of a term, the highest one first.
+
+        `ranges` has the product of the coefficient and the upper limit of each of its columns.
+        """
         if not ranges:
             return []
         unit, most = int(np.gcd.reduce(linear.values)), sum(map(abs, ranges))
@@ -342,9 +345,9 @@ class _Minimisation:
         return Outcome(values=best, bound=bound, is_proved=True, nodes=self._nodes)
 
     def _largest_code(self, terms: Sequence[int], *, is_strict: bool) -> int:
-        """Return the largest code whose terms are at most `terms`, or less if `is_strict`.
+        """Return the largest code of values that are at most `terms`, or below if `is_strict`.
 
-        Terms are compared in lexicographic order. The code is negative if no such code exists.
+        Values are compared in lexicographic order. The result is negative if no such code exists.
         """
         code, is_less = 0, False
         for number, (value, least) in enumerate(zip(terms, self._least, strict=True)):
@@ -408,8 +411,8 @@ class _Minimisation:
         if nodes is not None:
             highs.setOptionValue("mip_max_nodes", max(0, nodes - self._nodes))
         if highs.run() == self._module.HighsStatus.kError:
-            # HiGHS has one thread pool per process, which other code may have set up with other
-            # options. The run then fails.
+            # The run fails if other code has set up HiGHS's thread pool, of which a process has
+            # only one, with other options.
             self._module.Highs.resetGlobalScheduler(True)
             highs.run()
         return self._read()
