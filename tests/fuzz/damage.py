@@ -25,13 +25,13 @@ from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
 from lyra_opt.instances.traces import read_trace
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.usage import read_usage
-from lyra_opt.proofs import stand_alone
+from lyra_opt.proofs import preemption_stand_alone, stand_alone
 from lyra_opt.proofs.files import checked
 from lyra_opt.simulation.class_timers import read_timers
 from lyra_opt.simulation.communication import read_slowdowns
 from lyra_opt.simulation.topology import read_topology
 from tests.instances.workloads.test_readers import LAYOUTS, OURS
-from tests.lyra_opt.proofs.test_stand_alone import FLEET, proved
+from tests.lyra_opt.proofs import test_preemption, test_stand_alone
 from tests.malformed import SOLUTIONS
 from tests.reference import PROBLEMS
 from tests.reference.drawing import Draw
@@ -94,18 +94,27 @@ def _read_twice(path: Path) -> None:
     assert loaded.problem.parse_instance(json.loads(json.dumps(document))) == loaded.instance
 
 
+PROOFS: Mapping[str, tuple[Any, Any]] = {
+    "preemption": (test_preemption, preemption_stand_alone.main),
+    "reclaim": (test_stand_alone, stand_alone.main),
+}
+"""For each kind of proof a module with an instance and its prover, and the stand-alone checker."""
+
+
 @cache
-def _fleet_and_proof() -> tuple[Any, Any]:
-    """Return an instance and the proof of its optimum."""
-    return FLEET, proved(FLEET)
+def _proof(problem: str) -> Any:
+    """Return the proof of the optimum of an instance."""
+    source, _ = PROOFS[problem]
+    return source.proved(source.FLEET)
 
 
-def _read_proof(path: Path) -> None:
+def _read_proof(problem: str, path: Path) -> None:
     """Check a proof; the stand-alone checker says the same by its exit code, or cannot read it."""
+    source, judge = PROOFS[problem]
     instance = path.with_name("fleet.json")
-    instance.write_text(json.dumps(_fleet_and_proof()[0]))
+    instance.write_text(json.dumps(source.FLEET))
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-        code = stand_alone.main([str(instance), str(path)])
+        code = judge([str(instance), str(path)])
     assert code in (0, 1, 2)
     assert code in (2, 0 if checked(instance, path).holds else 1)
 
@@ -134,7 +143,7 @@ def readers() -> Mapping[str, tuple[str, Callable[[Path], object]]]:
     return {
         **{f"instance of {problem}": (".json", _read_twice) for problem in PROBLEMS},
         **{f"solution of {name}": (".json", partial(_read_and_check, name)) for name in SOLUTIONS},
-        "proof": (".json", _read_proof),
+        **{f"proof of {name}": (".json", partial(_read_proof, name)) for name in PROOFS},
         **{f"trace of {layout}": (".csv", _read_trace) for layout in LAYOUTS},
         **{kind: (".csv", read) for kind, read in tables.items()},
         **{kind: (".toml", read) for kind, read in settings.items()},
@@ -152,7 +161,7 @@ def undamaged(draw: Draw, kind: str) -> Any:
     if first == "trace":
         return LAYOUTS[rest]
     if first == "proof":
-        return deepcopy(_fleet_and_proof()[1])
+        return deepcopy(_proof(rest))
     texts = {
         "usage": USAGE,
         "slowdowns": SLOWDOWNS,

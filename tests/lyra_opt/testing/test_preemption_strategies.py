@@ -79,7 +79,10 @@ def test_every_feature_is_drawn(feature):
 @draws(30)
 @given(
     preemption_instances(
-        moves="any", objective=["lost_pods"], without=PREEMPTION_FEATURES, max_idle=0,
+        moves="any",
+        objective=["lost_pods"],
+        without=PREEMPTION_FEATURES,
+        max_idle=0,
         **{f"{bound}_{each}": 1 for bound in ("min", "max") for each in ("nodes", "gangs")},
         **{f"max_{each}": 1 for each in ("pods", "pending", "request")},
     )
