@@ -40,13 +40,15 @@ def cluster_of(
     gpus_per_machine: int = 2,
     *,
     slowdowns: Iterable[float] = SLOWDOWN_OF_TIER,
+    models: Iterable[str] = ("m",),
 ) -> Cluster:
-    """Return equal racks in which the model ``m`` is slowed so much at each tier."""
+    """Return equal racks in which models are slowed so much at each tier."""
     topology = Topology.uniform(
         racks=racks, machines_per_rack=machines_per_rack, gpus_per_machine=gpus_per_machine
     )
     table = {
-        ("m", gang, tier): slowdown
+        (model, gang, tier): slowdown
+        for model in models
         for gang in range(1, topology.gpus + 1)
         for tier, slowdown in zip(Tier, slowdowns, strict=True)
     }

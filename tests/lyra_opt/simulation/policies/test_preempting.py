@@ -87,7 +87,7 @@ def test_an_answer_is_checked_before_jobs_are_stopped(monkeypatch):
         return [run.start_s for run in found.runs]
 
     assert answered(status=Status.UNKNOWN) == answered(status=Status.INFEASIBLE) == [0, 100]
-    with pytest.raises(PolicyError, match="exact chose no victims: lost"):
+    with pytest.raises(PolicyError, match="exact failed to choose victims: lost"):
         answered(status=Status.ERROR, message="lost")
     with pytest.raises(PolicyError, match="exact chose invalid victims: 0 pods"):
         answered(status=Status.FEASIBLE, objective=0, solution=Solution(lost_gangs=()))
