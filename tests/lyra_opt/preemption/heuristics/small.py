@@ -44,11 +44,8 @@ def answer(rule: PreemptionHeuristic, instance: Instance) -> Solution | None:
     return found.solution
 
 
-def victims(rule: PreemptionHeuristic, instance: Instance) -> dict[str, int] | None:
-    """Return the number of pods that each gang loses; None if the rule finds nothing."""
-    solution = answer(rule, instance)
-    if solution is None:
-        return None
+def lost_pods(instance: Instance, solution: Solution) -> dict[str, int]:
+    """Return the number of pods that each gang loses."""
     lost = Counter(
         {each.id: each.size for each in instance.gangs if each.id in solution.lost_gangs}
     )

@@ -14,7 +14,7 @@ from lyra_opt.preemption.checker import check
 from lyra_opt.preemption.heuristics.fast import Fast
 from tests.draws import draws
 from tests.lyra_opt.preemption.draws import KINDS, draw
-from tests.lyra_opt.preemption.heuristics.small import cluster, gang, pending, victims
+from tests.lyra_opt.preemption.heuristics.small import cluster, gang, pending
 from tests.reference import preemption as reference
 from tests.reference.drawing import INFEASIBLE, UNKNOWN
 
@@ -60,26 +60,6 @@ def test_nearly_all_small_instances_are_solved_to_the_optimum(kind):
 def test_equal_seeds_give_equal_answers(seed, instance_seed):
     instance = draw(np.random.default_rng(instance_seed), "mixture")
     assert solve(instance, seed) == solve(instance, seed)
-
-
-def test_a_gang_on_two_nodes_is_lost_once():
-    # On each node alone, the pod of 3 GPUs is cheaper than the gang, which has 4 GPUs in all.
-    instance = cluster(
-        {"n1": 5, "n2": 5},
-        gang("wide", "n1", "n2", gpus=2),
-        *(gang(f"single-{node}", node, gpus=3) for node in ("n1", "n2")),
-        demand=pending(2, 2),
-        objective=["lost:gpu"],
-    )
-    assert victims(Fast(), instance) == {"wide": 2}
-
-
-def test_pods_move_if_none_may_be_lost():
-    nodes = {"n1": 4, "n2": 4, "n3": 4}
-    important = [gang(f"on-{node}", node, priority=20) for node in nodes]
-    instance = cluster(nodes, *important, demand=pending(2, 4), moves="any")
-    found = solve(instance).solution
-    assert (len(found.moved_pods), len(found.lost_gangs)) == (2, 0)
 
 
 def test_a_solution_is_returned_when_there_is_no_time():

@@ -22,7 +22,7 @@ from tests.reference.drawing import INFEASIBLE, UNKNOWN
 if TYPE_CHECKING:
     from lyra_opt.preemption import Instance
 
-RULES = ["volcano-gang", "volcano-gang-trim", "kueue", "kai", "karpenter", "fewest-pods-first"]
+RULES = ["kube-pods", "kube-gang", "slurm", "volcano-gang", "volcano-gang-trim", "kueue", "kai"]
 
 
 @st.composite
@@ -42,7 +42,7 @@ def require_valid(name: str, instance: Instance) -> None:
         assert rule.objective_of(instance, solution) >= best
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", [*RULES, "karpenter", "fewest-pods-first"])
 @draws(150)
 @given(instance=instances())
 def test_answers_are_valid_and_not_below_the_optimum(name, instance):
@@ -56,11 +56,13 @@ def test_emptying_by_moves_is_valid_and_not_below_the_optimum(instance, moves):
         require_valid("karpenter", replace(instance, demand=None, victims="any", moves=moves))
 
 
-@draws(300)
-@given(instances(("one-shape", "required-level", "partial")))
-def test_no_victim_of_kueue_can_return(instance):
-    state = State(instance)
-    if not state.fits() and find_solver("preemption", "kueue").choose(state, None):
+@pytest.mark.parametrize(("name", "wanted"), [("kueue", "shape_count"), ("kube-gang", "shape_min")])
+@draws(200)
+@given(instance=instances(("one-shape", "required-level", "partial", "vectors")))
+def test_no_victim_can_return(name, wanted, instance):
+    state = State(instance, getattr(instance.index, wanted))
+    rule, rng = find_solver("preemption", name), np.random.default_rng(0)
+    if rule.supports(instance) is None and not state.fits() and rule.choose(state, rng):
         for gang in np.flatnonzero(state.kept < state.index.size):
             without = state.copy()
             without.put_back_gang(int(gang))
