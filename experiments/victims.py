@@ -35,19 +35,19 @@ SHARES = {
     "wasteful": "solutions with needless victims (%)",
     "needless": "needless lost pods (%)",
 }
-"""The headings of the columns of `summary` in tables, as `COUNTS`."""
+"""The headings of the columns of `summary` in tables; `COUNTS` has those of the first columns."""
 
 
 def victims_frame(folder: Path) -> pd.DataFrame:
-    """Return one row per run on a generated instance that needs victims or moves.
+    """Return one row per run on a generated instance whose proved optimum is above 0.
 
-    Such an instance has a proved optimum above 0. Runs of solvers that refuse the instance are left
-    out. The columns are:
+    Such an instance needs victims or moves. Runs of solvers that refuse the instance are left out.
+    The columns are:
 
     group, family, solver
         The group of the instance, the family that generates it, and the solver.
     is_single
-        Whether the objective has one term, so that an excess in percent means something.
+        Whether the objective has one term; only then the excess in percent is meaningful.
     objective, optimum
         The objective of the run and the optimum; the objective is NaN without a solution.
     lost, could_stay
@@ -57,7 +57,7 @@ def victims_frame(folder: Path) -> pd.DataFrame:
     Raises
     ------
     UserError
-        If the folder has no store of runs of preemption solvers.
+        If the folder does not have the results of a study of preemption.
     """
     runs = stored_runs(folder)
     if {getattr(run, "problem", None) for run in runs} != {PROBLEM.name}:
@@ -95,13 +95,21 @@ def _rows(runs: list[SolverRecord]) -> Iterator[dict[str, Any]]:
 def summary(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per group and solver, in the order of `victims_frame`.
 
-    The columns are ``cases``; ``failed``, the number of cases without a solution; ``optimal``, the
-    share of optimal solutions in all cases; ``mean``, ``median`` and ``total`` excess over the
-    optimum, over cases with a solution; ``wasteful``, the share of these solutions with a pod that
-    could have stayed; and ``needless``, the share of such pods in all lost pods. All shares are in
-    percent. The total excess compares the sum of the objectives with the sum of the optima.
+    All shares and excesses are in percent. The columns are:
+
+    cases, failed
+        Number of cases, and number of cases without a solution.
+    optimal
+        Share of the cases with an optimal solution.
+    mean, median, total
+        Excess over the optimum, for cases with a solution. The total excess compares the sum of
+        the objectives with the sum of the optima.
+    wasteful
+        Share of the solutions in which at least one lost pod could have stayed.
+    needless
+        Share of the lost pods that could have stayed.
     """
-    # Codes of several terms can exceed 64 bits; they are only compared with one another.
+    # Objectives that encode several terms can exceed 64 bits. They are only tested for equality.
     frame = frame.assign(optimal=100 * frame.objective.eq(frame.optimum))
     plain = frame.where(frame.is_single & frame.objective.notna())
     frame["paid"], frame["least"] = (plain[name].astype(float) for name in ("objective", "optimum"))
@@ -123,7 +131,7 @@ def summary(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(frame: pd.DataFrame) -> str:
-    """Return a Markdown table for each group and for each family with several groups."""
+    """Return Markdown tables: one per group, and one per family that has several groups."""
     in_groups = frame.groupby("family").group.transform("nunique") > 1
     families = frame[in_groups].assign(group=frame.family[in_groups] + " (all groups)")
     found = pd.concat([summary(frame), summary(families)])
@@ -136,7 +144,7 @@ def tables(frame: pd.DataFrame) -> str:
 
 
 def main(folder: str = "results/preemption-gap") -> int:
-    """Print the tables of a folder; return 0, or 2 if it has no results of preemption."""
+    """Print the tables of a folder; return 0, or 2 if its results are not of preemption."""
     try:
         print(tables(victims_frame(Path(folder))))
     except UserError as error:

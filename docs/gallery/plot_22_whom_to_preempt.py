@@ -3,8 +3,8 @@ Whom to preempt for a waiting gang
 ==================================
 
 A gang of two pods with 4 GPUs each waits, and no node has 4 free GPUs. The cluster has 12 nodes,
-and a real Slurm chose victims on it. All 16 running jobs have a lower priority than the gang. The
-objective is the number of GPUs that the lost jobs held.
+and a real Slurm chose victims on it. All 16 running jobs have a lower priority than the waiting
+gang. The objective is the number of GPUs that the lost jobs held.
 """
 
 import lyra_opt as lo

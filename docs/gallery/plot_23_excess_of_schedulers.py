@@ -1,10 +1,10 @@
 """
-How much too much do schedulers preempt?
-========================================
+How many more GPUs than necessary do schedulers preempt?
+========================================================
 
 A real kube-scheduler 1.36.2 and a real Slurm 22.05.8 chose victims on small clusters, and their
-decisions were recorded. The excess is the number of lost GPUs above the proved optimum. A gang that
-falls below its minimum is lost whole.
+decisions were recorded. The excess is the difference between the number of lost GPUs and the proved
+optimum, in % of the optimum. A gang that falls below its minimum is lost whole.
 """
 
 import pandas as pd
@@ -32,10 +32,10 @@ of_rule.agg(
 ).round(2)
 
 # %%
-# The rows marked as real are decisions of the program itself. The other rules are imitations, on
-# the clusters on which kube-scheduler decided; only ``slurm`` was compared with its program. A
-# curve shows in which share of the cases the excess is at most the value on the axis. It begins
-# with the share of optimal decisions.
+# The rows marked as real are decisions of the program itself. The other rows are imitations, on the
+# clusters on which kube-scheduler decided. Among these imitations, only ``slurm`` was compared with
+# its program. A curve shows the share of the cases in which the excess is at most the value on the
+# axis. It begins at the share of optimal decisions.
 
 from lyra_opt.core.pictures import COLOURS, Drawing
 

@@ -1,4 +1,4 @@
-"""Choose which running jobs give way to a waiting gang, by a solver of the preemption problem."""
+"""Choose which running jobs give way to a waiting gang, with a solver of the preemption problem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Pending(NamedTuple):
-    """The base demand of a waiting job in one pool.
+    """A waiting job, and the GPUs that its base demand needs in one pool.
 
     Parameters
     ----------
@@ -58,15 +58,15 @@ class Preemption(NamedTuple):
 
 
 class PreemptionRule:
-    """Chooses the running jobs that give way to a waiting gang, by means of a preemption solver.
+    """Chooses the running jobs that give way to a waiting gang, with a preemption solver.
 
     Parameters
     ----------
     solver
-        A preemption solver that takes instances in which no pod moves.
+        A preemption solver for instances in which no pod moves.
     weighs_lost_work
         Whether the lost GPU-seconds of work are minimised first. If not, the number of stopped jobs
-        is minimised first, at the highest priority, then at the next one, and so on.
+        is minimised first: at the highest priority, then at the next lower priority, and so on.
     seed
         Random seed for solvers that use random numbers.
     """
@@ -81,7 +81,7 @@ class PreemptionRule:
         )
 
     def choose(self, view: View, pending: Pending) -> Preemption | None:
-        """Return which jobs give way, and where the gang starts; None if the gang has to wait.
+        """Return the jobs that give way, and the GPUs of the gang; None if the gang has to wait.
 
         The solver is not called if the gang would not fit even without all jobs of lower priority.
 
@@ -105,7 +105,7 @@ class PreemptionRule:
         )
         name, solution = self._solver.name, result.solution
         if result.status in (Status.ERROR, Status.UNSUPPORTED):
-            raise DecisionError(f"{name} chose no victims: {result.message}")
+            raise DecisionError(f"{name} failed to choose victims: {result.message}")
         if solution is None:
             return None
         if violations := check(instance, solution).violations:
@@ -116,11 +116,11 @@ class PreemptionRule:
 def preemption_instance(
     view: View, pending: Pending, *, weighs_lost_work: bool = False
 ) -> Instance:
-    """Return the preemption instance of making room for a waiting gang in one pool now.
+    """Return the preemption instance of making room for a waiting gang in one pool.
 
-    The nodes are the hosts of the pool. The gangs are the jobs that run there, and their pods are
-    workers. A job that runs in this pool alone can shrink to its base demand, and other jobs cannot
-    shrink. Jobs of lower priority may lose pods, and no pod moves.
+    The nodes are the hosts of the pool. The gangs are the jobs that run in the pool, and their pods
+    are the workers. A job that runs only in this pool can shrink to its base demand, and other jobs
+    cannot shrink. Jobs of lower priority may lose pods, and no pod moves.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def preemption_instance(
 
 
 def _parts_in(view: View, room: PoolRoom) -> Iterator[tuple[JobRun, Part]]:
-    """Yield the running jobs that hold GPUs of a pool, with their parts there."""
+    """Yield the running jobs that hold GPUs of a pool, each with its part in the pool."""
     for run in view.running.values():
         for part in run.parts:
             if part.pool == room.number:
@@ -173,7 +173,7 @@ def _parts_in(view: View, room: PoolRoom) -> Iterator[tuple[JobRun, Part]]:
 
 
 def _preemption(view: View, pending: Pending, solution: Solution) -> Preemption:
-    """Return a solution of the instance in terms of jobs and hosts."""
+    """Convert a solution of the preemption instance to jobs and hosts."""
     pool = view.cluster.pools[pending.room.number]
     host_of = {view.cluster.name_of_host[host]: host for host in pool.hosts}
     lost: dict[int, dict[int, int]] = {}
