@@ -240,7 +240,7 @@ class PreemptionModel:
             placed[key] = count
         return Solution.of_counts(
             self.instance,
-            lost=lost.tolist(),
+            lost=lost,
             placed=placed,
             moved=self._moves(found),
             emptied=[n for n, value in found.emptied.items() if value],

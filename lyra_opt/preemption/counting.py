@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.errors import counted
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -259,7 +261,7 @@ def _obstacle(instance: Instance, touchable: Flags, cannot: Flags, emptiable: in
         )
     if emptiable < instance.empty_nodes:
         return (
-            f"{_counted(instance.empty_nodes, 'node')} must be chosen to be emptied, but only "
+            f"{counted(instance.empty_nodes, 'node')} must be chosen to be emptied, but only "
             f"{emptiable} of {index.can_be_chosen_empty.sum()} can be; pods that can neither be "
             "lost nor move hold the others"
         )
@@ -273,24 +275,24 @@ def _shortage(instance: Instance, shapes: list[ShapeCount]) -> str:
     position = next((s for s, each in enumerate(shapes) if each.shortfall.all()), None)
     if position is None:
         return f"no {demand.level} has room for the required pods of every shape"
-    shape, counted = demand.shapes[position], shapes[position]
+    shape, known = demand.shapes[position], shapes[position]
     whole = emptied(instance, np.ones(len(index.size), dtype=bool))
     allowed = index.shape_allowed[position]
     if not node_room(instance, position, whole).any():
         request = (f"{amount} {name}" for name, amount in shape.request.items() if amount)
         where = "" if allowed.all() else " that the demand allows"
         return f"no node{where} has {' and '.join(request) or 'room'}, even when empty"
-    best = int(np.argmax(counted.domain_room))
+    best = int(np.argmax(known.domain_room))
     where, largest = "the cluster", ""
     if demand.level and demand.is_level_required:
         node = instance.nodes[int(np.argmax(index.domain == best))]
         where = f"{demand.level} {node.domains[demand.level]!r}"
-        largest = f"; the largest of {_counted(index.domains, demand.level)}"
+        largest = f"; the largest of {counted(index.domains, demand.level)}"
     of_shape = f" of shape {shape.id!r}" if len(shapes) > 1 else ""
-    nodes = _counted(instance.empty_nodes, "node")
+    nodes = counted(instance.empty_nodes, "node")
     also = f" and {nodes} emptied" if instance.empty_nodes else ""
     return (
-        f"{where} has room for {counted.domain_room[best]} of {_counted(counted.wanted, 'pod')}"
+        f"{where} has room for {known.domain_room[best]} of {counted(known.wanted, 'pod')}"
         f"{of_shape} when all gangs that may lose or move pods are gone{also}{largest}"
     )
 
@@ -316,7 +318,3 @@ def _lack_of_volume(instance: Instance, available: IntArray) -> str:
                 "beside the pods that cannot be lost"
             )
     return ""
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

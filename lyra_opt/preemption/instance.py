@@ -30,7 +30,7 @@ from lyra_opt.core.rules import (
     Text,
     require_choice,
 )
-from lyra_opt.preemption.costs import LOST
+from lyra_opt.preemption.costs import LOST, Effect
 from lyra_opt.preemption.index import PreemptionIndex
 from lyra_opt.preemption.objective import BUDGET_COUNTS, TERMS, Objective
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import networkx
 
     from lyra_opt.core.fields import TablesOf, TupleOf, VariantOf
+    from lyra_opt.preemption.index import Integers
 
 GPU = "gpu"
 """The resource whose loss the default objective counts."""
@@ -336,52 +337,41 @@ class Instance(ProblemInstance["Solution"]):
                     held = amount * group.count
                     available = left.get(resource, 0)
                     if held > available:
-                        hold = "holds" if group.count == 1 else "hold"
-                        in_all = "" if group.count == 1 else " in all"
+                        is_one = group.count == 1
                         rule = (
                             f"gang {gang.id!r} has {counted(group.count, 'pod')} on node "
-                            f"{group.node!r}, which {hold} {held} {resource}{in_all}, but only "
-                            f"{available} are free"
+                            f"{group.node!r}, which hold{'s' * is_one} {held} {resource}"
+                            f"{' in all' * (not is_one)}, but only {available} are free"
                         )
                         raise FieldError(f"{path}.request.{resource}", amount, rule)
-                    if held:
-                        left[resource] = available - held
+                    left[resource] = available - held
 
     def _require_references(self) -> None:
-        if (
-            self.demand is None
-            and not self.empty_nodes
-            and not any(node.must_be_empty for node in self.nodes)
-        ):
-            rule = "must be given, because no node must be empty and empty_nodes is 0"
-            raise FieldError("demand", None, rule)
-        if self.demand is None:
-            if self.victims in ("lower", "lower-or-equal", "other-queue"):
+        demand = self.demand
+        if demand is None:
+            if not self.empty_nodes and not any(node.must_be_empty for node in self.nodes):
+                rule = "must be given, because no node must be empty and empty_nodes is 0"
+                raise FieldError("demand", None, rule)
+            if self.victims not in ("any", "none"):
                 rule = "must be any or none if nothing is pending"
                 raise FieldError("victims", self.victims, rule)
-        elif self.demand.level is not None and not any(
-            self.demand.level in node.domains for node in self.nodes
-        ):
+        elif not any(demand.level in (None, *node.domains) for node in self.nodes):
             rule = "must be a level at which at least one node has a domain"
-            raise FieldError("demand.level", self.demand.level, rule)
+            raise FieldError("demand.level", demand.level, rule)
         candidates = sum(self.can_be_chosen_empty(node) for node in self.nodes)
         if self.empty_nodes > candidates:
             rule = f"must be at most the {candidates} nodes that can be chosen to be emptied"
             raise FieldError("empty_nodes", self.empty_nodes, rule)
-        known = {gang.id for gang in self.gangs}
+        counted_terms = {f"objective[{place}]": term for place, term in enumerate(self.objective)}
         for b, budget in enumerate(self.budgets):
+            counted_terms[f"budgets[{b}].counts"] = budget.counts
             for position, name in enumerate(budget.gangs):
-                if name not in known:
+                if name not in self.gang_position:
                     rule = "must be the id of a gang of the instance"
                     raise FieldError(f"budgets[{b}].gangs[{position}]", name, rule)
-            self._require_resource(f"budgets[{b}].counts", budget.counts)
-        for position, term in enumerate(self.objective):
-            self._require_resource(f"objective[{position}]", term)
-
-    def _require_resource(self, path: str, term: str) -> None:
-        if term.startswith(LOST):
+        for path, term in counted_terms.items():
             resource = term.removeprefix(LOST)
-            if not any(resource in node.capacity for node in self.nodes):
+            if resource != term and not any(resource in node.capacity for node in self.nodes):
                 raise FieldError(path, term, "must name a resource that at least one node has")
 
     def can_be_chosen_empty(self, node: Node) -> bool:
@@ -542,8 +532,8 @@ class Solution:
         cls,
         instance: Instance,
         *,
-        lost: Sequence[int],
-        placed: np.ndarray,
+        lost: Sequence[int] | Integers,
+        placed: Integers,
         moved: Iterable[tuple[int, int, int]] = (),
         emptied: Iterable[int] = (),
     ) -> Solution:
@@ -561,64 +551,48 @@ class Solution:
         emptied
             Positions of the nodes chosen to be emptied.
         """
-        index = instance.index
-        first = index.first_group
-        moved = list(moved)
-        lost_gangs: list[str] = []
-        lost_pods: list[LostPods] = []
-        is_lost = set()
-        for g in sorted({int(index.group_gang[k]) for k in np.flatnonzero(lost)}):
-            gang = instance.gangs[g]
-            counts = [int(lost[k]) for k in range(first[g], first[g + 1])]
-            if gang.size - sum(counts) < gang.min_pods:
-                lost_gangs.append(gang.id)
-                is_lost.add(g)
-                continue
-            lost_pods += [
-                LostPods(gang=gang.id, group=group, count=count)
-                for group, count in enumerate(counts)
-                if count
-            ]
+        index, gangs, nodes = instance.index, instance.gangs, instance.nodes
+        shapes = instance.demand.shapes if instance.demand else ()
+        moved = sorted(moved)
+        effect = Effect.of(instance, np.asarray(lost, dtype=np.int64), moved)
+
+        def pods_of(k: int, count: int) -> dict[str, Any]:
+            g = int(index.group_gang[k])
+            return {"gang": gangs[g].id, "group": k - int(index.first_group[g]), "count": count}
+
         return cls(
-            lost_gangs=lost_gangs,
-            lost_pods=lost_pods,
+            lost_gangs=[gangs[g].id for g in np.flatnonzero(effect.is_whole)],
+            lost_pods=[
+                LostPods(**pods_of(k, int(effect.lost[k])))
+                for k in np.flatnonzero(effect.lost).tolist()
+            ],
             moved_pods=[
-                MovedPods(
-                    gang=instance.gangs[index.group_gang[k]].id,
-                    group=int(k - first[index.group_gang[k]]),
-                    to=instance.nodes[node].id,
-                    count=int(count),
-                )
-                for k, node, count in sorted(moved)
-                if index.group_gang[k] not in is_lost
+                MovedPods(to=nodes[node].id, **pods_of(int(k), int(count)))
+                for k, node, count in moved
+                if not effect.is_whole[index.group_gang[k]]
             ],
             placements=[
-                PlacedPods(
-                    shape=instance.demand.shapes[shape].id,
-                    node=instance.nodes[node].id,
-                    count=int(placed[shape, node]),
-                )
-                for shape, node in np.argwhere(placed)
-                if instance.demand is not None
+                PlacedPods(shape=shapes[s].id, node=nodes[n].id, count=int(placed[s, n]))
+                for s, n in np.argwhere(placed)
             ],
-            emptied_nodes=[instance.nodes[node].id for node in sorted(emptied)],
+            emptied_nodes=[nodes[node].id for node in sorted(emptied)],
         )
 
     def in_file_order(self, instance: Instance) -> Solution:
         """Return the solution with each list sorted by the file order of gangs, shapes, nodes."""
         gangs, nodes = instance.gang_position, instance.node_position
         shapes = [shape.id for shape in instance.demand.shapes] if instance.demand else []
-        lost = sorted(self.lost_pods, key=lambda each: (gangs[each.gang], each.group))
-        moved = sorted(
-            self.moved_pods, key=lambda each: (gangs[each.gang], each.group, nodes[each.to])
-        )
-        placed = sorted(
-            self.placements, key=lambda each: (shapes.index(each.shape), nodes[each.node])
-        )
+
+        def place(pods: Any) -> tuple[int, ...]:
+            if isinstance(pods, PlacedPods):
+                return shapes.index(pods.shape), nodes[pods.node]
+            to = nodes[pods.to] if isinstance(pods, MovedPods) else 0
+            return gangs[pods.gang], pods.group, to
+
         return Solution(
             lost_gangs=sorted(self.lost_gangs, key=gangs.__getitem__),
-            lost_pods=lost,
-            moved_pods=moved,
-            placements=placed,
+            lost_pods=sorted(self.lost_pods, key=place),
+            moved_pods=sorted(self.moved_pods, key=place),
+            placements=sorted(self.placements, key=place),
             emptied_nodes=sorted(self.emptied_nodes, key=nodes.__getitem__),
         )

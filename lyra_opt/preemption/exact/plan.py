@@ -43,7 +43,7 @@ class Plan:
         """Return the solution with these numbers of pods."""
         return Solution.of_counts(
             instance,
-            lost=self.lost.tolist(),
+            lost=self.lost,
             placed=self.placed,
             moved=self.moved,
             emptied=self.emptied,

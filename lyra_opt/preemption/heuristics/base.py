@@ -439,7 +439,7 @@ def result_of(state: State) -> SolveResult[Solution]:
     """Return the solution of a completed state, with its objective."""
     solution = Solution.of_counts(
         state.instance,
-        lost=state.lost.tolist(),
+        lost=state.lost,
         placed=state.placed,
         moved=state.moves,
         emptied=state.emptied,
