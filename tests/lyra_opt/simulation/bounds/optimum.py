@@ -13,8 +13,8 @@ from __future__ import annotations
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
+import highspy
 import numpy as np
-from scipy.optimize import linprog
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.job_run import Part
@@ -258,131 +258,65 @@ class Problem:
         self, events: list[tuple[int, int]], chosen: Sequence[State | None]
     ) -> float:
         """Return what jobs cost at least in an order of events, with these states of pieces."""
-        programme = _Programme()
-        moments: list[_Moment] = [(None, 0.0)]
-        start_of: dict[int, _Moment] = {}
-        end_of: dict[int, _Moment] = {}
+        model = highspy.Highs()
+        model.silent()
+        cost = model.expr(-sum(job.weight * job.release_s for job in self.jobs))
+        moments, start_of, end_of = [model.expr(0.0)], {}, {}
         for kind, number in events:
             if kind == FIXED:
-                moments.append((None, self.fixed_s[number]))
+                moments.append(model.expr(self.fixed_s[number]))
                 continue
-            moment = (programme.variable(), 0.0)
+            moment = model.expr(model.addVariable())
             moments.append(moment)
             (start_of if kind == START else end_of)[number] = moment
         for number, job in enumerate(self.jobs):
             state = chosen[number]
-            programme.costs(
-                job.weight,
-                end_of[number] if state is None or not self.is_queue else start_of[number],
-            )
+            is_end = state is None or not self.is_queue
+            cost += job.weight * (end_of if is_end else start_of)[number]
             if state is not None:
-                programme.equal([(1.0, end_of[number]), (-1.0, start_of[number])], 1 / state.rate)
-        done: list[list[tuple[float, int]]] = [[] for _ in self.jobs]
+                model.addConstr(end_of[number] - start_of[number] == 1 / state.rate)
+        done = [model.expr(0.0) for _ in self.jobs]
         is_running: set[int] = set()
         over: set[int] = set()
         now_s = 0.0
         for place, (kind, number) in enumerate(events):
-            length = [(1.0, moments[place + 1]), (-1.0, moments[place])]
-            programme.at_most([], [(-1.0 * sign, moment) for sign, moment in length], 0.0)
+            length = moments[place + 1] - moments[place]
+            model.addConstr(length >= 0)
             gpus = next(room.gpus for room in reversed(self.rooms) if room.since_s <= now_s)
-            used: list[list[tuple[float, int]]] = [[] for _ in gpus]
-            free = [float(count) for count in gpus]
+            used = [model.expr(0.0) for _ in gpus]
             for each, job in enumerate(self.jobs):
+                state = chosen[each]
                 if each in over or job.release_s > now_s:
                     continue
-                state = chosen[each]
                 if state is not None and each in is_running:
                     for pool, count in enumerate(state.gpus):
-                        free[pool] -= count
-                    continue
-                if state is not None and not self.is_queue:
-                    continue
-                held = []
-                for option in job.states:
-                    time = programme.variable(-job.weight if self.is_queue else 0.0)
-                    held.append((1.0, time))
-                    for pool, count in enumerate(option.gpus):
-                        used[pool].append((float(count), time))
-                    if state is None:
-                        done[each].append((-option.rate, time))
-                programme.at_most(held, [(-sign, moment) for sign, moment in length], 0.0)
-            for pool, terms in enumerate(used):
-                programme.at_most(
-                    terms, [(-sign * free[pool], moment) for sign, moment in length], 0.0
-                )
+                        used[pool] += count * length
+                elif state is None or self.is_queue:
+                    times = [model.addVariable() for _ in job.states]
+                    model.addConstr(model.qsum(times) <= length)
+                    for option, time in zip(job.states, times, strict=True):
+                        done[each] += option.rate * time
+                        cost -= (job.weight if self.is_queue else 0.0) * time
+                        for pool, count in enumerate(option.gpus):
+                            used[pool] += count * time
+            for pool, count in enumerate(gpus):
+                model.addConstr(used[pool] <= count * length)
             if kind == FIXED:
                 now_s = self.fixed_s[number]
-            elif kind == START:
-                is_running.add(number)
             else:
-                over.add(number)
+                (is_running if kind == START else over).add(number)
         passed = sum(kind == FIXED for kind, _ in events)
         if passed < len(self.fixed_s):
-            programme.at_most([], [(1.0, moments[-1])], self.fixed_s[passed])
-        for number, terms in enumerate(done):
+            model.addConstr(moments[-1] <= self.fixed_s[passed])
+        for number, worked in enumerate(done):
             if chosen[number] is None:
-                programme.at_most(terms, [], -1.0)
-        released = sum(job.weight * job.release_s for job in self.jobs)
-        return programme.least() - released
-
-
-_Moment = tuple[int | None, float]
-"""A variable, or a time."""
-
-
-class _Programme:
-    """A linear programme that grows."""
-
-    def __init__(self) -> None:
-        self._cost: list[float] = []
-        self._rows: list[tuple[list[tuple[float, int]], float]] = []
-        self._equal: list[tuple[list[tuple[float, int]], float]] = []
-
-    def variable(self, cost: float = 0.0) -> int:
-        """Return a new variable, at least 0."""
-        self._cost.append(cost)
-        return len(self._cost) - 1
-
-    def costs(self, weight: float, moment: _Moment) -> None:
-        """Let a moment that is a variable cost so much more."""
-        assert moment[0] is not None, "only fixed moments are known"
-        self._cost[moment[0]] += weight
-
-    def at_most(
-        self, terms: list[tuple[float, int]], moments: list[tuple[float, _Moment]], most: float
-    ) -> None:
-        """Add a row."""
-        self._rows.append(_row(terms, moments, most))
-
-    def equal(self, moments: list[tuple[float, _Moment]], value: float) -> None:
-        """Add an equation."""
-        self._equal.append(_row([], moments, value))
-
-    def least(self) -> float:
-        """Return the least cost; infinite if there is no solution."""
-        matrices = []
-        for rows in (self._rows, self._equal):
-            matrix = np.zeros((len(rows), len(self._cost)))
-            for place, (terms, _) in enumerate(rows):
-                for factor, variable in terms:
-                    matrix[place, variable] += factor
-            matrices.append((matrix, [most for _, most in rows]) if rows else (None, None))
-        (less, most), (equal, value) = matrices
-        found = linprog(self._cost, A_ub=less, b_ub=most, A_eq=equal, b_eq=value)
-        assert found.status in (0, 2), found.message
-        return float(found.fun) if found.status == 0 else np.inf
-
-
-def _row(
-    terms: list[tuple[float, int]], moments: list[tuple[float, _Moment]], most: float
-) -> tuple[list[tuple[float, int]], float]:
-    found = list(terms)
-    for factor, (variable, time_s) in moments:
-        if variable is None:
-            most -= factor * time_s
-        else:
-            found.append((factor, variable))
-    return found, most
+                model.addConstr(worked >= 1.0)
+        model.minimize(cost)
+        status = model.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return np.inf
+        assert status == highspy.HighsModelStatus.kOptimal, status
+        return float(model.getObjectiveValue())
 
 
 def exact_jobs(
