@@ -72,7 +72,10 @@ def domain(model: Any, data: PreemptionModel, variables: Variables) -> None:
 
 
 def used_domains(model: Any, data: PreemptionModel, variables: Variables) -> None:
-    """Use one domain, and t more unless one is required: ``sum_d w_d - t <= 1``."""
+    """Use at most one domain and t further domains: ``sum_d w_d - t <= 1``.
+
+    If the level is required, t is 0.
+    """
     add_at_most(model, data.rows("used_domains", variables))
 
 

@@ -42,13 +42,13 @@ ROUNDS, ENDING_OF = 6, 3
 RACKS_PER_BLOCK = 8
 ELASTIC_PERCENT = 35
 
-# The number of drawn jobs that do not fit after which a round ends below the occupancy.
+# A round ends early once this number of drawn jobs did not fit.
 MOST_FAILED_DRAWS = 40
 
 # The capacity of each node: GPUs, CPU in milli-CPUs, and memory in bytes.
 CAPACITY = np.array([GPUS_PER_NODE, 128_000, 512 * 2**30], dtype=np.int64)
 
-# A running pod requests 1 to 4 of these shares of CPU, and of memory, for each of its GPUs.
+# For each GPU, a running pod requests 1 to 4 shares of CPU and 1 to 4 shares of memory.
 ONE_GPU, ONE_CPU_SHARE, ONE_MEMORY_SHARE = np.diag([1, 4_000, 16 * 2**30])
 CPU_GANGS_PERCENT = 10
 SCATTERED_PODS, SCATTERED_GPUS = (4, 16), (1, 2, 4)

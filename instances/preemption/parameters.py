@@ -20,7 +20,7 @@ RECORDINGS = (
     *("kube-pods", "kube-gang", "slurm"),
     *("kube-pods-later", "kube-gang-later", "slurm-later"),
 )
-"""The bundled recordings; ``later`` ones were made after the imitation had been written."""
+"""The bundled recordings; those named ``later`` were made after the imitations were written."""
 
 
 def _percent(meaning: str, default: int) -> Any:
@@ -33,7 +33,7 @@ def _nodes(meaning: str, **others: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionParameters:
-    """The parameters of a preemption family; parameters that it does not use have their defaults.
+    """The parameters of a preemption family; parameters that a family does not use are defaults.
 
     ``nodes`` is 0 if ``scale`` sets the size. ``moves`` is None for the default of the family.
     ``trap`` and ``recording`` are None in other families.
@@ -43,7 +43,7 @@ class PreemptionParameters:
     occupancy_percent: int = _percent("GPUs that running gangs hold", 95)
     rack_nodes: int = _nodes("nodes per rack", default=18)
     mix: str = choice(
-        "sizes of jobs: trace has 65 % with 1 GPU", ("trace", "dist"), default="trace"
+        "distribution of job sizes; trace: 65 % have 1 GPU", ("trace", "dist"), default="trace"
     )
     scattered_percent: int = _percent("gangs on random nodes, not packed into racks", 0)
     split_percent: int = _percent("jobs with several GPUs that run as pods of 1 or 2 GPUs", 30)
@@ -52,22 +52,24 @@ class PreemptionParameters:
     pods: int = integer("number of pending pods", 1, 10_000, default=8)
     pod_gpus: int = integer("GPUs per pending pod", 1, 8, default=8)
     shapes: int = integer("shapes of pods; the second has half the pods and GPUs", 1, 2, default=1)
-    priority: int = integer("priority of the pending gang; others have 1 to 3", 1, 4, default=3)
+    priority: int = integer("pending gang's priority; running gangs: 1 to 3", 1, 4, default=3)
     level: str = choice(
-        "domain", ("none", "rack", "block", "prefer-rack", "prefer-block"), default="none"
+        "required or preferred domain of the pending pods",
+        ("none", "rack", "block", "prefer-rack", "prefer-block"),
+        default="none",
     )
     moves: str | None = choice(
-        "gangs that may move; only: none is lost", ("none", "victims", "any", "only")
+        "gangs that may move pods; only: no pod is lost", ("none", "victims", "any", "only")
     )
     objective: str = choice(
-        "what counts first", ("gangs", "gpus", "pods", "disruptions"), default="gangs"
+        "what is minimised first", ("gangs", "gpus", "pods", "disruptions"), default="gangs"
     )
     drained_nodes: int = _nodes("nodes to empty", absent=0, metavar="K", family="drain")
     drained: str = choice(
-        "how they are selected", ("random", "chosen"), default="random", family="drain"
+        "selection of nodes to empty", ("random", "chosen"), default="random", family="drain"
     )
     open_nodes: int = _nodes("nodes without a protected pod", absent=0, family="protected-pod")
-    trap: str | None = choice("trap", TRAPS, family="rule-trap")
+    trap: str | None = choice("trap that misleads a rule", TRAPS, family="rule-trap")
     scale: int = integer("size of the instance", 1, 100, default=1, metavar="K")
     recording: str | None = choice(
         "recorded decisions, numbered by --seed", RECORDINGS, family="recorded"

@@ -45,7 +45,7 @@ class Effect(NamedTuple):
     def of(
         cls, instance: Instance, lost: Integers, moved: Sequence[tuple[int, int, int]]
     ) -> Effect:
-        """Return the effect of lost and moved pods, given as in `Solution.of_counts`."""
+        """Build the effect of lost and moved pods; `Solution.of_counts` explains both."""
         index = instance.index
         is_whole = index.size - sum_by_gang(instance, lost) < index.min_pods
         of_gang = np.zeros(len(index.size), dtype=np.int64)

@@ -127,7 +127,9 @@ class Objective:
         placed: Integers,
         moved: Sequence[tuple[int, int, int]],
     ) -> tuple[int, ...]:
-        """Return the values of the terms for the parts of a solution, as in `Solution.of_counts`.
+        """Return the values of the terms for the given lost, placed and moved pods.
+
+        `Solution.of_counts` explains the parameters.
 
         Time O(terms * pod groups).
         """

@@ -137,7 +137,7 @@ class _Search:
         self.packed = _packed_column(state.instance, self.index.shape_request.max(axis=0))
 
     def plan(self) -> _Plan | None:
-        """Return the plan for all wanted pods that the first successful generator finds."""
+        """Return a plan for all wanted pods, from the first generator that finds one."""
         return self._plan_by(is_node_local=True) or self._plan_by(is_node_local=False)
 
     def _plan_by(self, *, is_node_local: bool) -> _Plan | None:
