@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import pulp
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lyra_opt.core.result import Limits, Status, same_value
+import lyra_opt as lo
+from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.formulations.backends.backend import Settings
 from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
 from lyra_opt.formulations.heterogeneous.cpsat_model import CPSAT
@@ -18,44 +20,34 @@ from lyra_opt.formulations.heterogeneous.pulp_model import PULP_HIGHS
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.heterogeneous import GpuServer, Instance, Objective, check
 from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
-from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.heterogeneous.examples import RATES, entry, instance, job, schedule
+from tests.lyra_opt.heterogeneous.heuristics import cases
 from tests.optima import optimum
+
+if TYPE_CHECKING:
+    from lyra_opt.core.solving import Answer
 
 VARIANTS = ("utility", "makespan", "mean_jct", "round_progress")
 
 
-def solved(one: Instance, name: str, **limits: float) -> Answer:
+def solved(one: Instance, name: str) -> Answer:
     """Return the checked answer of a solver, which must not be an error."""
-    found = solve_and_check(
-        PROBLEM, one, find_solver("heterogeneous", name), limits=Limits(**limits)
-    )
+    found = lo.solve(one, name)
     assert found.status is not Status.ERROR, found.message
     return found
 
 
-def assert_same(found: Answer, expected: Answer) -> None:
-    """Assert the same status and value."""
-    assert found.status is expected.status, found.message
-    if expected.objective is not None:
-        assert same_value(found.objective, expected.objective, tolerance=1e-6)
-
-
-@given(st.data())
-def test_linear_relaxation_is_a_bound(data):
-    """The model without integrality has an optimum no worse than the best schedule."""
-    import pulp
-
-    kinds = st.sampled_from(VARIANTS)
-    one = data.draw(
-        kinds.flatmap(
-            lambda kind: heterogeneous_instances(
-                objective=kind, max_jobs=2, max_servers=2, max_rounds=4
-            )
+@given(
+    st.sampled_from(VARIANTS).flatmap(
+        lambda kind: heterogeneous_instances(
+            objective=kind, max_jobs=2, max_servers=2, max_rounds=4
         )
     )
+)
+def test_linear_relaxation_is_a_bound(one):
+    """The model without integrality has an optimum no worse than the best schedule."""
     best = optimum(one)
     assume(not isinstance(best, str))
     start = solved(one, "list-schedule")
@@ -116,7 +108,9 @@ def test_rates_that_span_many_powers_of_ten_are_solved(name, objective):
     rounds = 1 if objective == "round_progress" else 4
     apart = job(throughput={"fast": 1e9, "slow": 1e-9}, steps=2e9)
     one = instance(apart, objective=objective, horizon_rounds=rounds)
-    assert_same(solved(one, name), solved(one, "brute-force"))
+    found, expected = solved(one, name), solved(one, "brute-force")
+    assert found.status is expected.status is Status.OPTIMAL, found.message
+    assert same_value(found.objective, expected.objective, tolerance=1e-6)
 
 
 def test_refusals():
@@ -158,27 +152,12 @@ def test_one_place_where_servers_play_no_part():
 
 def test_presolve_of_cpsat_keeps_the_optimum():
     """A part of it, with its defaults, proves 2 s where both jobs can end after 1 s."""
-    one = Instance(
-        objective="makespan",
-        round_s=1.0,
-        horizon_rounds=3,
-        gpu_types=[{"name": name} for name in ("K80", "P100", "V100")],
-        servers=[{"id": "s0", "gpus": {"K80": 1, "P100": 1, "V100": 1}}],
-        jobs=[
-            {
-                "id": "a",
-                "gang": 1,
-                "steps": 0.5,
-                "throughput": {"K80": 0.0, "P100": 0.5, "V100": 0.5},
-            },
-            {
-                "id": "b",
-                "gang": 1,
-                "steps": 1.0,
-                "throughput": {"K80": 0.5, "P100": 0.5, "V100": 1.0},
-            },
-        ],
-    )
+    jobs = [
+        cases.job("a", 0.5, throughput={"K80": 0.0, "P100": 0.5, "V100": 0.5}),
+        cases.job("b", 1.0, throughput={"K80": 0.5, "P100": 0.5, "V100": 1.0}),
+    ]
+    gpus = {"K80": 1, "P100": 1, "V100": 1}
+    one = cases.instance_of([gpus], jobs, objective="makespan", horizon_rounds=3)
     data = CPSAT.formulation.data(one, None, False)
     found = CPSAT.backend.run(CPSAT.build(data), None, Settings())  # from nothing
     assert found.values is not None

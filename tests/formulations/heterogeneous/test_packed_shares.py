@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,35 +11,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+import lyra_opt as lo
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
-from lyra_opt.heterogeneous import PROBLEM, GangJob, GpuServer, GpuType, Instance, Objective
+from lyra_opt.heterogeneous import PROBLEM, Instance, Objective
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.programme import merged
 from lyra_opt.heterogeneous.exact.shares.water_filling import fill
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, PackedRate, pairs_of
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
+from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 
+RATE = PackedRate(kind="k", beside="k", throughput={"a": 1.5})
+ALIKE = job("y0", 12.0, throughput={"a": 2.0}, kind="k")
 EXACT = ("lp-highs", "lp-glop", "lp-sifting")
 OBJECTIVES = sorted(map(str, SHARE_OBJECTIVES))
 
 
 def packable(objective: str, *, gpus: int = 1, part: float = 0.75, jobs: int = 2) -> Instance:
     """Return jobs of one kind, alone at 2 steps a second, each at a part of it beside another."""
-    return Instance(
-        name="packable",
-        objective=objective,
-        gpu_types=(GpuType(name="a"),),
-        servers=(GpuServer(id="s", gpus={"a": gpus}),),
-        jobs=tuple(
-            GangJob(id=f"j{n}", gang=1, steps=12.0, throughput={"a": 2.0}, kind="k")
-            for n in range(jobs)
-        ),
-        packed=(PackedRate(kind="k", beside="k", throughput={"a": 2.0 * part}),),
-    )
+    alike = [job(f"j{n}", 12.0, throughput={"a": 2.0}, kind="k") for n in range(jobs)]
+    packed = (PackedRate(kind="k", beside="k", throughput={"a": 2.0 * part}),)
+    return instance_of([{"a": gpus}], alike, objective=objective, packed=packed)
 
 
 @pytest.mark.parametrize("solver", EXACT)
@@ -54,28 +50,24 @@ def packable(objective: str, *, gpus: int = 1, part: float = 0.75, jobs: int = 2
 )
 def test_two_jobs_on_one_gpu(solver, objective, expected):
     """Packed all the time at three quarters of their speed, where alone each had half of it."""
-    answer = solve_and_check(PROBLEM, packable(objective), find_solver("heterogeneous", solver))
+    answer = lo.solve(packable(objective), solver)
     assert answer.status is Status.OPTIMAL
     assert answer.objective == pytest.approx(expected, rel=1e-9)
     assert answer.solution.packed == {"j0": {"j1": {"a": pytest.approx(1.0)}}}
 
 
 @pytest.mark.parametrize("part", [0.4, 0.5])
-def test_packing_that_does_not_pay_is_worth_nothing(part):
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_packing_that_does_not_pay_is_worth_nothing(objective, part):
     """At half of the speed or less two jobs do no more than in turns."""
-    for objective in OBJECTIVES:
-        alone = replace(packable(objective), packed=())
-        answers = [
-            solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "lp-highs"))
-            for instance in (packable(objective, part=part), alone)
-        ]
-        assert answers[0].objective == pytest.approx(answers[1].objective, rel=1e-9)
+    packed = lo.solve(packable(objective, part=part), "lp-highs")
+    alone = lo.solve(replace(packable(objective), packed=()), "lp-highs")
+    assert packed.objective == pytest.approx(alone.objective, rel=1e-9)
 
 
 def test_three_jobs_alike_take_turns_in_pairs():
     """Three pairs, a third of the time each: two thirds of the time at three quarters."""
-    instance = packable("max_min_share", jobs=3)
-    answer = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "lp-highs"))
+    answer = lo.solve(packable("max_min_share", jobs=3), "lp-highs")
     assert answer.objective == pytest.approx(0.5, rel=1e-9)
     shares = [of for others in answer.solution.packed.values() for of in others.values()]
     assert shares == [{"a": pytest.approx(1 / 3)}] * 3  # jobs alike share alike
@@ -85,10 +77,10 @@ def by_definition(instance: Instance) -> float:
     """Return the optimum of max_min_share or throughput: jobs and pairs one by one, by SciPy."""
     names = list(instance.gpus_of_type)
     columns: list[tuple[str, dict[int, float]]] = []
-    for place, job in enumerate(instance.jobs):
+    for place, alone in enumerate(instance.jobs):
         for name in names:
-            if job.throughput.get(name) and job.gang <= instance.gpus_of_type[name]:
-                columns.append((name, {place: job.throughput[name]}))
+            if alone.throughput.get(name) and alone.gang <= instance.gpus_of_type[name]:
+                columns.append((name, {place: alone.throughput[name]}))
     for first, second, rates in pairs_of(instance.jobs, instance.packed, instance.gpus_of_type):
         columns += [(name, {first: rates[0][name], second: rates[1][name]}) for name in rates[0]]
     jobs, total = instance.jobs, sum(instance.gpus_of_type.values())
@@ -96,18 +88,18 @@ def by_definition(instance: Instance) -> float:
     gpus = [[jobs[min(rates)].gang * (kind == name) for kind, rates in columns] for name in names]
     limits = [1.0] * len(jobs) + [float(instance.gpus_of_type[name]) for name in names]
     rate = np.array([[rates.get(place, 0.0) for _, rates in columns] for place in range(len(jobs))])
-    weight = np.array([job.weight for job in jobs])
+    weight = np.array([each.weight for each in jobs])
     if instance.objective is Objective.THROUGHPUT:
         return -linprog(-(weight @ rate), time + gpus, limits).fun
     equal = [
         sum(
-            job.throughput.get(name, 0.0) * there / total
+            each.throughput.get(name, 0.0) * there / total
             for name, there in instance.gpus_of_type.items()
-            if job.gang <= there
+            if each.gang <= there
         )
-        for job in jobs
+        for each in jobs
     ]
-    scale = np.array([job.gang for job in jobs]) / weight / np.array(equal)
+    scale = np.array([each.gang for each in jobs]) / weight / np.array(equal)
     rows = [[*row, 0.0] for row in time + gpus]
     rows += [[*(-row), 1.0] for row in rate * scale[:, None]]
     objective = [0.0] * len(columns) + [-1.0]
@@ -123,7 +115,7 @@ def by_definition(instance: Instance) -> float:
 )
 def test_the_optimum_is_that_of_the_definition(instance):
     """Jobs alike made one, prices and repairs: none of it is in the definition."""
-    answer = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "lp-highs"))
+    answer = lo.solve(instance, "lp-highs")
     assert answer.status is Status.OPTIMAL
     assert answer.objective == pytest.approx(by_definition(instance), rel=1e-7)
 
@@ -137,10 +129,7 @@ def test_the_optimum_is_that_of_the_definition(instance):
 def test_packing_never_hurts_and_the_simple_bound_holds(instance):
     """A job alone is the special case: without packed rates the optimum is no better."""
     sign = 1 if instance.objective.sense == "max" else -1
-    packed = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "lp-highs"))
-    alone = solve_and_check(
-        PROBLEM, replace(instance, packed=()), find_solver("heterogeneous", "lp-highs")
-    )
+    packed, alone = (lo.solve(one, "lp-highs") for one in (instance, replace(instance, packed=())))
     if packed.status is Status.INFEASIBLE:
         assert alone.status is Status.INFEASIBLE
         return
@@ -166,40 +155,26 @@ def test_jobs_alike_and_their_pairs_are_made_one(instance):
 def test_water_filling_goes_on_where_the_least_share_stops():
     """Two jobs packed all the time are saturated; a third has a type of its own."""
     two = packable("max_min_share")
-    single = GangJob(id="alone", gang=1, steps=1.0, throughput={"b": 2.0})
-    instance = replace(
-        two,
-        gpu_types=(*two.gpu_types, GpuType(name="b")),
-        servers=(*two.servers, GpuServer(id="t", gpus={"b": 1})),
-        jobs=(*two.jobs, single),
-    )
-    filled = fill(ShareArrays.of(instance))
+    jobs = *two.jobs, job("alone", 1.0, throughput={"b": 2.0})
+    instance = instance_of([{"a": 1, "b": 1}], jobs, objective="max_min_share", packed=two.packed)
     # An equal part of the GPUs is half of either type.
-    assert filled.levels == pytest.approx([1.5, 1.5, 2.0], rel=1e-6)
+    assert fill(ShareArrays.of(instance)).levels == pytest.approx([1.5, 1.5, 2.0], rel=1e-6)
 
 
-def test_what_packed_rates_may_not_be():
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"packed": [replace(RATE, beside="nobody")]}, r"packed\[0\].beside"),
+    ({"packed": [RATE, RATE]}, r"packed\[1\].beside.*twice"),
+    ({"packed": [replace(RATE, throughput={"b": 1.0})]}, r"packed\[0\].throughput"),
+    ({"objective": "makespan"}, "packed.*must be empty"),
+    ({"packed": [replace(RATE, beside="large")]}, "must be a kind with gang 1"),
+    ({"jobs": [ALIKE, replace(ALIKE, id="y", throughput={"a": 1.0})]}, r"jobs\[1\].kind"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), FAULTS)
+def test_what_packed_rates_may_not_be(changes, message):
     """Each broken rule is refused with field and rule."""
-    instance = packable("max_min_share")
-    rate = instance.packed[0]
-    larger = GangJob(id="x", gang=2, steps=1.0, throughput={"a": 1.0}, kind="large")
-    two = replace(packable("max_min_share", gpus=2), jobs=(*instance.jobs, larger))
-    cases = [
-        (instance, {"packed": (replace(rate, beside="nobody"),)}, "packed\\[0\\].beside"),
-        (instance, {"packed": (rate, rate)}, "packed\\[1\\].beside.*twice"),
-        (instance, {"packed": (replace(rate, throughput={"b": 1.0}),)}, "packed\\[0\\].throughput"),
-        (instance, {"objective": "makespan"}, "packed.*must be empty"),
-        (
-            two,
-            {"packed": (replace(rate, beside="large"),)},
-            "must be a kind with gang 1",
-        ),
-        (
-            instance,
-            {"jobs": (instance.jobs[0], replace(instance.jobs[1], throughput={"a": 1.0}))},
-            "jobs\\[1\\].kind",
-        ),
-    ]
-    for start, changes, message in cases:
-        with pytest.raises(FieldError, match=message):
-            replace(start, **changes)
+    two = packable("max_min_share", gpus=2)
+    larger = job("x", 1.0, gang=2, kind="large")
+    with pytest.raises(FieldError, match=message):
+        replace(two, **{"jobs": [ALIKE, larger], **changes})

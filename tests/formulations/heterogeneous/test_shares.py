@@ -6,15 +6,17 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from operator import truediv
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import Answer, refute_claims, solve_and_check
+from lyra_opt.core.solving import Answer, refute_claims
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, merged, rows_alike
@@ -22,18 +24,21 @@ from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
     GangJob,
-    GpuServer,
     GpuType,
     Instance,
     Objective,
     TimeShares,
 )
-from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.heterogeneous.share_checker import ShareNumbers, least_throughput
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
+from tests.lyra_opt.heterogeneous.heuristics import cases
+from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SOLVERS = ("lp-highs", "lp-glop", "lp-sifting")
 OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
@@ -41,25 +46,19 @@ OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
 PARTS = st.sampled_from([0.0, -0.0, 1.0, 2.0])
 
 
-def solved(instance: Instance, solver: str = "lp-highs", **more: object) -> Answer:
-    answer = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", solver), **more)
+def solved(instance: Instance, solver: str = "lp-highs") -> Answer:
+    answer = lo.solve(instance, solver)
     assert answer.status is not Status.ERROR, answer.message
     return answer
 
 
-def one_type(jobs: list[GangJob], gpus: int, objective: str) -> Instance:
-    return Instance(
-        name="one-type",
-        objective=objective,
-        gpu_types=(GpuType(name="a", price_per_hour=2.0),),
-        servers=(GpuServer(id="s", gpus={"a": gpus}),),
-        jobs=tuple(jobs),
-    )
+def one_type(jobs: Iterable[GangJob], gpus: int, objective: str) -> Instance:
+    dear = (GpuType(name="a", price_per_hour=2.0),)
+    return instance_of([{"a": gpus}], jobs, objective=objective, gpu_types=dear)
 
 
-def job(number: int, gang: int = 1, **more: object) -> GangJob:
-    fields = {"steps": 10.0, "throughput": {"a": 2.0}, **more}
-    return GangJob(id=f"j{number}", gang=gang, **fields)
+def job(number: int, gang: int = 1, **more: Any) -> GangJob:
+    return cases.job(f"j{number}", gang=gang, **{"steps": 10.0, "throughput": {"a": 2.0}, **more})
 
 
 @draws(25)
@@ -106,19 +105,14 @@ def test_one_type(solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("objective", ["max_min_share", "finish_time_fairness"])
-def test_equal_throughputs(solver, objective):
+@pytest.mark.parametrize(
+    ("objective", "expected"), [("max_min_share", 3 / 5), ("finish_time_fairness", 1.0)]
+)
+def test_equal_throughputs(solver, objective, expected):
     """Jobs alike of one GPU on GPUs that are alike to them: m jobs, C GPUs, min(1, C / m) each."""
-    alike = tuple(job(number, throughput={"a": 2.0, "b": 2.0}) for number in range(5))
-    instance = Instance(
-        name="alike",
-        objective=objective,
-        gpu_types=(GpuType(name="a"), GpuType(name="b")),
-        servers=(GpuServer(id="s", gpus={"a": 2, "b": 1}),),
-        jobs=alike,
-    )
-    expected = {"max_min_share": 3 / 5, "finish_time_fairness": 1.0}
-    assert solved(instance, solver).objective == pytest.approx(expected[objective])
+    alike = [job(number, throughput={"a": 2.0, "b": 2.0}) for number in range(5)]
+    instance = instance_of([{"a": 2, "b": 1}], alike, objective=objective)
+    assert solved(instance, solver).objective == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -234,24 +228,10 @@ def test_jobs_alike_are_solved_as_one_and_share_alike(objective):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_deadline_missed_within_the_tolerance_is_not_proved_impossible(solver):
     """The checker lets shares pass that miss it by less than 1e-6, so there is no such proof."""
-    late = Instance(
-        name="hair",
-        objective=Objective.COST,
-        gpu_types=(GpuType(name="v100"),),
-        servers=(GpuServer(id="s", gpus={"v100": 1}),),
-        jobs=(
-            GangJob(
-                id="a",
-                gang=1,
-                steps=100.00015,
-                throughput={"v100": 1.0},
-                utility=Deadline(deadline_s=100.0),
-            ),
-        ),
-    )
-    assert check(late, TimeShares({"a": {"v100": 1 + 9e-7}})).violations == ()
-    answer = solve_and_check(PROBLEM, late, find_solver("heterogeneous", solver))
-    assert answer.status not in (Status.INFEASIBLE, Status.ERROR)
+    late = job(0, steps=100.00015, throughput={"a": 1.0}, utility=Deadline(deadline_s=100.0))
+    instance = one_type([late], 1, "cost")
+    assert check(instance, TimeShares({"j0": {"a": 1 + 9e-7}})).violations == ()
+    assert solved(instance, solver).status is not Status.INFEASIBLE
 
 
 def spread(seed: int, objective: str) -> Instance:
@@ -265,8 +245,8 @@ def spread(seed: int, objective: str) -> Instance:
             str(name): float(10 ** rng.uniform(-6, 6)) for name in rng.permutation(list("abc"))
         }
         jobs.append(
-            GangJob(
-                id=f"j{number}",
+            job(
+                number,
                 gang=int(rng.integers(1, gpus[min(rates)] + 1)),
                 steps=float(10 ** rng.uniform(-12, 12)),
                 throughput=rates,
@@ -276,13 +256,7 @@ def spread(seed: int, objective: str) -> Instance:
                 utility=Deadline(deadline_s=1e18) if rng.random() < 0.3 else InverseJct(),
             )
         )
-    return Instance(
-        name=f"spread-{seed}",
-        objective=objective,
-        gpu_types=tuple(GpuType(name=name, price_per_hour=1.0) for name in "abc"),
-        servers=tuple(GpuServer(id=f"s{n}", gpus=of_one) for n, of_one in enumerate(held)),
-        jobs=tuple(jobs),
-    )
+    return instance_of(held, jobs, objective=objective)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

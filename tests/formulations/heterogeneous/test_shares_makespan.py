@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
-from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance
 from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
-from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
+from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
+
+if TYPE_CHECKING:
+    from lyra_opt.heterogeneous import GangJob, Instance
 
 ENGINES = ("lp-highs", "lp-glop")
 
@@ -26,21 +29,12 @@ def engine_of(name: str):
     return find_solver("heterogeneous", name).point_of
 
 
-def two_servers(*, forking: bool, jobs: int = 1, **more: object) -> Instance:
+def two_servers(*, forking: bool, jobs: int = 1, gang: int = 1) -> Instance:
     """A fast and a slow GPU on servers of their own, jobs of 30 steps at 2 and 1 steps a second."""
-    return Instance(
-        name="two-servers",
-        objective="makespan",
-        gpu_types=(GpuType(name="fast"), GpuType(name="slow")),
-        servers=(GpuServer(id="f", gpus={"fast": 1}), GpuServer(id="s", gpus={"slow": 1})),
-        jobs=tuple(
-            GangJob(id=f"j{n}", gang=1, steps=30.0, throughput={"fast": 2.0, "slow": 1.0}, **more)
-            for n in range(jobs)
-        ),
-        round_s=1.0,
-        horizon_rounds=60,
-        forking=forking,
-    )
+    rates = {"fast": 2.0, "slow": 1.0}
+    alike = [job(f"j{n}", 30.0, gang=gang, throughput=rates) for n in range(jobs)]
+    settings = {"objective": "makespan", "horizon_rounds": 60, "forking": forking}
+    return instance_of([{"fast": 1}, {"slow": 1}], alike, **settings)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -68,7 +62,7 @@ def test_forking_gives_nothing_where_all_gpus_are_busy_anyway(engine):
 )
 def test_no_schedule_is_below(instance, engine):
     """The exact optimum of the rounds, where there is one, is at or above the bound."""
-    exact = solve_and_check(PROBLEM, instance, find_solver("heterogeneous", "cpsat"))
+    exact = lo.solve(instance, "cpsat")
     assert exact.status in (Status.OPTIMAL, Status.INFEASIBLE), exact.message
     if exact.status is Status.OPTIMAL:
         bound = divisible_makespan(instance, engine_of(engine), forking=instance.forking)
@@ -80,22 +74,20 @@ def test_no_schedule_is_below(instance, engine):
 def test_forking_never_has_a_larger_bound(instance):
     """Gangs that any server holds, no faster spread: what runs once can run as one copy."""
     smallest = min(sum(server.gpus.values()) for server in instance.servers)
-    instance = replace(
-        instance,
-        jobs=tuple(replace(j, gang=min(j.gang, smallest), current={}) for j in instance.jobs),
-    )
-    if any(earliest_completion(instance, job) is None for job in instance.jobs):
+
+    def on_one_server(gang: GangJob) -> GangJob:
+        nowhere = dict.fromkeys(gang.throughput, 0.0)
+        fitting = min(gang.gang, smallest)
+        return replace(gang, gang=fitting, current={}, spread_throughput=nowhere)
+
+    instance = replace(instance, jobs=tuple(map(on_one_server, instance.jobs)))
+    if any(earliest_completion(instance, gang) is None for gang in instance.jobs):
         return
-    one_server = replace(
-        instance, jobs=tuple(replace(job, spread_throughput=_never(job)) for job in instance.jobs)
+    forked, single = (
+        divisible_makespan(instance, engine_of("lp-highs"), forking=forking)
+        for forking in (True, False)
     )
-    forked = divisible_makespan(one_server, engine_of("lp-highs"), forking=True)
-    single = divisible_makespan(one_server, engine_of("lp-highs"), forking=False)
     assert forked.least_s <= single.most_s * (1 + 1e-9)
-
-
-def _never(job: GangJob) -> dict[str, float]:
-    return dict.fromkeys(job.throughput, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -113,7 +105,5 @@ def test_engines_agree_on_measured_rates(seed, forking):
 
 def test_job_that_fits_nowhere():
     """A gang of two on two servers of one GPU cannot be one copy."""
-    instance = two_servers(forking=True)
-    wide = replace(instance, jobs=(replace(instance.jobs[0], gang=2),))
     with pytest.raises(ValueError, match="cannot run on any GPU"):
-        divisible_makespan(wide, engine_of("lp-highs"), forking=True)
+        divisible_makespan(two_servers(forking=True, gang=2), engine_of("lp-highs"), forking=True)

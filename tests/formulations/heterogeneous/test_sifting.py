@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+import lyra_opt as lo
 from lyra_opt.core.result import Status
-from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
 from lyra_opt.heterogeneous.exact.shares import highs_model, sifting
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs, LpSifting
@@ -27,11 +26,12 @@ from lyra_opt.heterogeneous.exact.shares.sifting import (
 )
 from lyra_opt.heterogeneous.exact.shares.vertices import JobVertices
 from lyra_opt.heterogeneous.instance import Objective
-from lyra_opt.heterogeneous.problem import PROBLEM
 from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 
 WHOLE = LpHighs().merged_point_of
@@ -129,22 +129,27 @@ def test_sums_of_few_jobs_are_those_of_all(seed, jobs):
     assert programme.dual_bound(point.prices, tolerance=0.0) == pytest.approx(best, rel=1e-8)
 
 
-def test_sums_need_few_jobs(monkeypatch):
-    """Of many jobs a part is enough; those that pay and were not tried are found by the prices."""
-    programme = sum_of(SCARCE, 600)
-    best = float((programme.gain * WHOLE(programme).shares).sum())
-    sizes: list[int] = []
+def noting(sizes: list[int]) -> Callable[[ShareProgramme], SharePoint]:
+    """Return an engine that notes how many jobs each programme has."""
 
     def engine(part: ShareProgramme) -> SharePoint:
         sizes.append(part.sets.jobs)
         return WHOLE(part)
 
-    assert sifted_sum(programme, engine) is not None
+    return engine
+
+
+def test_sums_need_few_jobs(monkeypatch):
+    """Of many jobs a part is enough; those that pay and were not tried are found by the prices."""
+    programme = sum_of(SCARCE, 600)
+    best = float((programme.gain * WHOLE(programme).shares).sum())
+    sizes: list[int] = []
+    assert sifted_sum(programme, noting(sizes)) is not None
     assert max(sizes) < 500
     # With fewer at first, only prices bring in who is missing.
     monkeypatch.setattr(sifting, "TRIED", 0.3)
     sizes.clear()
-    point = sifted_sum(programme, engine)
+    point = sifted_sum(programme, noting(sizes))
     assert point is not None
     assert len(sizes) > 1
     assert float((programme.gain * point.shares).sum()) == pytest.approx(best, rel=1e-9)
@@ -162,14 +167,9 @@ def test_it_is_found_as_a_rule():
 def test_programmes_stay_small():
     """Of many jobs that all differ, a small part is in doubt."""
     sizes: list[int] = []
-
-    def engine(programme: ShareProgramme) -> SharePoint:
-        sizes.append(programme.sets.jobs)
-        return WHOLE(programme)
-
     programme = programme_of(SCARCE, "unlike", jobs=1_000)
     assert limited(programme) is None
-    assert sifted(programme, engine) is not None
+    assert sifted(programme, noting(sizes)) is not None
     assert 2 <= len(sizes) <= 8
     assert max(sizes) < 500
 
@@ -202,24 +202,19 @@ def test_vertices_are_the_cheapest_shares(seed, kind):
         )
 
 
-def _without_shares(programme: ShareProgramme) -> SharePoint:
-    return replace(WHOLE(programme), shares=None)
-
-
-def _without_prices(programme: ShareProgramme) -> SharePoint:
-    return replace(WHOLE(programme), prices=None)
-
-
-def _wrong(programme: ShareProgramme) -> SharePoint:
-    point = WHOLE(programme)
+def wrong(point: SharePoint) -> SharePoint:
+    """Return a point with other prices, and a level that nobody attains."""
     assert point.prices is not None
     return replace(point, prices=point.prices.times(2.0), level=point.level * 1.01)
 
 
-@pytest.mark.parametrize("engine", [_without_shares, _without_prices, _wrong])
-def test_an_engine_that_fails_is_not_believed(engine):
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda point: replace(point, shares=None), lambda point: replace(point, prices=None), wrong],
+)
+def test_an_engine_that_fails_is_not_believed(spoil):
     """No answer at all rather than one that its prices do not prove."""
-    assert sifted(programme_of(1, "unlike"), engine) is None
+    assert sifted(programme_of(1, "unlike"), lambda part: spoil(WHOLE(part))) is None
 
 
 @pytest.mark.parametrize("objective", ["max_min_share", "makespan_share", "finish_time_fairness"])
@@ -227,10 +222,7 @@ def test_an_engine_that_fails_is_not_believed(engine):
 def test_many_jobs_of_measured_rates(objective, seed):
     """The solver proves the same optimum as another engine where it sifts."""
     instance = drawn(400, objective, seed=seed, servers=9)
-    ours, other = (
-        solve_and_check(PROBLEM, instance, find_solver("heterogeneous", name))
-        for name in ("lp-sifting", "lp-glop")
-    )
+    ours, other = (lo.solve(instance, name) for name in ("lp-sifting", "lp-glop"))
     assert ours.status is other.status is Status.OPTIMAL
     assert ours.objective == pytest.approx(other.objective, rel=2e-9)
 

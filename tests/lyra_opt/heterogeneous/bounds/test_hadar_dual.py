@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyra_opt.core.result import Limits
+from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous.bounds import utility_prices
 from lyra_opt.heterogeneous.bounds.utility_prices import PricedRounds, PricingOracle, price_bound
 from lyra_opt.heterogeneous.checker import due_steps, worth
 from lyra_opt.heterogeneous.heuristics.hadar.solver import certify_hadar
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
-from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, proved_optimum, solved
+from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, proved_optimum
 from tests.reference.rounds import takings
 
 if TYPE_CHECKING:
@@ -37,19 +39,16 @@ def drawn_prices(data: st.DataObject, instance: Instance) -> NDArray[np.float64]
 
 def placements(instance: Instance, job: GangJob) -> list[dict[tuple[int, int], int]]:
     """Return every placement of a gang by cells, by plain enumeration."""
-    cells = [
-        (server, kind, of_server.gpus[gpu_type.name])
+    cells = {
+        (server, kind): of_server.gpus[gpu_type.name]
         for server, of_server in enumerate(instance.servers)
         for kind, gpu_type in enumerate(instance.gpu_types)
         if gpu_type.name in of_server.gpus
-    ]
+    }
+    taken = takings(job.gang, list(cells.values()))
     return [
-        {
-            (server, kind): count
-            for (server, kind, _), count in zip(cells, counts, strict=True)
-            if count
-        }
-        for counts in takings(job.gang, [there for *_, there in cells])
+        {cell: count for cell, count in zip(cells, counts, strict=True) if count}
+        for counts in taken
     ]
 
 
@@ -120,12 +119,9 @@ def test_a_relaxed_oracle_still_bounds(instance):
     """Labels that are merged promise more, never less."""
     prices = np.full(PricingOracle(instance).shape, 0.05)
     exact = price_bound(instance, prices, 0.0).at_given_prices
-    before = utility_prices.MOST_LABELS
-    try:
-        utility_prices.MOST_LABELS = 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utility_prices, "MOST_LABELS", 2)
         relaxed = price_bound(instance, prices, 0.0).at_given_prices
-    finally:
-        utility_prices.MOST_LABELS = before
     assert relaxed >= exact * (1 - 1e-12)
 
 
@@ -137,6 +133,7 @@ def test_the_bound_is_tight_where_jobs_compete():
     certificate = certify_hadar(instance, np.random.default_rng(0))
     assert certificate.utility == pytest.approx(1.5)
     assert certificate.bound.value == pytest.approx(1.5, rel=0.05)
-    answer = solved("hadar", instance)
-    assert answer.dual_bound == certificate.bound.value
-    assert "2 alpha" in answer.message
+    hadar = find_solver("heterogeneous", "hadar")
+    result = hadar.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
+    assert result.dual_bound == certificate.bound.value
+    assert "2 alpha" in result.message

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.result import Limits, Status
+import lyra_opt as lo
+from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance, check
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, run_policy
 
 if TYPE_CHECKING:
-    from lyra_opt.core.result import SolveResult
+    from collections.abc import Iterable
+
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
     from lyra_opt.heterogeneous.heuristics.policy_solver import Run
 
@@ -23,16 +25,18 @@ def job(name: str, steps: float, gang: int = 1, **changes: Any) -> GangJob:
     return GangJob(**{"id": name, "gang": gang, "steps": steps, "throughput": {"a": 1.0}} | changes)
 
 
-def instance_of(servers: list[dict[str, int]], jobs: list[GangJob], **changes: Any) -> Instance:
+def instance_of(servers: list[dict[str, int]], jobs: Iterable[GangJob], **changes: Any) -> Instance:
     """Return an instance in rounds of a second, many of them, unless told otherwise."""
     types = sorted({name for gpus in servers for name in gpus})
-    settings = {"objective": "mean_jct", "round_s": 1.0, "horizon_rounds": 1_000} | changes
+    settings = {
+        "gpu_types": tuple(GpuType(name=name) for name in types),
+        **{"objective": "mean_jct", "round_s": 1.0, "horizon_rounds": 1_000},
+    }
     return Instance(
         name="case",
-        gpu_types=tuple(GpuType(name=name) for name in types),
         servers=tuple(GpuServer(id=f"s{n}", gpus=gpus) for n, gpus in enumerate(servers)),
         jobs=tuple(jobs),
-        **settings,
+        **settings | changes,
     )
 
 
@@ -57,23 +61,13 @@ def decided(policy: RoundPolicy, state: RoundState) -> Decision:
     return policy.decide(state)
 
 
-def run(name: str, instance: Instance) -> Run:
-    """Run a registered policy; its schedule is checked, but for jobs that do not complete."""
-    found = run_policy(ROUND_POLICIES[name](), instance, np.random.default_rng(0))
-    violations = [
-        violation
-        for violation in check(instance, found.schedule).violations
-        if "does not complete" not in violation
-    ]
-    assert violations == []
+def run(policy: str | RoundPolicy, instance: Instance) -> Run:
+    """Run a policy; its schedule is checked, but for jobs that do not complete."""
+    made = ROUND_POLICIES[policy]() if isinstance(policy, str) else policy
+    found = run_policy(made, instance, np.random.default_rng(0))
+    violations = check(instance, found.schedule).violations
+    assert [each for each in violations if "does not complete" not in each] == []
     return found
-
-
-def solved(name: str, instance: Instance) -> SolveResult[Any]:
-    """Return what a registered solver says."""
-    solver = find_solver("heterogeneous", name)
-    assert solver.supports(instance) is None
-    return solver.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
 
 
 def running(found: Run, number: int) -> set[str]:
@@ -85,7 +79,6 @@ def proved_optimum(instance: Instance) -> float:
     """Return the optimum by trying all schedules, or by CP-SAT where there are too many."""
     brute_force = find_solver("heterogeneous", "brute-force")
     name = "brute-force" if brute_force.supports(instance) is None else "cpsat"
-    found = solved(name, instance)
+    found = lo.solve(instance, name)
     assert found.status is Status.OPTIMAL
-    assert found.objective is not None
     return found.objective

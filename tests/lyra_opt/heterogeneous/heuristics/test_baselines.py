@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous.heuristics.baselines import AlloX, Tiresias
 from lyra_opt.heterogeneous.heuristics.policy import FreeGpus
-from lyra_opt.heterogeneous.heuristics.policy_solver import run_policy
 from lyra_opt.heterogeneous.heuristics.priced_progress import PricedProgress
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import (
@@ -26,25 +25,46 @@ from tests.lyra_opt.heterogeneous.heuristics.cases import (
 )
 
 if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.heuristics.policy_solver import Run
+    from lyra_opt.heterogeneous import GangJob
 
 
-def who(found: Run, rounds: int) -> list[str]:
-    """Return who runs in each of the first rounds, in one word each."""
-    return ["".join(sorted(running(found, number))) for number in range(rounds)]
+ORDERS: dict[str, tuple[Any, int, list[GangJob], list[str]]] = {
+    # The gang of two waits for both GPUs, and the one behind it waits too.
+    "first come, first served": (
+        *("yarn-cs", 2, [job("x", 2), job("y", 1, gang=2), job("z", 1)]),
+        ["x", "x", "y", "z"],
+    ),
+    # Such a job would hold up all others for ever.
+    "whom no cluster holds": ("yarn-cs", 2, [job("huge", 1, gang=3), job("x", 1)], ["x"]),
+    # Thresholds of 2 GPU-seconds: x runs to its threshold and is demoted; y, that came meanwhile,
+    # does the same; both are then in the second queue, where x, that started first, runs on to its
+    # end, but for z, that is new.
+    "queues": (
+        *(Tiresias((2.0,)), 1),
+        [job("x", 5), job("y", 3, release_s=1.0), job("z", 1, release_s=5.0)],
+        ["x", "x", "y", "y", "x", "z", "x", "x", "y"],
+    ),
+    # A gang of two has had its 2 GPU-seconds after a single round.
+    "service in GPU time": (
+        *(Tiresias((2.0,)), 2, [job("x", 4, gang=2), job("y", 2, gang=2, release_s=1.0)]),
+        ["x", "y", "x", "x", "x", "y"],
+    ),
+    # With a knob of 1 a job goes back to the first queue once it has waited as long as it ran: y
+    # ran for 2 s and waits from 4 s on; at 6 s it is new again, and x is not.
+    "promotion": (
+        *(Tiresias((2.0,), promote_knob=1.0), 1, [job("x", 9), job("y", 4, release_s=1.0)]),
+        ["x", "x", "y", "y", "x", "x", "y", "y"],
+    ),
+}
+"""Policy, GPUs, jobs, and who runs in each of the first rounds, by what is shown."""
 
 
-def test_yarn_cs_is_first_come_first_served():
-    """The gang of two waits for both GPUs, and the one behind it waits too."""
-    jobs = [job("x", 2), job("y", 1, gang=2), job("z", 1)]
-    assert who(run("yarn-cs", instance_of([{"a": 2}], jobs)), 4) == ["x", "x", "y", "z"]
-
-
-def test_yarn_cs_passes_over_whom_the_cluster_cannot_hold():
-    """Such a job would hold up all others for ever."""
-    jobs = [job("huge", 1, gang=3), job("x", 1)]
-    instance = instance_of([{"a": 2}], jobs, objective="utility")
-    assert who(run("yarn-cs", instance), 1) == ["x"]
+@pytest.mark.parametrize("case", ORDERS)
+def test_who_runs_in_each_round(case):
+    """Worked by hand; GPUs of one server, rounds of a second."""
+    policy, gpus, jobs, who = ORDERS[case]
+    found = run(policy, instance_of([{"a": gpus}], jobs, objective="utility"))
+    assert ["".join(sorted(running(found, number))) for number in range(len(who))] == who
 
 
 def test_yarn_cs_mixes_types_only_where_it_must():
@@ -53,43 +73,11 @@ def test_yarn_cs_mixes_types_only_where_it_must():
     assert run("yarn-cs", instance).schedule.entries[0].gpus == {"s0": {"a": 1, "b": 1}}
 
 
-def test_tiresias_queues_by_hand():
-    """Thresholds of 2 GPU-seconds, one GPU, rounds of a second.
-
-    x runs to its threshold and is demoted; y, that came meanwhile, does the same; both are then in
-    the second queue, where x, that started first, runs on to its end, but for z, that is new.
-    """
-    jobs = [job("x", 5), job("y", 3, release_s=1.0), job("z", 1, release_s=5.0)]
-    instance = instance_of([{"a": 1}], jobs)
-    found = run_policy(Tiresias((2.0,)), instance, np.random.default_rng(0))
-    assert who(found, 9) == ["x", "x", "y", "y", "x", "z", "x", "x", "y"]
-
-
-def test_tiresias_counts_service_in_gpu_time():
-    """A gang of two has had its 2 GPU-seconds after a single round."""
-    jobs = [job("x", 4, gang=2), job("y", 2, gang=2, release_s=1.0)]
-    found = run_policy(Tiresias((2.0,)), instance_of([{"a": 2}], jobs), np.random.default_rng(0))
-    assert who(found, 6) == ["x", "y", "x", "x", "x", "y"]
-
-
-def test_tiresias_promotes_who_has_waited_long():
-    """With a knob of 1 a job goes back to the first queue once it has waited as long as it ran.
-
-    y ran for 2 s and waits from 4 s on; at 6 s it is new again, and x is not.
-    """
-    jobs = [job("x", 9), job("y", 4, release_s=1.0)]
-    instance = instance_of([{"a": 1}], jobs)
-    found = run_policy(Tiresias((2.0,), promote_knob=1.0), instance, np.random.default_rng(0))
-    assert who(found, 8) == ["x", "x", "y", "y", "x", "x", "y", "y"]
-
-
 def test_tiresias_moves_nobody_without_need():
     """The new job takes the GPU that is free, though its turn comes first."""
     jobs = [job("x", 9), job("y", 1, release_s=3.0)]
-    instance = instance_of([{"a": 1}, {"a": 1}], jobs)
-    found = run_policy(Tiresias((2.0,)), instance, np.random.default_rng(0))
-    servers = {next(iter(e.gpus)) for e in found.schedule.entries if e.job == "x"}
-    assert servers == {"s0"}
+    found = run(Tiresias((2.0,)), instance_of([{"a": 1}, {"a": 1}], jobs))
+    assert {next(iter(e.gpus)) for e in found.schedule.entries if e.job == "x"} == {"s0"}
 
 
 @pytest.mark.parametrize("thresholds", [(2.0, 2.0), (0.0,), (3.0, 1.0)])
@@ -198,12 +186,9 @@ def test_priced_progress_gives_fast_gpus_to_whom_they_help():
 
 def test_priced_progress_runs_the_shortest_first_and_the_longest_at_once():
     """Two GPUs: the critical job begins at once, the others go shortest first beside it."""
-    jobs = [job("s", 3), job("t", 2), job("u", 4), job("long", 9)]
-    found = run("priced-progress", instance_of([{"a": 2}], jobs))
-    assert found.last_round == {"t": 1, "s": 4, "u": 8, "long": 8}
-    found = run_policy(
-        PricedProgress(criticality=2.0), instance_of([{"a": 2}], jobs), np.random.default_rng(0)
-    )
+    instance = instance_of([{"a": 2}], [job("s", 3), job("t", 2), job("u", 4), job("long", 9)])
+    assert run("priced-progress", instance).last_round == {"t": 1, "s": 4, "u": 8, "long": 8}
+    found = run(PricedProgress(criticality=2.0), instance)
     assert found.last_round == {"t": 1, "s": 2, "u": 5, "long": 11}
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.heterogeneous import Deadline, Objective, TimeShares, check
+from lyra_opt.heterogeneous import Deadline, Objective, TimeShares
 from lyra_opt.heterogeneous.heuristics.gavel import (
     GavelRounds,
     isolated_rate,
@@ -22,7 +22,7 @@ from lyra_opt.heterogeneous.heuristics.gavel import (
     solver_shares,
 )
 from lyra_opt.heterogeneous.heuristics.gavel_policies import HierarchicalRounds, gavel_policies
-from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, run_policy
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
@@ -37,10 +37,17 @@ LAS = Objective.MAX_MIN_SHARE
 
 
 def given_shares(
-    shares: Mapping[str, Mapping[str, float]],
+    shares: Mapping[str, Mapping[str, float]] | None = None, seen: list[Instance] | None = None
 ) -> Callable[[Instance], TimeShares]:
-    """Return what gives the same shares whatever the instance."""
-    return lambda instance: TimeShares({job.id: shares[job.id] for job in instance.jobs})
+    """Return what gives the same shares, half of `a` by default, and notes what it is asked."""
+
+    def tell(instance: Instance) -> TimeShares:
+        if seen is not None:
+            seen.append(instance)
+        ids = [each.id for each in instance.jobs]
+        return TimeShares({name: {"a": 0.5} if shares is None else shares[name] for name in ids})
+
+    return tell
 
 
 def rounds_of(found: Run) -> Counter[str]:
@@ -66,7 +73,7 @@ def test_received_shares_tend_to_the_programmes(data):
     rounds = 400
     instance = instance_of([{"a": gpus}], jobs, objective="utility", horizon_rounds=rounds)
     policy = GavelRounds(LAS, given_shares(of_job))
-    had = rounds_of(run_policy(policy, instance, np.random.default_rng(0)))
+    had = rounds_of(run(policy, instance))
     for each, share in zip(jobs, shares, strict=True):
         assert abs(had[each.id] / rounds - share) <= 2 * len(jobs) / rounds
 
@@ -78,8 +85,7 @@ def test_received_shares_tend_to_the_programmes(data):
 )
 def test_no_type_gives_more_time_than_it_has(instance, name):
     """And a gang is on one type in a round."""
-    found = run_policy(ROUND_POLICIES[name](), instance, np.random.default_rng(0))
-    assert check(instance, found.schedule).violations == ()
+    found = run(name, instance)
     gpu_rounds: Counter[str] = Counter()
     for entry in found.schedule.entries:
         names = {kind for types in entry.gpus.values() for kind in types}
@@ -94,9 +100,9 @@ def test_priorities_by_hand():
     jobs = [job("x", 99), job("y", 99)]
     instance = instance_of([{"a": 1}], jobs, objective="utility", horizon_rounds=8)
     shares = given_shares({"x": {"a": 0.75}, "y": {"a": 0.25}})
-    found = run_policy(GavelRounds(LAS, shares), instance, np.random.default_rng(0))
     # x / f: 1.5 and .5; 1 and 1 (x first by deficit, then share); 9/10 and 3/2; ...
-    assert "".join(entry.job for entry in found.schedule.entries) == "xxyxxxyx"
+    entries = run(GavelRounds(LAS, shares), instance).schedule.entries
+    assert "".join(entry.job for entry in entries) == "xxyxxxyx"
 
 
 def test_jobs_without_a_share_fill_what_is_left():
@@ -106,23 +112,18 @@ def test_jobs_without_a_share_fill_what_is_left():
     assert rounds_of(run("gavel-las", instance)) == {"x": 3, "new": 2}
 
 
-def test_newcomers_may_have_to_wait_for_shares():
+@pytest.mark.parametrize(
+    ("release_s", "rounds"),
+    [
+        (1.0, {"x": 8, "new": 2}),  # x has shares from 360 s on, the newcomer from 2520 s on
+        (0.0, {"x": 9, "new": 7}),  # a time of 0 is never to Gavel's code: shares are anew
+    ],
+)
+def test_newcomers_may_have_to_wait_for_shares(release_s, rounds):
     """As in Gavel's code: the second GPU idles for 1920 s, the newcomer's turn though it is."""
-    jobs = [job("x", 1e6, release_s=1.0), job("new", 1e6, release_s=400.0)]
+    jobs = [job("x", 1e6, release_s=release_s), job("new", 1e6, release_s=400.0)]
     instance = instance_of([{"a": 2}], jobs, objective="utility", round_s=360.0, horizon_rounds=9)
-    policy = GavelRounds(LAS, newcomers_run=False)
-    found = run_policy(policy, instance, np.random.default_rng(0))
-    # x has shares from 360 s on, the newcomer from 2520 s on.
-    assert rounds_of(found) == {"x": 8, "new": 2}
-
-
-def test_shares_of_time_0_are_computed_anew_where_newcomers_wait():
-    """A time of 0 is never to Gavel's code."""
-    jobs = [job("x", 1e6), job("new", 1e6, release_s=400.0)]
-    instance = instance_of([{"a": 2}], jobs, objective="utility", round_s=360.0, horizon_rounds=9)
-    policy = GavelRounds(LAS, newcomers_run=False)
-    found = run_policy(policy, instance, np.random.default_rng(0))
-    assert rounds_of(found) == {"x": 9, "new": 7}
+    assert rounds_of(run(GavelRounds(LAS, newcomers_run=False), instance)) == rounds
 
 
 def test_gpus_of_newcomers_that_wait_are_nobodys():
@@ -141,30 +142,21 @@ def test_gpus_of_newcomers_that_wait_are_nobodys():
 
 def test_shares_are_computed_at_most_every_so_often():
     """1920 s after the last time, and only when jobs have come or gone."""
-    asked = []
-
-    def shares(instance: Instance) -> TimeShares:
-        asked.append([each.id for each in instance.jobs])
-        return TimeShares({each.id: {"a": 0.5} for each in instance.jobs})
-
     jobs = [job("x", 1e6), job("y", 1e6, release_s=360.0), job("z", 1e6, release_s=7200.0)]
     instance = instance_of([{"a": 1}], jobs, objective="utility", round_s=360.0, horizon_rounds=25)
-    run_policy(GavelRounds(LAS, shares), instance, np.random.default_rng(0))
-    assert asked == [["x"], ["x", "y"], ["x", "y", "z"]]
+    asked: list[Instance] = []
+    run(GavelRounds(LAS, given_shares(seen=asked)), instance)
+    assert ["".join(each.id for each in one.jobs) for one in asked] == ["x", "xy", "xyz"]
 
 
 def test_largest_gangs_are_placed_first_and_stay():
     """The pair gets the whole server, though the single job comes first; next round both stay."""
     jobs = [job("one", 99), job("pair", 99, gang=2)]
     instance = instance_of([{"a": 2}, {"a": 1}], jobs, objective="utility", horizon_rounds=2)
-    found = run("gavel-las", instance)
-    placed = {(entry.job, entry.round): list(entry.gpus) for entry in found.schedule.entries}
-    assert placed == {
-        ("one", 0): ["s1"],
-        ("pair", 0): ["s0"],
-        ("one", 1): ["s1"],
-        ("pair", 1): ["s0"],
-    }
+    entries = run("gavel-las", instance).schedule.entries
+    placed = {(entry.job, entry.round): list(entry.gpus) for entry in entries}
+    servers = {"one": ["s1"], "pair": ["s0"]}
+    assert placed == {(name, number): servers[name] for name in servers for number in (0, 1)}
 
 
 def test_deadlines_that_cannot_be_kept_are_given_up():
@@ -211,37 +203,28 @@ def test_time_beyond_what_shares_are_told_is_cut():
     """Rounds may be longer than a job may be said to have been there."""
     jobs = [job("x", 2e30), job("y", 2e30)]
     instance = instance_of([{"a": 1}], jobs, round_s=1e30, horizon_rounds=9)
-    policy = ROUND_POLICIES["gavel-las"]()
-    assert run_policy(policy, instance, np.random.default_rng(0)).schedule.entries
+    assert run("gavel-las", instance).schedule.entries
 
 
 def test_isolated_time_is_counted_in_steps():
     """Two jobs, one GPU: alone on half of it a job would have taken twice as long."""
     assert isolated_rate(job("x", 1), {"a": 1}, 2) == 0.5
     assert isolated_rate(job("x", 1, throughput={"a": 3.0, "b": 1.0}), {"a": 3, "b": 1}, 2) == 2.5
-    seen = []
-
-    def shares(instance: Instance) -> TimeShares:
-        seen.append({each.id: each.isolated_elapsed_s for each in instance.jobs})
-        return TimeShares({each.id: {"a": 0.5} for each in instance.jobs})
-
     jobs = [job("x", 99), job("y", 99), job("z", 99, release_s=4.0)]
     instance = instance_of([{"a": 1}], jobs, objective="utility", horizon_rounds=5)
-    policy = GavelRounds(Objective.FINISH_TIME_FAIRNESS, shares, least_reset_s=0.0)
-    run_policy(policy, instance, np.random.default_rng(0))
-    assert seen == [{"x": 0.0, "y": 0.0}, {"x": 4.0, "y": 4.0, "z": 0.0}]
+    seen: list[Instance] = []
+    shares = given_shares(seen=seen)
+    run(GavelRounds(Objective.FINISH_TIME_FAIRNESS, shares, least_reset_s=0.0), instance)
+    elapsed_s = [{each.id: each.isolated_elapsed_s for each in one.jobs} for one in seen]
+    assert elapsed_s == [{"x": 0.0, "y": 0.0}, {"x": 4.0, "y": 4.0, "z": 0.0}]
 
 
 def test_a_gang_is_promised_what_it_can_get():
     """No server holds two workers: the rate of the programme is that on several."""
     wide = job("wide", 100, 2, throughput={"a": 10.0}, spread_throughput={"a": 1.0})
-    asked = []
-
-    def shares(instance: Instance) -> TimeShares:
-        asked.append(instance)
-        return TimeShares({each.id: {"a": 0.5} for each in instance.jobs})
-
-    decided(GavelRounds(LAS, shares), state_of(instance_of([{"a": 1}, {"a": 1}], [wide])))
+    asked: list[Instance] = []
+    policy = GavelRounds(LAS, given_shares(seen=asked))
+    decided(policy, state_of(instance_of([{"a": 1}, {"a": 1}], [wide])))
     assert asked[0].jobs[0].throughput == {"a": 1.0}
 
 

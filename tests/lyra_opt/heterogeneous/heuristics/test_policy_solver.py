@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, SUMMARIES, run_policy
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct, UtilityTable
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
-from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, run, solved
+from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, run
 
 if TYPE_CHECKING:
     from lyra_opt.heterogeneous import Instance
@@ -38,10 +39,8 @@ def test_every_policy_is_a_solver_with_a_summary():
 def test_speeds_times_c_and_times_over_c_leave_decisions_alone(name, data):
     """All steps a second times 4 and all times by 4: the same entries, all times a quarter."""
     instance = data.draw(heterogeneous_instances(objective="mean_jct", forking=False, max_jobs=4))
-    first = run_policy(ROUND_POLICIES[name](), instance, np.random.default_rng(0))
-    second = run_policy(ROUND_POLICIES[name](), faster(instance, 4), np.random.default_rng(0))
-    assert first.schedule == second.schedule
-    assert first.last_round == second.last_round
+    first, second = (run(name, one) for one in (instance, faster(instance, 4)))
+    assert (first.schedule, first.last_round) == (second.schedule, second.last_round)
 
 
 def faster(instance: Instance, factor: float) -> Instance:
@@ -76,68 +75,50 @@ def test_a_short_horizon_is_unknown_and_says_so():
     """A policy that does not complete all jobs has proved nothing."""
     instance = instance_of([{"a": 1}], [job("x", 3), job("y", 3)], horizon_rounds=5)
     for objective in ("makespan", "mean_jct"):
-        answer = solved("yarn-cs", replace(instance, objective=objective))
+        answer = lo.solve(replace(instance, objective=objective), "yarn-cs")
         assert answer.status is Status.UNKNOWN
         assert answer.message == "1 of 2 jobs do not complete within the horizon"
-    answer = solved("yarn-cs", replace(instance, objective="utility"))
+    answer = lo.solve(replace(instance, objective="utility"), "yarn-cs")
     assert answer.objective == pytest.approx(1 / 3)
 
 
 def test_what_a_policy_sees():
     """Steps left, service, waiting and placements are those of the rounds before."""
     jobs = [job("x", 2.5), job("y", 1, release_s=0.5)]
-    instance = instance_of([{"a": 1}], jobs, round_s=1.0)
     seen = []
 
     def see(number: int, state: RoundState, decision: Decision) -> None:
-        seen.append(
-            [
-                (
-                    active.job.id,
-                    active.steps_left,
-                    active.attained_gpu_s,
-                    active.waiting_since_s,
-                    active.started_s,
-                    state.is_changed,
-                )
-                for active in state.jobs
-            ]
-        )
+        keys = "steps_left", "attained_gpu_s", "waiting_since_s", "started_s"
+        jobs = [(active.job.id, *(getattr(active, key) for key in keys)) for active in state.jobs]
+        seen.append((state.is_changed, *jobs))
 
-    run_policy(ROUND_POLICIES["yarn-cs"](), instance, np.random.default_rng(0), see)
+    rng = np.random.default_rng(0)
+    run_policy(ROUND_POLICIES["yarn-cs"](), instance_of([{"a": 1}], jobs), rng, see)
     assert seen == [
-        [("x", 2.5, 0.0, 0.0, -1.0, True)],
-        [("x", 1.5, 1.0, -1.0, 0.0, True), ("y", 1, 0.0, 0.5, -1.0, True)],
-        [("x", 0.5, 2.0, -1.0, 0.0, False), ("y", 1, 0.0, 0.5, -1.0, False)],
-        [("y", 1, 0.0, 0.5, -1.0, True)],
+        (True, ("x", 2.5, 0.0, 0.0, -1.0)),
+        (True, ("x", 1.5, 1.0, -1.0, 0.0), ("y", 1, 0.0, 0.5, -1.0)),
+        (False, ("x", 0.5, 2.0, -1.0, 0.0), ("y", 1, 0.0, 0.5, -1.0)),
+        (True, ("y", 1, 0.0, 0.5, -1.0)),
     ]
 
 
 def test_a_round_of_progress_pays_for_restarts():
     """Both jobs run; the one that stays where it is loses nothing."""
     jobs = [job("stays", 20, current={"s0": {"a": 1}}), job("moves", 20)]
-    instance = instance_of(
-        [{"a": 2}],
-        jobs,
-        objective="round_progress",
-        round_s=10.0,
-        restart_s=2.0,
-        horizon_rounds=1,
-    )
-    assert same_value(solved("yarn-cs", instance).objective, 0.5 + 0.4)
+    times = {"round_s": 10.0, "restart_s": 2.0, "horizon_rounds": 1}
+    instance = instance_of([{"a": 2}], jobs, objective="round_progress", **times)
+    assert same_value(lo.solve(instance, "yarn-cs").objective, 0.5 + 0.4)
 
 
-def test_copies_ask_for_forking():
-    """A skip with its reason, not a wrong schedule."""
-    solver = find_solver("heterogeneous", "hadare")
-    skip = solver.supports(instance_of([{"a": 1}], [job("x", 3)]))
-    assert skip is not None
-    assert "forking" in skip.reason
-    skip = find_solver("heterogeneous", "allox").supports(
-        instance_of([{"a": 2}], [job("x", 3, gang=2)])
+@pytest.mark.parametrize(
+    ("name", "gang", "reason"), [("hadare", 1, "forking"), ("allox", 2, "one-GPU jobs only")]
+)
+def test_what_a_policy_cannot_run_is_skipped(name, gang, reason):
+    """With its reason, not with a wrong schedule."""
+    skip = find_solver("heterogeneous", name).supports(
+        instance_of([{"a": 2}], [job("x", 3, gang=gang)])
     )
-    assert skip is not None
-    assert "one-GPU jobs only" in skip.reason
+    assert reason in skip.reason
 
 
 def test_runs_are_as_long_as_the_jobs():

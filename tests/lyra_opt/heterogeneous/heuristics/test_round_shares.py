@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.result import Limits
-from lyra_opt.core.solver import find_solver
+import lyra_opt as lo
 from lyra_opt.heterogeneous import Objective, check
 from lyra_opt.heterogeneous.heuristics.gavel import (
     RoundShares,
@@ -21,13 +20,6 @@ from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 
-LIMITS = Limits()
-
-
-def rng() -> np.random.Generator:
-    """Return what draws, of which nothing depends."""
-    return np.random.default_rng(0)
-
 
 @draws(60)
 @given(
@@ -37,21 +29,19 @@ def rng() -> np.random.Generator:
 )
 def test_rounds_give_no_more_than_the_programme_bounds(instance):
     """Whatever rates gangs have on several servers, what rounds give is feasible shares."""
-    report = check(instance, shares_of_rounds(instance, rng(), rounds=20))
+    rng = np.random.default_rng(0)  # on which nothing depends
+    report = check(instance, shares_of_rounds(instance, rng, rounds=20))
     assert report.objective is not None, report.violations
-    best = find_solver("heterogeneous", "lp-highs").solve(instance, limits=LIMITS, rng=rng())
-    assert best.dual_bound is not None
-    assert report.objective <= best.dual_bound * (1 + 1e-9)
+    bound = lo.solve(instance, "lp-highs").dual_bound
+    assert report.objective <= bound * (1 + 1e-9)
 
 
 def test_gangs_that_do_not_fit_beside_one_another_lose_a_third():
     """Two gangs of two on three GPUs: promised three quarters of the time each, they take turns."""
     gangs = [job(name, 100, gang=2) for name in ("x", "y")]
     instance = instance_of([{"a": 3}], gangs, objective=Objective.MAX_MIN_SHARE)
-    best = find_solver("heterogeneous", "lp-highs").solve(instance, limits=LIMITS, rng=rng())
-    found = RoundShares().solve(instance, limits=LIMITS, rng=rng())
-    assert best.objective == pytest.approx(1.5)
-    assert found.objective == pytest.approx(1.0)
+    assert lo.solve(instance, "lp-highs").objective == pytest.approx(1.5)
+    assert lo.solve(instance, RoundShares).objective == pytest.approx(1.0)
 
 
 def test_rates_that_a_gang_can_have():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,18 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+import lyra_opt as lo
 from lyra_opt.core.errors import FieldError
-from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 from lyra_opt.heterogeneous.exact.shares.water_filling import JobGroup, fill
-from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, Instance, TimeShares
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
+from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 from tests.tables import tables
+
+if TYPE_CHECKING:
+    from lyra_opt.heterogeneous.instance import Instance
 
 TABLES = tables(__file__)
 
@@ -104,33 +108,20 @@ def test_first_level_is_max_min_share():
     instance = drawn(15, servers=4)
     arrays = ShareArrays.of(instance)
     filled = fill(arrays)
-    result = find_solver("heterogeneous", "lp-highs")
-    answer = result.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
-    assert (filled.levels / arrays.weight).min() == pytest.approx(answer.objective, rel=1e-6)
+    best = lo.solve(instance, "lp-highs").objective
+    assert (filled.levels / arrays.weight).min() == pytest.approx(best, rel=1e-6)
     assert filled.largest_rise <= 1e-6
     assert filled.rounds > 1
 
 
-def one_type(jobs: int, gpus: int, **more: object) -> ShareArrays:
-    return ShareArrays.of(
-        Instance(
-            name="one-type",
-            objective="max_min_share",
-            gpu_types=(GpuType(name="a"),),
-            servers=(GpuServer(id="s", gpus={"a": gpus}),),
-            jobs=tuple(
-                GangJob(id=f"j{n}", gang=1, steps=1.0, throughput={"a": 1.0 + n}, **more)
-                for n in range(jobs)
-            ),
-        )
-    )
+def one_type(jobs: int, gpus: int) -> ShareArrays:
+    alike = [job(f"j{n}", 1, throughput={"a": 1.0 + n}) for n in range(jobs)]
+    return ShareArrays.of(instance_of([{"a": gpus}], alike, objective="max_min_share"))
 
 
 def test_what_one_job_leaves_goes_to_the_others():
     """A heavy job cannot use more than all its time; the rest shares what it leaves by weight."""
-    arrays = one_type(3, 2)
-    arrays = replace(arrays, weight=np.array([8.0, 1.0, 1.0]))
-    filled = fill(arrays)
+    filled = fill(replace(one_type(3, 2), weight=np.array([8.0, 1.0, 1.0])))
     assert filled.shares[:, 0] == pytest.approx([1.0, 0.5, 0.5], rel=1e-6)
     assert filled.frozen_in_round.tolist() == [0, 1, 1]
 
@@ -158,21 +149,12 @@ def test_fifo_serves_one_job_after_the_other():
 
 def test_slack_is_no_level():
     """What rounds may miss of frozen levels is not given to jobs for which nothing is left."""
-    rates = [{"a": 1.0}, {"b": 1.0}, {"a": 1.0}, {"a": 1.0}]
-    instance = Instance(
-        name="two-types",
-        objective="max_min_share",
-        gpu_types=(GpuType(name="a"), GpuType(name="b")),
-        servers=(GpuServer(id="s", gpus={"a": 1, "b": 1}),),
-        jobs=tuple(
-            GangJob(id=f"j{n}", gang=1, steps=1.0, throughput={"a": 0.0, "b": 0.0} | rate)
-            for n, rate in enumerate(rates)
-        ),
-    )
+    jobs = [job(f"j{n}", 1, throughput={kind: 1.0}) for n, kind in enumerate("abaa")]
     entities = [
         JobGroup(name="light", jobs=("j0", "j1"), policy="fifo"),
         JobGroup(name="heavy", jobs=("j2", "j3"), weight=2.0, policy="fifo"),
     ]
+    instance = instance_of([{"a": 1, "b": 1}], jobs, objective="max_min_share")
     filled = fill(ShareArrays.of(instance), entities)
     assert filled.levels == pytest.approx([2 / 3, 2.0, 4 / 3, 0.0], abs=1e-11)
 
@@ -181,12 +163,12 @@ def test_slack_is_no_level():
 @given(heterogeneous_instances(objective="max_min_share", max_jobs=4), st.booleans())
 def test_hierarchies_are_feasible_and_nobody_can_rise(instance, is_fifo):
     """Every job is frozen, with a proof that it could not rise; the checker accepts the shares."""
-    ids = [job.id for job in instance.jobs]
+    ids = tuple(each.id for each in instance.jobs)
     half = (len(ids) + 1) // 2
-    parts = [tuple(ids[:half]), tuple(ids[half:])]
+    policy = "fifo" if is_fifo else "fairness"
     entities = [
-        JobGroup(name=f"e{n}", jobs=part, weight=1.0 + n, policy="fifo" if is_fifo else "fairness")
-        for n, part in enumerate(parts)
+        JobGroup(name=f"e{n}", jobs=part, weight=1.0 + n, policy=policy)
+        for n, part in enumerate((ids[:half], ids[half:]))
         if part
     ]
     arrays = ShareArrays.of(instance)
@@ -226,49 +208,33 @@ def test_engine_that_is_not_exact_is_refused():
 
 def test_engine_without_a_solution_is_named():
     """No level is made up."""
-    from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
-
     with pytest.raises(RuntimeError, match="returned no solution"):
         fill(one_type(2, 1), engine=lambda programme: SharePoint(None, None))
 
 
-def of_entities(**changes: Any) -> Instance:
+def of_entities(*entities: dict[str, Any]) -> Instance:
     """Return four jobs on one GPU, three of them of one entity."""
-    jobs = tuple(
-        GangJob(id=f"j{n}", gang=1, steps=1.0, throughput={"a": 1.0}, entity="one" if n else "two")
-        for n in range(4)
-    )
-    settings = {"entities": ({"name": "one"}, {"name": "two", "weight": 3.0}), "jobs": jobs}
-    return Instance(
-        name="entities",
-        objective="max_min_share",
-        gpu_types=(GpuType(name="a"),),
-        servers=(GpuServer(id="s", gpus={"a": 1}),),
-        **(settings | changes),
-    )
+    jobs = [job(f"j{n}", 1, entity="one" if n else "two") for n in range(4)]
+    return instance_of([{"a": 1}], jobs, objective="max_min_share", entities=entities)
 
 
 def test_entities_of_an_instance_come_first():
     """By their weights, and each divides what it has as it says; files say it."""
-    shares = solved_shares(of_entities())
+    shares = solved_shares(of_entities({"name": "one"}, {"name": "two", "weight": 3.0}))
     assert shares == pytest.approx([3 / 4, 1 / 12, 1 / 12, 1 / 12])
-    by_turn = ({"name": "one", "policy": "fifo"}, {"name": "two"}, {"name": "nobody"})
-    kept = PROBLEM.parse_instance(PROBLEM.instance_document(of_entities(entities=by_turn)))
-    assert isinstance(kept, Instance)
+    by_turn = {"name": "one", "policy": "fifo"}, {"name": "two"}, {"name": "nobody"}
+    kept = PROBLEM.parse_instance(PROBLEM.instance_document(of_entities(*by_turn)))
     assert solved_shares(kept) == pytest.approx([1 / 2, 1 / 2, 0, 0], abs=1e-6)
 
 
 def solved_shares(instance: Instance) -> list[float]:
     """Return the share of each job on the only type."""
-    found = find_solver("heterogeneous", "water-filling").solve(
-        instance, limits=Limits(), rng=np.random.default_rng(0)
-    )
-    assert isinstance(found.solution, TimeShares)
-    return [found.solution.shares.get(job.id, {}).get("a", 0.0) for job in instance.jobs]
+    shares = lo.solve(instance, "water-filling").solution.shares
+    return [shares.get(each.id, {}).get("a", 0.0) for each in instance.jobs]
 
 
 def test_a_job_of_an_unknown_entity_is_refused():
     """Also one that names none; without entities the names do not matter."""
     with pytest.raises(FieldError, match="must be one of the entities: three"):
-        of_entities(entities=({"name": "three"},))
-    assert solved_shares(of_entities(entities=())) == pytest.approx([0.25] * 4)
+        of_entities({"name": "three"})
+    assert solved_shares(of_entities()) == pytest.approx([0.25] * 4)
