@@ -101,7 +101,7 @@ def closed(model: Any, data: PreemptionModel, variables: Variables) -> None:
 def budget(model: Any, data: PreemptionModel, variables: Variables) -> None:
     """Keep budget b; if it is soft, count the excess over it.
 
-    ``sum_g a_bg z_g + sum_k (a_bk e_k + m_bk o_k) - y_b <= B_b``. A hard budget has no y_b.
+    ``sum_g a_bg z_g + sum_k (a_bk e_k + m_bk o_k) - y_b <= B_b``. Only soft budgets have y_b.
     """
     add_at_most(model, data.rows("budget", variables))
 

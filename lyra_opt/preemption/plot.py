@@ -118,7 +118,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
 
 
 def _block(name: str, count: int, width: int, colour: str) -> list[_Block]:
-    """Return a list with the block of some pods; it is empty if the block has no width."""
+    """Return a list with the block of some pods; it is empty if the width is 0."""
     short = shortened(name)
     labels = (f"{short} × {count}",) * (count > 1) + (short, shortened(name, 6))
     return [_Block(count * width, colour, labels)] if count and width else []

@@ -10,54 +10,30 @@ import json
 import ssl
 import subprocess
 import time
+import tomllib
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.instances.preemption.recording.cases import POLL_S, environment_with, main, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.preemption import Instance
 
 FOLDERS = "LYRA_OPT_KUBERNETES"
-PROGRAMS = "etcd kube-apiserver kube-scheduler openssl"
+SETTINGS = tomllib.loads(Path(__file__).with_name("kubernetes.toml").read_text(encoding="utf-8"))
+PROGRAMS = " ".join(SETTINGS["commands"])
 API = "https://127.0.0.1:26443"
 TOKEN = "recording"  # noqa: S105  # the server listens on this machine only
 CORE, SCHEDULING = "/api/v1", "/apis/scheduling.k8s.io"
 PODS, NODES = f"{CORE}/namespaces/default/pods", f"{CORE}/nodes"
-CLASSES, GROUPS = (
-    f"{SCHEDULING}/v1/priorityclasses",
-    f"{SCHEDULING}/v1alpha2/namespaces/default/podgroups",
-)
-CLIENT = f"""apiVersion: v1
-kind: Config
-current-context: c
-clusters: [{{name: c, cluster: {{server: "{API}", insecure-skip-tls-verify: true}}}}]
-users: [{{name: u, user: {{token: {TOKEN}}}}}]
-contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
-"""
-SCHEDULER = """apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-clientConnection: {{kubeconfig: {folder}/client, qps: 2000, burst: 4000}}
-leaderElection: {{leaderElect: false}}
-"""
-GANGS = " --feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
-COMMANDS = {
-    "etcd": "--data-dir={folder}/store --listen-client-urls=http://127.0.0.1:22379 "
-    "--advertise-client-urls=http://127.0.0.1:22379 --listen-peer-urls=http://127.0.0.1:22380",
-    "kube-apiserver": "--etcd-servers=http://127.0.0.1:22379 --bind-address=127.0.0.1 "
-    "--secure-port=26443 --cert-dir={folder} --authorization-mode=AlwaysAllow "
-    "--token-auth-file={folder}/tokens --service-account-issuer=https://recording "
-    "--service-account-key-file={folder}/key --service-account-signing-key-file={folder}/key "
-    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-    "kube-scheduler": "--config={folder}/scheduler --secure-port=0",
-}
+CLASSES = f"{SCHEDULING}/v1/priorityclasses"
+GROUPS = f"{SCHEDULING}/v1alpha2/namespaces/default/podgroups"
 MODES = {
     False: "single pods, no groups",
     True: "PodGroups (v1alpha2), disruptionMode PodGroup for gangs of several pods",
@@ -66,7 +42,7 @@ NODE_HAS = {"cpu": 128_000, "memory": 2**40}
 """CPU (milli-CPUs) and memory (bytes) of nodes if the instance does not state them."""
 RESOURCES = {"gpu": "nvidia.com/gpu", "cpu": "cpu", "memory": "memory"}
 PATIENCE_S = 120
-CALM_POLLS = 24
+CALM_POLLS = 40
 START_S = 10 * 86_400
 
 
@@ -80,19 +56,14 @@ class ControlPlane:
         self._tls = ssl._create_unverified_context()  # noqa: S323, SLF001
 
     def __enter__(self) -> Self:
-        folder = self._folder
-        (folder / "tokens").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
-        (folder / "client").write_text(CLIENT)
-        (folder / "scheduler").write_text(SCHEDULER.format(folder=folder))
-        for program, options in {"openssl": "genrsa -out {folder}/key 2048", **COMMANDS}.items():
-            command = options.format(folder=folder)
-            if self.has_gangs and program.startswith("kube-"):
-                command += GANGS
-                if program == "kube-apiserver":
-                    command += " --runtime-config=scheduling.k8s.io/v1alpha2=true"
-            with (folder / f"{program}.log").open("wb") as log:
+        for name, text in SETTINGS["files"].items():
+            (self._folder / name).write_text(text.replace("FOLDER", str(self._folder)))
+        for program, options in SETTINGS["commands"].items():
+            further = SETTINGS["gangs"].get(program, "") if self.has_gangs else ""
+            command = f"{program} {options} {further}".replace("FOLDER", str(self._folder)).split()
+            with (self._folder / f"{program}.log").open("wb") as log:
                 process = subprocess.Popen(  # noqa: S603
-                    [program, *command.split()], stdout=log, stderr=log, env=self._environment
+                    command, stdout=log, stderr=log, env=self._environment
                 )
             if program == "openssl":
                 process.wait()
@@ -143,20 +114,9 @@ class ControlPlane:
         self.create(PODS, name, spec=spec, **parts)
 
     def pods(self) -> dict[str, str | None]:
-        """Return the node of each pod by name; None if it has no node yet."""
+        """Return the node of each pod by name; None for a pod that is not bound yet."""
         items = self.ask("GET", PODS)["items"]
         return {each["metadata"]["name"]: each["spec"].get("nodeName") for each in items}
-
-    def clear(self) -> None:
-        """Delete all objects of the last instance."""
-        self.ask("DELETE", PODS, {"gracePeriodSeconds": 0})
-        for group in self.ask("GET", GROUPS)["items"] if self.has_gangs else ():
-            path = f"{GROUPS}/{group['metadata']['name']}"
-            self.ask("PATCH", path, {"metadata": {"finalizers": None}}, "merge-patch+json")
-            with suppress(HTTPError):  # the patch can end a deletion that had begun
-                self.ask("DELETE", path)
-        self.ask("DELETE", NODES)
-        until(lambda: not self.pods(), PATIENCE_S)
 
 
 def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
@@ -167,15 +127,18 @@ def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     }
 
 
-def record(plane: ControlPlane, instance: Instance) -> JsonObject:
-    """Create the objects of an instance, then the pending pods, and return the decision."""
+def record(instance: Instance, folder: Path, has_gangs: bool) -> JsonObject:
+    """Start Kubernetes, create the objects of an instance, and return whom the pending pods preempt."""
+    with ControlPlane(folder, has_gangs=has_gangs) as plane:
+        return _decision(plane, instance)
+
+
+def _decision(plane: ControlPlane, instance: Instance) -> JsonObject:
     demand = instance.demand
     assert demand is not None
     (shape,) = demand.shapes
     levels = sorted({gang.priority for gang in instance.gangs} | {demand.priority})
     for rank, level in enumerate(levels):
-        with suppress(HTTPError):  # the previous instance may not have had this class
-            plane.ask("DELETE", f"{CLASSES}/p{rank}")
         plane.create(CLASSES, f"p{rank}", value=level)
     for position, node in enumerate(instance.nodes):
         has = {**_quantities({**NODE_HAS, **node.capacity}), "pods": "110"}
@@ -235,15 +198,5 @@ def _settled(plane: ControlPlane) -> dict[str, str | None]:
     return last
 
 
-def record_all(
-    instances: list[Instance], folder: Path, has_gangs: bool
-) -> Iterator[tuple[Instance, JsonObject]]:
-    """Yield the decision for each instance; all use one control plane."""
-    with ControlPlane(folder, has_gangs=has_gangs) as plane:
-        for instance in instances:
-            yield instance, record(plane, instance)
-            plane.clear()
-
-
 if __name__ == "__main__":
-    main(record_all)
+    main(record)
