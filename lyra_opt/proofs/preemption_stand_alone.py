@@ -137,7 +137,7 @@ class Cluster:
                 raise ValueError(f"{name[:40]!r} is not a term that an objective can have")
 
     def beside(self, staying: set[str]) -> tuple[dict[str, Counter[str]], dict[str, str]]:
-        """Return the free amounts on each node if only some gangs stay, and one of these by node."""
+        """Return the free amounts on each node if some gangs stay, and one such gang by node."""
         room = {name: Counter(node["capacity"]) for name, node in self.nodes.items()}
         held = [(g["id"], pods) for g in self.gangs if g["id"] in staying for pods in g["pods"]]
         for _, pods in held:
