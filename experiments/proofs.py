@@ -167,7 +167,8 @@ def claim_of_record(run: SolverRecord) -> Claim | None:
     best = library().known.get(name)
     if best is None or run.content_sha256 not in (None, library().entry(name).sha256):
         return None
-    return Claim(RECORD, Status.FEASIBLE, best.best_known, best.best_bound)
+    status = Status.INFEASIBLE if best.status == Status.INFEASIBLE else Status.FEASIBLE
+    return Claim(RECORD, status, best.best_known, best.best_bound)
 
 
 def variant_of(run: SolverRecord) -> Variant | None:

@@ -10,10 +10,11 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import written
 from lyra_opt.core.isolation.workers import Workers
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits, Status, same_value
+from lyra_opt.core.result import Limits, same_value
 from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
 from lyra_opt.core.version import VERSION
 from lyra_opt.experiments.library.grading import (
+    DECIDED,
     GradingRuns,
     best_known,
     run_method,
@@ -30,7 +31,7 @@ from lyra_opt.instances.library.documents import (
     Proof,
     Record,
 )
-from lyra_opt.proofs.files import proof_of
+from lyra_opt.proofs.files import proof_in_words, proof_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -100,9 +101,7 @@ def grade(
 
 def _could_prove_more(before: Sequence[GradingRun], time_limit_s: float) -> bool:
     """Return whether a run with `time_limit_s` could prove more than a method's earlier runs."""
-    return not any(
-        run.status == Status.OPTIMAL or run.time_limit_s >= time_limit_s for run in before
-    )
+    return not any(run.status in DECIDED or run.time_limit_s >= time_limit_s for run in before)
 
 
 def known_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRuns) -> BestKnown:
@@ -124,7 +123,7 @@ def known_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRun
 def _best(library: Library, loaded: LoadedInstance, runs: GradingRuns) -> tuple[Any, Number] | None:
     """Return the best solution of the runs and of the library, with its value."""
     found, name = runs.best(loaded), loaded.instance.name
-    if name not in library.known:
+    if name not in library.known or library.known[name].best_known is None:
         return found
     solution, claims = library.solution(name)
     value = claims["objective"]
@@ -167,7 +166,7 @@ def _write_certificate(
     if is_small:
         write_bytes(file, data)
     kept = "" if is_small else ", too large for the library"
-    said = f"{name}: certificate of {len(proof['nodes'])} nodes, {len(data)} bytes{kept}"
+    said = f"{name}: {proof_in_words(proof)}, {len(data)} bytes{kept}"
     return is_small, said
 
 
@@ -197,7 +196,7 @@ def certify(
         if loaded.problem.proof_hints(loaded.instance) is None:
             continue
         file = _certificate_file(library, entry.id)
-        solution, _ = library.solution(entry.id)
+        solution = None if best.best_known is None else library.solution(entry.id)[0]
         is_there, said = _write_certificate(file, loaded, solution, time_limit_s)
         yield said
         if is_there:

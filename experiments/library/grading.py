@@ -73,6 +73,10 @@ class GradingRun:
     message: str | None = None
 
 
+DECIDED = (Status.OPTIMAL, Status.INFEASIBLE)
+"""The statuses of runs after which a longer run can prove nothing more."""
+
+
 class GradingRuns:
     """The stored runs of a folder (one per line of a file), and the best solution per instance."""
 
@@ -194,7 +198,11 @@ def runs_of_record(before: BestKnown, entry: Entry, exact: Collection[str]) -> I
         known = {"id": entry.id, "sha256": entry.sha256, "is_started": True}
         return GradingRun(method=method, engine=engine, **{**known, **others})
 
-    yield run(before.found_with, status=str(Status.FEASIBLE), objective=before.best_known)
+    if before.best_known is None:
+        for method in before.proved_with:
+            yield run(method, status=str(Status.INFEASIBLE))
+    else:
+        yield run(before.found_with, status=str(Status.FEASIBLE), objective=before.best_known)
     for each in before.runs:
         yield run(
             each.method,
@@ -218,6 +226,8 @@ def _engine_of(method: str, problem: str) -> str:
 
 def with_earlier_credit(now: BestKnown, before: BestKnown) -> BestKnown:
     """Return `now`, with values and authors of `before` where values differ by rounding only."""
+    if now.best_known is None or before.best_known is None:
+        return now
     if same_value(now.best_known, before.best_known):
         now = replace(
             now,
@@ -250,25 +260,26 @@ def best_known(
     Raises
     ------
     UserError
-        If runs contradict one another, or no run found a solution.
+        If runs contradict one another, or no run found a solution or proved that none exists.
     """
     claims = [Claim(run.method, Status(run.status), run.objective, run.dual_bound) for run in runs]
     evidence = Evidence(claims, variant)
     contradiction = next(evidence.contradictions(), None)
     if contradiction is not None:
         raise UserError(f"{name}: {contradiction.sentence}")
-    if evidence.best is None or evidence.best.objective is None:
-        raise UserError(f"{name}: no solution was found")
-    value, bound = evidence.best.objective, evidence.tightest
-    best_bound = None if bound is None else bound.dual_bound
-    bound_with = None if bound is None else bound.by
-    is_proved = certificate is not None or evidence.optimum is not None
-    if certificate is not None and evidence.optimum is None:
-        best_bound, bound_with = value, CERTIFICATE
+    value = evidence.best_objective
     provers: dict[str, str] = {}
     for run in runs:
-        if run.dual_bound is not None and evidence.prove(value, run.dual_bound):
+        if _is_proof(run, value, evidence):
             provers.setdefault(run.engine, run.method)
+    if value is None and not provers:
+        raise UserError(f"{name}: no solution was found")
+    bound = None if value is None else evidence.tightest
+    best_bound = None if bound is None else bound.dual_bound
+    bound_with = None if bound is None else bound.by
+    is_proved = certificate is not None or bool(provers) or evidence.optimum is not None
+    if certificate is not None and value is not None and evidence.optimum is None:
+        best_bound, bound_with = value, CERTIFICATE
     proof = Proof.NONE
     if certificate is not None:
         proof = Proof.CERTIFICATE
@@ -282,7 +293,7 @@ def best_known(
         grade=_grade(alone, is_proved=is_proved),
         best_known=value,
         found_by=who,
-        found_with=evidence.best.by,
+        found_with=next(iter(provers.values())) if evidence.best is None else evidence.best.by,
         best_bound=best_bound,
         bound_by=None if bound_with is None else who,
         bound_with=bound_with,
@@ -304,6 +315,13 @@ def best_known(
     )
 
 
+def _is_proof(run: GradingRun, value: Number | None, evidence: Evidence) -> bool:
+    """Return whether a run proves that a value is optimal, or that there is no solution (None)."""
+    if value is None:
+        return run.status == Status.INFEASIBLE
+    return run.dual_bound is not None and evidence.prove(value, run.dual_bound)
+
+
 def _by_limit(runs: Sequence[GradingRun]) -> list[GradingRun]:
     """Sort runs by time limit, so that the last run of a method has its longest limit."""
     return sorted(runs, key=lambda run: run.time_limit_s)
@@ -316,6 +334,6 @@ def _grade(alone: Sequence[GradingRun], *, is_proved: bool) -> Grade:
     """
     if not is_proved:
         return Grade.OPEN
-    is_quick = all(run.status == Status.OPTIMAL and run.time_s <= EASY_LIMIT_S for run in alone)
+    is_quick = all(run.status in DECIDED and run.time_s <= EASY_LIMIT_S for run in alone)
     has_two = len({run.engine for run in alone}) > 1
     return Grade.EASY if is_quick and has_two else Grade.HARD

@@ -85,16 +85,16 @@ def _open(library: Library) -> str:
     rows = []
     for entry in library.entries.values():
         best = library.known[entry.id]
-        if best.grade is not Grade.OPEN:
+        value, bound = best.best_known, best.best_bound
+        if best.grade is not Grade.OPEN or value is None:
             continue
         variant = find_problem(entry.problem).variants(entry.variant)
-        bound = best.best_bound
-        gap = None if bound is None else relative_gap(best.best_known, bound, variant)
+        gap = None if bound is None else relative_gap(value, bound, variant)
         shown = "" if gap is None else percent_text(gap)
         rows.append(
             [
                 f"`{entry.id}`",
-                _number(best.best_known),
+                _number(value),
                 best.found_with,
                 _number(bound),
                 best.bound_with or "",
@@ -123,7 +123,7 @@ def _page(
             entry.variant,
             entry.size,
             library.known[entry.id].grade,
-            _number(library.known[entry.id].best_known),
+            _number(library.known[entry.id].best_known) or "infeasible",
             _number(library.known[entry.id].best_bound),
             library.known[entry.id].proof,
         ]

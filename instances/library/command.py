@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lyra_opt.instances.library.shelf import Library
 
 GRADES = ("easy", "hard", "open")
-STATUSES = ("optimal", "open")
+STATUSES = ("optimal", "infeasible", "open")
 
 EXAMPLES = """\
 examples:
@@ -282,7 +282,7 @@ def _files_of(library: Library, name: str) -> Iterator[tuple[Path, str]]:
     from lyra_opt.core.documents import format_document, read_text
 
     yield Path(f"{name}.json"), format_document(library.document(name))
-    if name in library.known:
+    if name in library.known and library.known[name].best_known is not None:
         solution = read_text(library.solution_file(name))
         yield Path("solutions", f"{name}.solution.json"), solution
     proof = library.proof_file(name)

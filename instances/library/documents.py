@@ -13,6 +13,8 @@ hard
     The optimum is proved, but the instance is not easy.
 open
     The optimum is not proved: best value and best bound differ.
+
+If no solution exists, the proof of this counts as the proof of an optimum.
 """
 
 from __future__ import annotations
@@ -179,9 +181,15 @@ class BestKnown:
 
     id: str = key(Name(), "id of the instance")
     grade: Grade = key(Choice(Grade), "difficulty")
-    best_known: Number = key(ANY_NUMBER, "objective of the best known solution")
-    found_by: str = key(Line(), "author of the best known solution")
-    found_with: str = key(Line(), "method that found the best known solution")
+    best_known: Number | None = key(
+        OrNull(ANY_NUMBER, "an infeasible instance"), "objective of the best known solution"
+    )
+    found_by: str = key(
+        Line(), "author of the best known solution, or of the proof that none exists"
+    )
+    found_with: str = key(
+        Line(), "method that found the best known solution, or proved that none exists"
+    )
     best_bound: Number | None = key(OrNull(ANY_NUMBER), "best proved bound", None)
     bound_by: str | None = key(OrNull(Line()), "author of the best bound", None)
     bound_with: str | None = key(OrNull(Line()), "method that proved the best bound", None)
@@ -196,8 +204,10 @@ class BestKnown:
 
     @property
     def status(self) -> str:
-        """The status of the instance: ``optimal`` if the optimum is proved, else ``open``."""
-        return "open" if self.proof is Proof.NONE else "optimal"
+        """The status of the instance: ``optimal``, ``infeasible``, or ``open`` without a proof."""
+        if self.proof is Proof.NONE:
+            return "open"
+        return "infeasible" if self.best_known is None else "optimal"
 
 
 @declared()

@@ -69,8 +69,13 @@ class LibraryWithOwn(Library):
     def _is_better(self, best: BestKnown, other: BestKnown | None) -> bool:
         return other is None or self.is_improved(best.id, best.best_known, other.best_known)
 
-    def is_improved(self, name: str, objective: Number, best_known: Number) -> bool:
-        """Return whether an objective is better than the best known one by more than rounding."""
+    def is_improved(self, name: str, objective: Number | None, best_known: Number | None) -> bool:
+        """Return whether an objective is better than the best known one by more than rounding.
+
+        None stands for no solution, which is worse than every solution.
+        """
+        if objective is None or best_known is None:
+            return objective is not None and best_known is None
         entry = self.entry(name)
         variant = find_problem(entry.problem).variants(entry.variant)
         return variant.is_better(objective, best_known) and not same_value(objective, best_known)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lyra_opt.core.documents import JsonObject
+    from lyra_opt.core.result import Number
     from lyra_opt.instances.library.documents import BestKnown
 
 
@@ -197,28 +198,36 @@ def _checks(
     library: Library, loaded: LoadedInstance, best: BestKnown
 ) -> Iterator[tuple[bool, str]]:
     """Check what the library states on an instance; yield (is right, message) for each claim."""
-    solution, claims = library.solution(best.id)
-    verification = verify(loaded.problem, loaded.instance, solution, claims)
-    yield from ((False, violation) for violation in verification.violations)
-    value, shown = verification.objective, show_value_of(best.best_known)
-    if value is None or not same_value(value, best.best_known):
-        yield False, f"its best known objective is {shown}, but its solution has {value}"
-    else:
-        yield True, f"its solution has objective {shown}"
-    bound, variant = best.best_bound, loaded.instance.variant
-    if bound is not None and variant.is_better(best.best_known, bound):
-        is_close = same_value(best.best_known, bound, tolerance=variant.proof_gap)
-        if not is_close:
-            yield (
-                False,
-                f"its best known objective {shown} is beyond its bound {show_value_of(bound)}",
-            )
+    if best.best_known is not None:
+        yield from _solution_checks(library, loaded, best, best.best_known)
+    bound = best.best_bound
     if best.proof is Proof.CERTIFICATE:
         yield _certificate(library, loaded, best)
     elif best.proof is Proof.NONE:
         yield True, "open" if bound is None else f"open, bound {show_value_of(bound)}"
     else:
-        yield True, f"optimal by {best.proof}: {', '.join(best.proved_with)}"
+        yield True, f"{best.status} by {best.proof}: {', '.join(best.proved_with)}"
+
+
+def _solution_checks(
+    library: Library, loaded: LoadedInstance, best: BestKnown, best_known: Number
+) -> Iterator[tuple[bool, str]]:
+    solution, claims = library.solution(best.id)
+    verification = verify(loaded.problem, loaded.instance, solution, claims)
+    yield from ((False, violation) for violation in verification.violations)
+    value, shown = verification.objective, show_value_of(best_known)
+    if value is None or not same_value(value, best_known):
+        yield False, f"its best known objective is {shown}, but its solution has {value}"
+    else:
+        yield True, f"its solution has objective {shown}"
+    bound, variant = best.best_bound, loaded.instance.variant
+    if bound is not None and variant.is_better(best_known, bound):
+        is_close = same_value(best_known, bound, tolerance=variant.proof_gap)
+        if not is_close:
+            yield (
+                False,
+                f"its best known objective {shown} is beyond its bound {show_value_of(bound)}",
+            )
 
 
 def _certificate(library: Library, loaded: LoadedInstance, best: BestKnown) -> tuple[bool, str]:
@@ -229,8 +238,21 @@ def _certificate(library: Library, loaded: LoadedInstance, best: BestKnown) -> t
     proof = checked_proof(loaded, document, read_json_object(file), str(file))
     if not proof.holds:
         return False, f"its certificate does not hold: {proof.refutation}"
-    if not isinstance(proof.value, Fraction) or not proof.is_optimal:
-        return False, "its certificate does not prove the optimum of one number"
-    if not same_value(float(proof.value), float(best.best_known)):
-        return False, f"its certificate proves {float(proof.value):.12g}"
+    if best.best_known is None:
+        if proof.bound is None and proof.value is None:
+            return True, "its certificate proves that no solution exists"
+        return False, "its certificate does not prove that no solution exists"
+    if proof.value is None or not proof.is_optimal:
+        return False, "its certificate does not prove an optimum"
+    value = _as_number(proof.value, loaded.instance)
+    if not same_value(value, best.best_known):
+        return False, f"its certificate proves {show_value_of(value)}"
     return True, "its certificate proves that no solution is better"
+
+
+def _as_number(value: Fraction | Mapping[str, int], instance: Any) -> Number:
+    """Return a proved value as a number; the terms of a preemption objective have a code."""
+    if isinstance(value, Fraction):
+        return float(value)
+    code: int = instance.terms.encode([value.get(term.key, 0) for term in instance.terms.terms])
+    return code

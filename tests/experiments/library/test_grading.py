@@ -89,6 +89,20 @@ def test_contradictions_are_refused():
         graded(run("exact", "own"), run("cpsat", "cp-sat", objective=8, bound=8))
 
 
+def test_a_proof_that_no_solution_exists_is_graded_as_that_of_an_optimum():
+    """And runs contradict it that have a solution."""
+    none = {"status": "infeasible", "objective": None, "dual_bound": None}
+    runs = [
+        GradingRun(**{**vars_of(run(*method)), **none})
+        for method in (("exact", "own"), ("cpsat", "cp-sat"))
+    ]
+    best = graded(*runs)
+    assert (best.status, best.grade, best.proof) == ("infeasible", Grade.EASY, Proof.TWO_METHODS)
+    assert (best.best_known, best.best_bound, best.proved_with) == (None, None, ("exact", "cpsat"))
+    with pytest.raises(UserError, match="a: gscip found objective 7, but exact claims"):
+        graded(*runs, run("gscip", "scip"))
+
+
 def test_nothing_is_known_without_a_solution():
     with pytest.raises(UserError, match="a: no solution was found"):
         graded(GradingRun(**{**vars_of(run("exact", "own", bound=5)), "objective": None}))
