@@ -42,6 +42,7 @@ from lyra_opt.instances.library.documents import (
 )
 from lyra_opt.instances.parameters import PARAMETER, option
 from lyra_opt.instances.traces import locate
+from lyra_opt.preemption import Instance as PreemptionInstance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -273,7 +274,7 @@ def _captured(capture: CaptureTable, work: Path) -> Iterator[Collected]:
     loaded = [(path, load_instance(path).instance) for path in sorted(folder.glob(capture.files))]
     if not loaded:
         raise UserError(f"{folder}: no file matches {capture.files}")
-    largest = sorted(loaded, key=lambda each: -len(each[1].jobs))[: capture.most]
+    largest = sorted(loaded, key=lambda each: -_jobs(each[1]))[: capture.most]
     for path, instance in sorted(largest, key=lambda each: each[0]):
         kind, _, moment = path.name.removesuffix(".json").split("-", 2)
         provenance = FromTrace(
@@ -286,6 +287,11 @@ def _captured(capture: CaptureTable, work: Path) -> Iterator[Collected]:
         )
         named = replace(instance, name=f"{capture.prefix}-{kind}-{moment}")
         yield Collected(named, capture.prefix, capture.features, provenance)
+
+
+def _jobs(instance: Any) -> int:
+    """Return the number of jobs of a captured instance; a preemption instance calls them gangs."""
+    return len(instance.gangs if isinstance(instance, PreemptionInstance) else instance.jobs)
 
 
 def _lyra_opt(command: str, options: str, folder: Path) -> None:
