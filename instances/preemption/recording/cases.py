@@ -17,7 +17,7 @@ from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.preemption import PROBLEM, Instance, Moves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from lyra_opt.core.documents import JsonObject
 
@@ -50,10 +50,12 @@ def until(is_true: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
-def main(
-    record_all: Callable[[list[Instance], Path, bool], Iterator[tuple[Instance, JsonObject]]],
-) -> None:
-    """Record the decisions on the instances of the command line, and write them to its file."""
+def main(record: Callable[[Instance, Path, bool], JsonObject]) -> None:
+    """Record the decisions on the instances of the command line, and write them to its file.
+
+    `record` returns the decision on an instance. It gets a new folder for each instance, and
+    whether gangs are recorded as PodGroups.
+    """
     parser = argparse.ArgumentParser(description="Record the preemptions of a real scheduler.")
     parser.add_argument("out", type=Path, help="file for the recording, .jsonl.gz")
     parser.add_argument("instances", nargs="+", type=Path, help="files of preemption instances")
@@ -63,12 +65,12 @@ def main(
     given = parser.parse_args()
     instances = [_recordable(read_json_object(path)) for path in given.instances]
     lines = []
-    with TemporaryFolder() as folder:
-        for instance, decision in record_all(instances, folder, given.gangs):
-            print(instance.name, json.dumps(decision), flush=True)
-            document = json.loads(instance_text(PROBLEM, instance))
-            line = {"instance": document, "decision": decision}
-            lines.append(json.dumps(line) + "\n")
+    for instance in instances:
+        with TemporaryFolder() as folder:
+            decision = record(instance, folder, given.gangs)
+        print(instance.name, json.dumps(decision), flush=True)
+        document = json.loads(instance_text(PROBLEM, instance))
+        lines.append(json.dumps({"instance": document, "decision": decision}) + "\n")
     given.out.write_bytes(gzip_bytes("".join(lines).encode()))
 
 
@@ -76,18 +78,18 @@ def _recordable(document: JsonObject) -> Instance:
     instance = PROBLEM.parse_instance(document)
     assert isinstance(instance, Instance)
     demand, index = instance.demand, instance.index
-    if (
-        demand is None
-        or len(demand.shapes) > 1
-        or demand.level is not None
-        or instance.moves is not Moves.NONE
-        or instance.victims != "lower"
-        or instance.budgets
-        or instance.empty_nodes
-        or not index.may_use.all()
-        or any(gang.is_protected for gang in instance.gangs)
-        or not all(node.capacity.get("gpu") for node in instance.nodes)
-    ):
+    is_recordable = (
+        demand is not None
+        and len(demand.shapes) == 1
+        and demand.level is None
+        and instance.moves is Moves.NONE
+        and instance.victims == "lower"
+        and not (instance.budgets or instance.empty_nodes)
+        and index.may_use.all()
+        and not any(gang.is_protected for gang in instance.gangs)
+        and all(node.capacity.get("gpu") for node in instance.nodes)
+    )
+    if not is_recordable:
         rule = (
             "it must have one shape of pending pods, victims of lower priority and usable nodes "
             "with GPUs, but no level, moves, budgets, protected gangs or nodes to empty"

@@ -128,7 +128,7 @@ def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def record(instance: Instance, folder: Path, has_gangs: bool) -> JsonObject:
-    """Start Kubernetes, create the objects of an instance, and return whom the pending pods preempt."""
+    """Start Kubernetes, create the objects of an instance, and return the decision."""
     with ControlPlane(folder, has_gangs=has_gangs) as plane:
         return _decision(plane, instance)
 

@@ -9,69 +9,45 @@ import os
 import signal
 import socket
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.instances.preemption.recording.cases import environment_with, main, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.preemption import Instance
 
 FOLDERS = "LYRA_OPT_SLURM"
 PROGRAMS = "slurmctld slurmd sbatch squeue scontrol scancel sinfo"
+CONF = Path(__file__).with_name("slurm.conf")
 FIRST_PORT = 17001
 PATIENCE_S = 60
 
-CONF = """ClusterName=recording
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort=16817
-AuthType=auth/munge
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool/%n
-SlurmctldLogFile={folder}/controller.log
-SlurmdLogFile={folder}/%n.log
-SlurmctldPidFile={folder}/controller.pid
-SlurmdPidFile={folder}/%n.pid
-ProctrackType=proctrack/pgid
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core_Memory
-GresTypes=gpu
-SlurmdParameters=config_overrides
-SchedulerParameters=preempt_reorder_count=1
-PreemptType=preempt/partition_prio
-PreemptMode=CANCEL
-KillWait=1
-"""
 NODE = "NodeName={} NodeHostName={} NodeAddr=127.0.0.1 Port={} CPUs=64 RealMemory=512000 Gres={}\n"
 PARTITION = "PartitionName=tier{0} Nodes=ALL PriorityTier={0} PreemptMode={1}\n"
 
 
 class Cluster:
-    """A real Slurm with one daemon per node of an instance, and one partition per priority."""
+    """A Slurm controller, with a daemon per node and a partition per priority of an instance."""
 
     def __init__(self, instance: Instance, folder: Path) -> None:
-        self._folder = folder
+        assert instance.demand is not None
+        self._folder, self._instance = folder, instance
         environment = environment_with(FOLDERS, PROGRAMS)
         self._environment = {**environment, "SLURM_CONF": str(folder / "slurm.conf")}
         self.nodes = {node.id: f"n{position:04d}" for position, node in enumerate(instance.nodes)}
-        self._gpus = [node.capacity["gpu"] for node in instance.nodes]
-        assert instance.demand is not None
         self.levels = sorted({*instance.index.priority.tolist(), instance.demand.priority})
 
     def __enter__(self) -> Self:
         folder, host = self._folder, socket.gethostname().partition(".")[0]
-        conf, devices = CONF.format(host=host, folder=folder), ""
-        for part in ("state", "spool", "dev", *(f"spool/{name}" for name in self.nodes.values())):
+        gpus = {self.nodes[node.id]: node.capacity["gpu"] for node in self._instance.nodes}
+        for part in ("state", "spool", "dev", *(f"spool/{name}" for name in gpus)):
             (folder / part).mkdir()
-        for gpu in range(max(self._gpus)):  # any character device serves as a GPU, as /dev/null
+        for gpu in range(max(gpus.values())):  # any character device serves as a GPU, as /dev/null
             os.mknod(folder / f"dev/gpu{gpu}", 0o20600, os.makedev(1, 3))
-        gpus = dict(zip(self.nodes.values(), self._gpus, strict=True))
+        conf, devices = CONF.read_text().format(host=host, folder=folder), ""
         for port, (name, count) in enumerate(gpus.items(), FIRST_PORT):
             conf += NODE.format(name, host, port, f"gpu:h100:{count}")
             devices += f"NodeName={name} Name=gpu Type=h100 File={folder}/dev/gpu[0-{count - 1}]\n"
@@ -112,15 +88,20 @@ class Cluster:
         rows = self.run("squeue", "-h", "-o%j|%T", check=False).split()
         return [row.partition("|")[0] for row in rows if row.endswith(f"|{state}" if state else "")]
 
-    def submit(self, name: str, priority: int, gpus: int, where: Sequence[str]) -> None:
+    def submit(self, name: str, priority: int, gpus: int, *where: str) -> None:
         """Submit a job with one task and `gpus` GPUs on each of its nodes."""
         job = ("--ntasks-per-node=1", "--mem=1G", f"--gres=gpu:h100:{gpus}", "job.sh")
         tier = f"tier{self.levels.index(priority) + 1}"
         self.run("sbatch", "-Q", "-o/dev/null", "-J", name, "-p", tier, *where, *job)
 
 
-def record(cluster: Cluster, instance: Instance) -> JsonObject:
-    """Run the gangs of an instance as jobs, submit the pending gang, and return the decision."""
+def record(instance: Instance, folder: Path, _: bool) -> JsonObject:
+    """Start Slurm, run the gangs of an instance, and return whom the pending gang preempts."""
+    with Cluster(instance, folder) as cluster:
+        return _decision(cluster, instance)
+
+
+def _decision(cluster: Cluster, instance: Instance) -> JsonObject:
     demand = instance.demand
     assert demand is not None
     (shape,) = demand.shapes
@@ -135,11 +116,10 @@ def record(cluster: Cluster, instance: Instance) -> JsonObject:
                 "pods need max_per_node 1"
             )
             raise UserError(f"instance {instance.name!r}: gang {gang.id!r} {rule}")
-        cluster.submit(name, gang.priority, requests.pop(), ["-w", ",".join(sorted(nodes))])
+        cluster.submit(name, gang.priority, requests.pop(), "-w", ",".join(sorted(nodes)))
     if not until(lambda: len(cluster.jobs("RUNNING")) == len(names), PATIENCE_S):
         raise UserError(f"instance {instance.name!r}: Slurm did not start all its gangs")
-    where = ["-N", str(shape.count)]
-    cluster.submit("pending", demand.priority, shape.request.get("gpu", 0), where)
+    cluster.submit("pending", demand.priority, shape.request.get("gpu", 0), f"-N{shape.count}")
     is_started = until(lambda: "pending" in cluster.jobs("RUNNING"), PATIENCE_S)
     until(lambda: cluster.jobs() == cluster.jobs("RUNNING"), PATIENCE_S)
     left = cluster.jobs("RUNNING")
@@ -158,16 +138,5 @@ def record(cluster: Cluster, instance: Instance) -> JsonObject:
     }
 
 
-def record_all(
-    instances: list[Instance], folder: Path, _: bool
-) -> Iterator[tuple[Instance, JsonObject]]:
-    """Yield the decision for each instance; Slurm is started anew for each."""
-    for position, instance in enumerate(instances):
-        own = folder / str(position)
-        own.mkdir()
-        with Cluster(instance, own) as cluster:
-            yield instance, record(cluster, instance)
-
-
 if __name__ == "__main__":
-    main(record_all)
+    main(record)

@@ -142,7 +142,7 @@ def test_real_programs_decide_again_as_recorded(monkeypatch, tmp_path, script, r
         (tmp_path / f"{position}.json").write_text(instance_text(PROBLEM, decision.instance))
     files = [str(tmp_path / name) for name in ("out.jsonl.gz", "0.json", "1.json")]
     monkeypatch.setattr("sys.argv", ["record", *files, *options])
-    cases.main(script.record_all)
+    cases.main(script.record)
     found = read_decisions(tmp_path / "out.jsonl.gz")
     assert [each.solver for each in found] == [recording] * 2
     for again, decision in zip(found, decisions, strict=True):
