@@ -46,13 +46,19 @@ def cluster_of(
     topology = Topology.uniform(
         racks=racks, machines_per_rack=machines_per_rack, gpus_per_machine=gpus_per_machine
     )
-    table = {
-        (model, gang, tier): slowdown
-        for model in models
-        for gang in range(1, topology.gpus + 1)
-        for tier, slowdown in zip(Tier, slowdowns, strict=True)
-    }
-    return Cluster.of_racks(topology, SlowdownTable(table), network="table")
+    table = slowdowns_of(slowdowns, models=models, most=topology.gpus)
+    return Cluster.of_racks(topology, table, network="table")
+
+
+def slowdowns_of(
+    slowdowns: Iterable[float], *, models: Iterable[str] = ("m",), most: int = 8
+) -> SlowdownTable:
+    """Return a table by which gangs of models are slowed so much at each tier."""
+    by_tier = dict(zip(Tier, slowdowns, strict=True))
+    gangs = range(1, most + 1)
+    return SlowdownTable(
+        {(model, gang, tier): by_tier[tier] for model in models for gang in gangs for tier in Tier}
+    )
 
 
 def linked(topology: Topology, links: str = "shipped") -> Cluster:

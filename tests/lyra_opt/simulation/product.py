@@ -44,6 +44,7 @@ from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds, Tenure
 from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.view import Observer, View
 from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.on_racks import slowdowns_of
 from tests.lyra_opt.simulation.watches import (
     PreemptsLower,
     WaitsInVain,
@@ -941,14 +942,7 @@ def _types_on(servers: Sequence[Server]) -> tuple[GpuType, ...]:
 
 def _slowdowns(rng: random.Random) -> SlowdownTable:
     slowdowns = [1.0, *sorted(rng.choice([1.0, 1.5, 2.0, 4.0]) for _ in range(2))]
-    return SlowdownTable(
-        {
-            (model, gang, tier): slowdown
-            for model in SLOWED
-            for gang in range(1, 80)
-            for tier, slowdown in zip(Tier, slowdowns, strict=True)
-        }
-    )
+    return slowdowns_of(slowdowns, models=SLOWED, most=79)
 
 
 def _tenure(rng: random.Random, kind: Kind) -> Tenure:

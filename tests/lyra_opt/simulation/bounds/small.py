@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.network.links import Tier
 from lyra_opt.pricing.ascent import Pricer
 from lyra_opt.simulation.bounds.execution_modes import priced_jobs
 from lyra_opt.simulation.bounds.scope import Reading
-from lyra_opt.simulation.bounds.whole import borders, room_of, safe_value
+from lyra_opt.simulation.bounds.whole import borders, room_of, safe_value, whole_bound
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
-from lyra_opt.simulation.communication import SlowdownTable
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.topology import Rack, Topology
-from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.bounds.optimum import Problem, exact_jobs, rooms_of, states_of
+from tests.lyra_opt.simulation.in_rounds import gang
+from tests.lyra_opt.simulation.on_racks import slowdowns_of
+from tests.lyra_opt.simulation.replays import job_of, workload_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from lyra_opt.simulation.bounds.whole import ClusterBound
+    from lyra_opt.simulation.workload import Job, Workload
 
 KINDS = ("loans", "loans", "types", "measured", "racks", "copies")
 
@@ -43,31 +45,39 @@ class Small:
     def cluster(self) -> Cluster:
         return self.speed.cluster
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What jobs may hold."""
+        return {"borrows": self.plan is not None, "copy_efficiency": self.copy_efficiency}
+
+    def bound(self, reading: Reading, **given: Any) -> ClusterBound:
+        """Return the bound of the product."""
+        return whole_bound(
+            self.workload,
+            self.cluster,
+            reading=reading,
+            plan=self.plan,
+            speed=self.speed,
+            copy_efficiency=self.copy_efficiency,
+            weight=self.weight,
+            **given,
+        )
+
     def problem(self, reading: Reading, *, is_queue: bool) -> Problem:
         """Return what is to be solved exactly."""
+        is_restart, weight = reading is Reading.RESTART, self.weight.tolist()
         jobs = exact_jobs(
-            self.workload,
-            self.speed,
-            borrows=self.plan is not None,
-            is_restart=reading is Reading.RESTART,
-            weight=self.weight.tolist(),
-            copy_efficiency=self.copy_efficiency,
+            self.workload, self.speed, is_restart=is_restart, weight=weight, **self.settings
         )
         return Problem(jobs, rooms_of(self.cluster, self.plan), is_queue=is_queue)
 
     def pricer(self, reading: Reading, *, is_queue: bool, cell_s: float | None = None) -> Pricer:
         """Return who prices it."""
-        settings = {"borrows": self.plan is not None, "copy_efficiency": self.copy_efficiency}
+        settings = self.settings
         run_s = least_run_s(self.workload, self.speed, **settings)
         border_s = borders(self.workload, self.cluster, run_s, cell_s)
-        jobs = priced_jobs(
-            self.workload,
-            self.speed,
-            reading=reading,
-            weight=self.weight,
-            border_s=border_s,
-            **settings,
-        )
+        settings |= {"reading": reading, "weight": self.weight, "border_s": border_s}
+        jobs = priced_jobs(self.workload, self.speed, **settings)
         room = room_of(self.cluster, self.plan, border_s)
         return Pricer(jobs, room, is_queue=is_queue)
 
@@ -91,7 +101,7 @@ def draw(seed: int, reading: Reading, *, most_jobs: int = 3) -> Small:
         weight = np.ones(len(jobs))
     return Small(
         seed=seed,
-        workload=Workload(name="small", jobs=tuple(jobs)),
+        workload=workload_of(*jobs),
         speed=speed,
         plan=plan,
         copy_efficiency=rng.choice([(1.0,), (1.0, 0.9, 0.5)]) if kind == "copies" else None,
@@ -101,15 +111,15 @@ def draw(seed: int, reading: Reading, *, most_jobs: int = 3) -> Small:
 
 def _cluster(rng: random.Random, kind: str) -> tuple[Cluster, LoanPlan | None]:
     if kind == "loans":
-        servers = rng.randint(1, 2)
+        lent = rng.randint(1, 2)
         cluster = Cluster.of_servers(
             rng.randint(1, 2),
             gpus_per_server=rng.randint(1, 2),
-            inference_servers=servers,
+            inference_servers=lent,
             inference_gpus_per_server=rng.randint(1, 3),
             inference_gpu=GpuType(name="T4", relative_speed=rng.choice([1 / 3, 0.4, 1.0, 1.5])),
         )
-        steps = [rng.randint(0, servers) for _ in range(rng.randint(1, 3))]
+        steps = [rng.randint(0, lent) for _ in range(rng.randint(1, 3))]
         interval_s = rng.choice([1.0, 0.5 + rng.random() * 2])
         plan = LoanPlan(interval_s=interval_s, on_loan=tuple(steps), busy_share=(0.5,))
         return cluster, plan if rng.random() < 0.9 else None
@@ -119,25 +129,15 @@ def _cluster(rng: random.Random, kind: str) -> tuple[Cluster, LoanPlan | None]:
             for _ in range(rng.randint(1, 2))
         )
         slowdowns = [1.0, *sorted(rng.choice([1.0, 1.5, 3.0]) for _ in range(2))]
-        table = {
-            ("m", gang, tier): slowdown
-            for gang in range(1, 9)
-            for tier, slowdown in zip(Tier, slowdowns, strict=True)
-        }
         topology = Topology(name="racks", racks=racks)
-        return Cluster.of_racks(topology, SlowdownTable(table), network="table"), None
+        return Cluster.of_racks(topology, slowdowns_of(slowdowns), network="table"), None
     types = [GpuType(name=name, relative_speed=rng.choice([0.25, 0.5, 1.0, 1.7])) for name in "ab"]
-    servers_there = [
-        Server(
-            id=f"s{number}",
-            gpus={
-                each.name: rng.randint(1, 2)
-                for each in (types if rng.random() < 0.3 else [types[number % 2]])
-            },
-        )
-        for number in range(rng.randint(2, 3))
-    ]
-    return Cluster(name="typed", gpu_types=tuple(types), servers=tuple(servers_there)), None
+    servers = []
+    for number in range(rng.randint(2, 3)):
+        there = types if rng.random() < 0.3 else [types[number % 2]]
+        gpus = {each.name: rng.randint(1, 2) for each in there}
+        servers.append(Server(id=f"s{number}", gpus=gpus))
+    return Cluster(name="typed", gpu_types=tuple(types), servers=tuple(servers)), None
 
 
 def _job(rng: random.Random, kind: str, speed: Speed, number: int, submit_s: float) -> Job:
@@ -153,19 +153,14 @@ def _job(rng: random.Random, kind: str, speed: Speed, number: int, submit_s: flo
             if not any(near.values()):
                 continue
             far = {name: rate * rng.choice([0.0, 0.5, 1.0, 1.5]) for name, rate in near.items()}
-            measured = GangJob(
-                id=f"j{number}",
-                gang=least * wide,
-                steps=duration_s * 2,
-                throughput=near,
-                spread_throughput=rng.choice([None, far]),
-                release_s=submit_s,
-            )
-        job = Job(
-            id=f"j{number}",
-            submit_s=submit_s,
-            work_worker_s=duration_s * least,
-            min_workers=least,
+            spread = rng.choice([None, far])
+            size = {"gang": least * wide, "release_s": submit_s}
+            measured = gang(f"j{number}", duration_s * 2, spread=spread, **size, **near)
+        job = job_of(
+            f"j{number}",
+            submit_s,
+            duration_s,
+            least,
             max_workers=most,
             gpus_per_worker=wide,
             scaling_loss=rng.choice([0.0, 0.0, 0.3, 1.0]),

@@ -23,12 +23,12 @@ from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.workload import Job, Workload
+from tests.draws import sampled
 from tests.lyra_opt.simulation.bounds.small import draw, prices_for
+from tests.lyra_opt.simulation.replays import job_of, workload_of
 from tests.tables import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     import numpy as np
@@ -41,18 +41,8 @@ TABLES = tables(__file__)
 
 
 CLUSTER = Cluster.of_servers(1, gpus_per_server=4)
-JOBS = Workload(
-    name="few",
-    jobs=tuple(
-        Job(
-            id=f"j{number}",
-            submit_s=7.3 * number,
-            work_worker_s=10.0 + 13 * number,
-            min_workers=1,
-            max_workers=1 + number % 3,
-        )
-        for number in range(9)
-    ),
+JOBS = workload_of(
+    *(job_of(f"j{n}", 7.3 * n, 10.0 + 13 * n, max_workers=1 + n % 3) for n in range(9))
 )
 
 
@@ -61,11 +51,10 @@ def documents() -> dict[str, dict[str, Any]]:
     """Return the certificates of both objectives."""
     bound = whole_bound(JOBS, CLUSTER, reading=Reading.RESTART)
     assert bound.queue is not None
+    certificates = {JCT: bound.jct, QUEUE: bound.queue}
     return {
-        objective: document_of(
-            certificate, reading=bound.reading, objective=objective, jobs=bound.jobs
-        )
-        for objective, certificate in ((JCT, bound.jct), (QUEUE, bound.queue))
+        objective: document_of(each, reading=bound.reading, objective=objective, jobs=bound.jobs)
+        for objective, each in certificates.items()
     }
 
 
@@ -88,15 +77,11 @@ def test_what_is_read_proves_what_was_claimed(tmp_path, documents, objective):
 def test_a_lie_is_found_out(tmp_path, documents):
     """In the value, and in prices that are other than those that prove it."""
     honest = documents[JCT]
-    path = written(tmp_path, honest | {"value_s": honest["value_s"] * 1.001})
-    speed = Speed(CLUSTER)
-    table = read_certificate(path)
-    assert not holds(table, proved_mean_s(table, JOBS, speed, plan=None))
     # As if every GPU-second had a price: the rent is far more than anybody saves.
     dear = [[2**20 * 1000 for _ in row] for row in honest["price"]]
-    path = written(tmp_path, honest | {"price": dear})
-    table = read_certificate(path)
-    assert not holds(table, proved_mean_s(table, JOBS, speed, plan=None))
+    for lie in ({"value_s": honest["value_s"] * 1.001}, {"price": dear}):
+        table = read_certificate(written(tmp_path, honest | lie))
+        assert not holds(table, proved_mean_s(table, JOBS, Speed(CLUSTER), plan=None))
 
 
 @pytest.mark.parametrize(("change", "told"), TABLES["refused"])
@@ -127,8 +112,10 @@ def exact(small: Small, pricer: Pricer, price: NDArray[np.float64], *, is_queue:
     return checker.proved(small.cluster, small.plan)
 
 
-def check_all(seeds: Iterable[int], reading: Reading) -> None:
-    """Check the floats of the kernel against integers, at prices of all kinds."""
+@pytest.mark.parametrize("reading", Reading)
+@pytest.mark.parametrize("seeds", sampled([(range(8),), (range(1000, 2000),)], 2))
+def test_the_bound_is_no_more_than_prices_prove_exactly(reading, seeds):
+    """Protects the rounding: floats and their margin against integers that share no code."""
     for seed in seeds:
         small = draw(seed, reading)
         total_s = sum(job.work_worker_s for job in small.workload.jobs)
@@ -141,16 +128,3 @@ def check_all(seeds: Iterable[int], reading: Reading) -> None:
                 assert Fraction(safe) <= proved, of
                 size = float(abs(proved)) + float((price * pricer.room.gpu_s).sum())
                 assert float(proved) - safe <= NEAR * (1 + size), of
-
-
-@pytest.mark.parametrize("reading", Reading)
-def test_the_bound_is_no_more_than_prices_prove_exactly(reading):
-    """Protects the rounding: floats and their margin against integers that share no code."""
-    check_all(range(8), reading)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("reading", Reading)
-def test_many_bounds_are_no_more_than_prices_prove_exactly(reading):
-    """The same in a thousand cases of each reading."""
-    check_all(range(1000, 2000), reading)

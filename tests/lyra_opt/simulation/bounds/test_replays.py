@@ -16,14 +16,11 @@ from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.scheme import OwnScheme
 from lyra_opt.simulation.tenure import Forever, Rounds
+from tests.draws import sampled
 from tests.lyra_opt.simulation.product import Drawn, draw, prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lyra_opt.simulation.kernel import Kernel
-
-QUICK, SLOW = range(3, 10_000, 293), range(10_000)
 
 TOLERANCE = 1e-8
 """Rounds count a job as complete that has a billionth of its work left."""
@@ -74,8 +71,9 @@ def require_above_bounds(drawn: Drawn, kernel: Kernel) -> float:
     return nearest
 
 
-def check_all(seeds: Iterable[int]) -> None:
-    """Replay what seeds stand for, and check it."""
+@pytest.mark.parametrize("seeds", sampled([(range(3, 10_000, 293),), (range(10_000),)], 2))
+def test_no_replay_is_below_its_bound(seeds):
+    """Protects the statement of the bound: for which schemes it holds, at which speeds."""
     readings: Counter[tuple[Reading, ...]] = Counter()
     near = []
     for seed in seeds:
@@ -91,14 +89,3 @@ def check_all(seeds: Iterable[int]) -> None:
     # The bounds say something, of schemes of both readings.
     assert len(readings) == 2
     assert np.mean(near) > 0.5
-
-
-def test_no_replay_is_below_its_bound():
-    """Protects the statement of the bound: for which schemes it holds, at which speeds."""
-    check_all(QUICK)
-
-
-@pytest.mark.slow
-def test_no_replay_of_many_is_below_its_bound():
-    """The same for ten thousand replays."""
-    check_all(SLOW)
