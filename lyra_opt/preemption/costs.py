@@ -96,7 +96,7 @@ class Costs:
 
     @classmethod
     def of_budget(cls, instance: Instance, budget: Budget) -> Costs:
-        """Return the amounts of a budget that losses and moves use."""
+        """Return how much of a budget each loss and each move uses."""
         gangs = [instance.gang_position[name] for name in budget.gangs]
         return cls.of(instance, budget.counts, gangs)
 

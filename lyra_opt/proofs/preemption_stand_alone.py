@@ -252,7 +252,7 @@ class Programme:
                     self.terms[term][column] = adds[key]
 
     def variable(self, name: str, upper: int, adds: Any = None, gang: Any = None) -> int:
-        """Add a variable, with what each unit of it adds to quantities; return its number."""
+        """Add a variable, return its number; `adds` has its coefficients in terms and budgets."""
         if len(self.upper) >= MOST_VARIABLES:
             raise ValueError(f"the programme has more than {MOST_VARIABLES} variables")
         self.upper.append(upper)

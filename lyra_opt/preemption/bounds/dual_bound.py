@@ -126,7 +126,7 @@ def _emptying_bound(instance: Instance) -> int:
 
 
 def _demands(instance: Instance, least: IntArray) -> Iterator[tuple[IntArray, int, IntArray]]:
-    """Yield each demand: the request of a pod, the number of pods, the most pods on each node."""
+    """Yield demands: the request of a pod, the number of pods, and the most pods on each node."""
     index = instance.index
     limit = np.where(index.shape_allowed, index.shape_per_node[:, None], 0)
     for shape in np.flatnonzero(least):

@@ -194,7 +194,7 @@ class Prices:
         return (pods > free[self.nodes, None]) & (pods <= self.room[:, None])
 
     def components(self, free: IntArray, price: int) -> Flags:
-        """Return the nodes that gangs connect to a node that makes room below `price`, (N,).
+        """Return the nodes that gangs connect to a node with room for less than `price`, (N,).
 
         `price` is per pod. `free` is the number of pods that fit on each node without losses, (N,).
         """
