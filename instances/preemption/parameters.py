@@ -54,9 +54,7 @@ class PreemptionParameters:
     shapes: int = integer("shapes of pods; the second has half the pods and GPUs", 1, 2, default=1)
     priority: int = integer("pending gang's priority; running gangs: 1 to 3", 1, 4, default=3)
     level: str = choice(
-        "required or preferred domain of the pending pods",
-        ("none", "rack", "block", "prefer-rack", "prefer-block"),
-        default="none",
+        "pods' domain", ("none", "rack", "block", "prefer-rack", "prefer-block"), default="none"
     )
     moves: str | None = choice(
         "gangs that may move pods; only: no pod is lost", ("none", "victims", "any", "only")
@@ -69,7 +67,7 @@ class PreemptionParameters:
         "selection of nodes to empty", ("random", "chosen"), default="random", family="drain"
     )
     open_nodes: int = _nodes("nodes without a protected pod", absent=0, family="protected-pod")
-    trap: str | None = choice("trap that misleads a rule", TRAPS, family="rule-trap")
+    trap: str | None = choice("trap", TRAPS, family="rule-trap")
     scale: int = integer("size of the instance", 1, 100, default=1, metavar="K")
     recording: str | None = choice(
         "recorded decisions, numbered by --seed", RECORDINGS, family="recorded"
