@@ -4,40 +4,35 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.network.links import Tier
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import makespan_bound_s, whole_bound
 from lyra_opt.simulation.cluster import Cluster, GpuType
-from lyra_opt.simulation.communication import SlowdownTable
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.topology import Topology
-from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
+from tests.lyra_opt.simulation import on_racks
+from tests.lyra_opt.simulation.replays import workload_of
 
-IDEAL = SlowdownTable({("any", gang, tier): 1.0 for gang in range(2, 9) for tier in Tier})
-TWO_MACHINES = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
-FOUR_GPUS = Cluster.of_racks(TWO_MACHINES, IDEAL)
+if TYPE_CHECKING:
+    from lyra_opt.simulation.workload import Workload
+
+IDEAL = on_racks.slowdowns_of((1.0, 1.0, 1.0))
+FOUR_GPUS = on_racks.cluster_of(1, 2, 2, slowdowns=(1.0, 1.0, 1.0))
 
 
 def workload(*jobs: tuple[float, int, float]) -> Workload:
     """Return jobs given by submission, gang and seconds, by submission."""
-    return Workload(
-        name="tiny",
-        jobs=tuple(
-            Job.rigid(
-                id=f"j{number}",
-                submit_s=submit_s,
-                gpus=gang,
-                work_gpu_s=gang * running_s,
-                model="any",
-            )
+    return workload_of(
+        *(
+            on_racks.job(f"j{number}", running_s, gang=gang, submit_s=submit_s)
             for number, (submit_s, gang, running_s) in enumerate(sorted(jobs))
-        ),
+        )
     )
 
 
@@ -73,12 +68,11 @@ def best_of_all(jobs: list[tuple[int, int, int]], gpus: int) -> tuple[float, flo
     return total / len(jobs), end - min(submit for submit, _, _ in jobs)
 
 
+JOBS = st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 3))
+
+
 @draws(50)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=4
-    )
-)
+@given(st.lists(JOBS, min_size=1, max_size=4))
 def test_no_schedule_of_tiny_workloads_beats_the_bounds(jobs):
     """A bound above the best schedule would make optima look impossible."""
     mean_jct_s, makespan_s = best_of_all(sorted(jobs), 4)
@@ -109,10 +103,8 @@ def test_bounds_are_reached_where_the_best_schedule_is_plain(jobs, mean_jct_s, m
 @pytest.mark.parametrize("fastest", [0.5, 1.0, 2.5])
 def test_bounds_are_those_of_the_fastest_type(fastest):
     """A bound that takes GPUs for slower than they are is none."""
-    types = (
-        GpuType(name="slow", relative_speed=0.25),
-        GpuType(name="fast", relative_speed=fastest),
-    )
+    speeds = {"slow": 0.25, "fast": fastest}
+    types = tuple(GpuType(name=name, relative_speed=speed) for name, speed in speeds.items())
     topology = Topology.uniform(racks=2, machines_per_rack=1, gpus_per_machine=4)
     cluster = Cluster.of_racks(topology, IDEAL, gpu_types=types)
     jobs = workload((0, 4, 10))
@@ -126,7 +118,7 @@ def test_bounds_are_those_of_the_fastest_type(fastest):
 
 def test_bounds_do_not_depend_on_when_it_all_begins():
     """Times in traces count from any moment."""
-    early = workload((0, 4, 30), (10, 2, 4), (12, 3, 9))
-    late = workload((1e6, 4, 30), (1e6 + 10, 2, 4), (1e6 + 12, 3, 9))
+    jobs = [(0, 4, 30), (10, 2, 4), (12, 3, 9)]
+    early, late = (workload(*((at_s + t, *rest) for t, *rest in jobs)) for at_s in (0, 1e6))
     assert mean_jct_bound_s(early, FOUR_GPUS) == pytest.approx(mean_jct_bound_s(late, FOUR_GPUS))
     assert makespan_bound_s(early, FOUR_GPUS) == pytest.approx(makespan_bound_s(late, FOUR_GPUS))

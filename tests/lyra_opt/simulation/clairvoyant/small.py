@@ -53,6 +53,13 @@ def hold(job: Fields, now: int, free: list[int]) -> None:
         free[now + n] -= job[2]
 
 
+def hold_soonest(job: Fields, free: list[int]) -> int:
+    """Take the GPUs of a job from the first second on at which it fits, and return that."""
+    now = next(now for now in range(len(free)) if fits(job, now, free))
+    hold(job, now, free)
+    return now
+
+
 def by_the_second(
     jobs: list[Fields], room: list[tuple[int, int]], turn: list[int], *, backfills: bool
 ) -> list[int]:
@@ -74,13 +81,8 @@ def by_the_second(
 
 def least_mean_jct_s(jobs: list[Fields], room: list[tuple[int, int]]) -> float:
     """Return the least mean JCT: some order, each job as soon as it fits, is optimal."""
-    least = 10**9
-    for order in permutations(range(len(jobs))):
+    totals = []
+    for order in permutations(jobs):
         free = free_by_second(jobs, room)
-        total = 0
-        for job in order:
-            now = next(now for now in range(len(free)) if fits(jobs[job], now, free))
-            hold(jobs[job], now, free)
-            total += now + jobs[job][1] - jobs[job][0]
-        least = min(least, total)
-    return least / len(jobs)
+        totals.append(sum(hold_soonest(job, free) + job[1] - job[0] for job in order))
+    return min(totals) / len(jobs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,10 +11,10 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Limits
+from lyra_opt.core.solving import RefutedClaimError
 from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
-from lyra_opt.simulation.clairvoyant import best as module
 from lyra_opt.simulation.clairvoyant.best import best_schedule, obstacle, schedule_of
 from lyra_opt.simulation.clairvoyant.checker import check_starts
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
@@ -20,7 +22,6 @@ from lyra_opt.simulation.clairvoyant.lists import ListScheduler
 from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation.clairvoyant.small import (
     FEW_GANGS,
@@ -29,6 +30,10 @@ from tests.lyra_opt.simulation.clairvoyant.small import (
     least_mean_jct_s,
     rooms,
 )
+from tests.lyra_opt.simulation.replays import job_of, workload_of
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.workload import Workload
 
 BORDER_S = np.arange(60) * 2.0
 
@@ -83,19 +88,18 @@ def test_without_time_there_is_a_schedule():
     assert found.evaluations == 2
 
 
-def test_weights_decide_who_waits():
-    """Of two alike the heavier goes first, whichever is first in the file."""
-    for weight in ([1.0, 3.0], [3.0, 1.0]):
-        gangs = Gangs.of([0, 0], [5, 5], [1, 1], weight)
-        found = best_schedule(gangs, Capacity.constant(1), BORDER_S, passes=20, tries=2)
-        assert found.jct_mean_s == (3 * 5 + 10) / 4
+ONE_GPU, TWO_ALIKE = Capacity.constant(1), Gangs.of([0, 0], [5, 5], [1, 1])
 
 
-def test_jobs_of_weight_zero_run_too():
-    """They count for nothing, and wait for all others."""
-    gangs = Gangs.of([0, 0], [5, 5], [1, 1], [0.0, 1.0])
-    found = best_schedule(gangs, Capacity.constant(1), BORDER_S, passes=20, tries=2)
-    assert found.start_s.tolist() == [5.0, 0.0]
+@pytest.mark.parametrize(
+    ("weight", "start_s"), [([1.0, 3.0], [5, 0]), ([3.0, 1.0], [0, 5]), ([0.0, 1.0], [5, 0])]
+)
+def test_weights_decide_who_waits(weight, start_s):
+    """Of two alike the heavier goes first, whichever is first in the file; weight 0 runs too."""
+    gangs = Gangs.of([0, 0], [5, 5], [1, 1], weight)
+    found = best_schedule(gangs, ONE_GPU, BORDER_S, passes=20, tries=2)
+    assert found.start_s.tolist() == start_s
+    assert found.jct_mean_s == (5 * max(weight) + 10 * min(weight)) / sum(weight)
 
 
 def test_a_job_that_never_fits_is_an_error():
@@ -106,13 +110,9 @@ def test_a_job_that_never_fits_is_an_error():
 
 def test_a_schedule_that_the_checker_refutes_is_no_answer(monkeypatch):
     """Whoever makes schedules does not grade them."""
-    monkeypatch.setattr(
-        ListScheduler, "schedule", lambda self, *_, **__: np.zeros(2, dtype=np.int64)
-    )
-    with pytest.raises(module.RefutedClaimError, match="jobs hold 1 GPUs too many"):
-        best_schedule(
-            Gangs.of([0, 0], [5, 5], [1, 1]), Capacity.constant(1), BORDER_S, passes=5, tries=0
-        )
+    monkeypatch.setattr(ListScheduler, "schedule", lambda *_, **__: np.zeros(2, dtype=np.int64))
+    with pytest.raises(RefutedClaimError, match="jobs hold 1 GPUs too many"):
+        best_schedule(TWO_ALIKE, ONE_GPU, BORDER_S, passes=5, tries=0)
 
 
 FAST = GpuType(name="fast", relative_speed=1.25)
@@ -121,27 +121,19 @@ CLUSTER = Cluster.of_servers(2, gpus_per_server=4, gpu=FAST)
 
 def workload(*jobs: tuple[float, int, float]) -> Workload:
     """Return rigid jobs given by submission, GPUs and seconds on a reference GPU."""
-    return Workload(
-        name="gangs",
-        jobs=tuple(
-            Job(
-                id=f"j{number}",
-                submit_s=submit_s,
-                work_worker_s=gpus * seconds,
-                min_workers=gpus,
-                max_workers=gpus,
-            )
+    return workload_of(
+        *(
+            job_of(f"j{number}", submit_s, seconds, gpus)
             for number, (submit_s, gpus, seconds) in enumerate(sorted(jobs))
-        ),
+        )
     )
+
+
+JOBS = st.tuples(st.floats(5, 20), st.integers(1, 8), st.floats(0.5, 9))
 
 
 @draws(25)
-@given(
-    st.lists(
-        st.tuples(st.floats(5, 20), st.integers(1, 8), st.floats(0.5, 9)), min_size=1, max_size=8
-    )
-)
+@given(st.lists(JOBS, min_size=1, max_size=8))
 def test_found_is_between_the_proof_and_a_simulation(jobs):
     """Bound, schedule and simulation are three programmes: each would show a fault of another."""
     made, speed = workload(*jobs), Speed(CLUSTER)
@@ -156,22 +148,16 @@ def test_found_is_between_the_proof_and_a_simulation(jobs):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "cluster", "told"),
     [
-        ({"max_workers": 8}, "j0 is elastic"),
-        ({"gpus_per_worker": 2}, "a worker of job j0 needs several GPUs"),
+        ({"max_workers": 8}, CLUSTER, "j0 is elastic"),
+        ({"gpus_per_worker": 2}, CLUSTER, "a worker of job j0 needs several GPUs"),
+        # They would be left out.
+        ({}, Cluster.of_servers(2, inference_servers=1), "has several GPU types or loans"),
     ],
 )
-def test_what_is_no_gang_is_said(change, told):
+def test_what_is_no_gang_is_said(change, cluster, told):
     """A schedule of other jobs than those of the workload would say nothing of the bound."""
-    job = Job(**({"id": "j0", "submit_s": 0.0, "work_worker_s": 4.0, "min_workers": 1} | change))
-    found = obstacle(Workload(name="one", jobs=(job,)), Speed(CLUSTER))
+    found = obstacle(workload_of(job_of("j0", 0, 4, **change)), Speed(cluster))
     assert found is not None
     assert told in found
-
-
-def test_loans_are_no_obstacle_that_is_passed_over():
-    """Servers on loan would be left out."""
-    lent = Cluster.of_servers(2, inference_servers=1)
-    found = obstacle(workload((0, 1, 1)), Speed(lent))
-    assert found == "the cluster has several GPU types or loans"

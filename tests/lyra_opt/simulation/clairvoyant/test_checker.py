@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,51 +13,57 @@ from lyra_opt.simulation.clairvoyant.checker import check_starts
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
 from tests.lyra_opt.simulation.clairvoyant.small import (
     GANGS,
+    Fields,
     capacity_of,
-    fits,
     free_by_second,
     gangs_of,
     hold,
+    hold_soonest,
     rooms,
 )
+
+if TYPE_CHECKING:
+    from lyra_opt.core.problem import CheckReport
 
 TWO = Gangs.of([0, 2], [5, 3], [3, 2])
 FOUR_GPUS = Capacity.constant(4)
 
 
-def test_a_valid_schedule_is_worth_its_mean_jct():
-    """GPUs are free at the moment of a completion; JCT counts from the release."""
-    report = check_starts(TWO, FOUR_GPUS, [0, 5 * MICROSECONDS])
-    assert report.violations == ()
-    assert report.objective == (5 + 6) / 2
+@pytest.mark.parametrize(("weight", "mean_s"), [((1, 1), 11 / 2), ((1, 3), 23 / 4)])
+def test_a_valid_schedule_is_worth_its_mean_jct(weight, mean_s):
+    """GPUs are free at the moment of a completion; JCT counts from the release, by weight."""
+    gangs = Gangs.of([0, 2], [5, 3], [3, 2], weight)
+    report = check_starts(gangs, FOUR_GPUS, [0, 5 * MICROSECONDS])
+    assert (report.violations, report.objective) == ((), mean_s)
 
 
-def test_weights_weigh():
-    """The mean is weighted."""
-    gangs = Gangs.of([0, 2], [5, 3], [3, 2], [1, 3])
-    assert check_starts(gangs, FOUR_GPUS, [0, 5 * MICROSECONDS]).objective == (5 + 3 * 6) / 4
+FALLING = Capacity(since_s=np.array([0.0, 4.0, 8.0]), gpus=np.array([4, 2, 4]))
 
 
 @pytest.mark.parametrize(
-    ("starts_us", "violation"),
+    ("capacity", "starts_us", "violation"),
     [
-        ([0, 5 * MICROSECONDS - 1], "from 4.999999 s on, jobs hold 1 GPUs too many"),
-        ([0, 2 * MICROSECONDS - 1], "job 1 starts at 1.999999 s, but is released at 2.0 s"),
-        ([0], "there must be one start per job (2), not 1"),
+        (FOUR_GPUS, [0, 5 * MICROSECONDS - 1], "from 4.999999 s on, jobs hold 1 GPUs too many"),
+        (
+            FOUR_GPUS,
+            [0, 2 * MICROSECONDS - 1],
+            "job 1 starts at 1.999999 s, but is released at 2.0 s",
+        ),
+        (FOUR_GPUS, [0], "there must be one start per job (2), not 1"),
+        # A job that runs when its GPUs go.
+        (FALLING, [0, 8 * MICROSECONDS], "from 4.0 s on, jobs hold 1 GPUs too many"),
     ],
 )
-def test_a_lie_is_named(starts_us, violation):
+def test_a_lie_is_named(capacity, starts_us, violation):
     """A microsecond too soon is too soon."""
-    report = check_starts(TWO, FOUR_GPUS, starts_us)
+    report = check_starts(TWO, capacity, starts_us)
     assert violation in report.violations
     assert report.objective is None
 
 
-def test_a_fall_of_the_capacity_is_a_limit():
-    """A job that runs when its GPUs go is no schedule."""
-    capacity = Capacity(since_s=np.array([0.0, 4.0, 8.0]), gpus=np.array([4, 2, 4]))
-    report = check_starts(TWO, capacity, [0, 8 * MICROSECONDS])
-    assert report.violations == ("from 4.0 s on, jobs hold 1 GPUs too many",)
+def checked(jobs: list[Fields], room: list[tuple[int, int]], starts: list[int]) -> CheckReport:
+    starts_us = [start * MICROSECONDS for start in starts]
+    return check_starts(gangs_of(jobs), capacity_of(room), starts_us)
 
 
 @given(jobs=GANGS, room=rooms(), data=st.data())
@@ -66,9 +74,7 @@ def test_the_checker_knows_valid_schedules(jobs, room, data):
     released = all(start >= job[0] for job, start in zip(jobs, starts, strict=True))
     for job, start in zip(jobs, starts, strict=True):
         hold(job, start, free)
-    report = check_starts(
-        gangs_of(jobs), capacity_of(room), [start * MICROSECONDS for start in starts]
-    )
+    report = checked(jobs, room, starts)
     # Seconds in which the room lacks nothing but is used by nobody are no violation.
     assert (report.violations == ()) == (released and min(free) >= 0)
 
@@ -77,14 +83,8 @@ def test_the_checker_knows_valid_schedules(jobs, room, data):
 def test_starts_as_soon_as_there_is_room_are_valid(jobs, room):
     """One job after the other, each at the first second at which it fits, is a schedule."""
     free = free_by_second(jobs, room)
-    starts = []
-    for job in jobs:
-        now = next(now for now in range(len(free)) if fits(job, now, free))
-        hold(job, now, free)
-        starts.append(now)
-    report = check_starts(
-        gangs_of(jobs), capacity_of(room), [start * MICROSECONDS for start in starts]
-    )
+    starts = [hold_soonest(job, free) for job in jobs]
+    report = checked(jobs, room, starts)
     assert report.violations == ()
     jct_s = [start + job[1] - job[0] for job, start in zip(jobs, starts, strict=True)]
     assert report.objective == pytest.approx(sum(jct_s) / len(jobs))
