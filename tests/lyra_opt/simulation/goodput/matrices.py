@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,15 +45,7 @@ def drawn_epoch(
         held=[{}] * jobs,
         restart_factor=rng.choice([0.0, 0.3, 0.9, 0.99], jobs),
     )
-    return PolluxEpoch(
-        gpus=epoch.gpus,
-        gpus_per_worker=width,
-        least=least,
-        most=most_workers,
-        speed_up=speed_up,
-        held=drawn_rows(rng, epoch),
-        restart_factor=epoch.restart_factor,
-    )
+    return replace(epoch, held=drawn_rows(rng, epoch))
 
 
 def drawn_rows(rng: np.random.Generator, epoch: PolluxEpoch) -> list[dict[int, int]]:

@@ -114,12 +114,11 @@ def test_placement_counts():
     assert best_allocation(linear(2, 6)) == [{0: 4}, {1: 4}]
 
 
-def test_a_restart_has_to_pay():
+@pytest.mark.parametrize(("factor", "expected"), [(0.6, [{1: 4}]), (0.4, [{1: 2}])])
+def test_a_restart_has_to_pay(factor, expected):
     """Two workers more are worth it for a job that has hardly restarted, else it stays."""
-    held = [{1: 2}]
-    for factor, expected in ((0.6, [{1: 4}]), (0.4, held)):
-        epoch = linear(1, 4, held=held, restart_factor=np.array([factor]))
-        assert best_allocation(epoch) == expected
+    epoch = linear(1, 4, held=[{1: 2}], restart_factor=np.array([factor]))
+    assert best_allocation(epoch) == expected
 
 
 def test_at_most_one_spread_job_on_a_server():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,31 +15,17 @@ from lyra_opt.simulation.goodput.allocation import TunedKnapsackScaling
 from lyra_opt.simulation.goodput.tuning import TunedSpeed
 from lyra_opt.simulation.job_run import JobRates, JobRun, Part
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.workload import Job
+from tests.lyra_opt.simulation.replays import job_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
-def running(
-    order: int,
-    *,
-    base: int = 2,
-    most: int = 6,
-    workers: int | None = None,
-    work_worker_s: float = 20000.0,
-    gpus_per_worker: int = 1,
-    now_s: float = 3600.0,
-) -> JobRun:
-    job = Job(
-        id=f"job-{order}",
-        submit_s=0.0,
-        work_worker_s=work_worker_s,
-        min_workers=base,
-        max_workers=most,
-        gpus_per_worker=gpus_per_worker,
-    )
+def running(order: int, *, workers: int, work_worker_s: float, base: int, **fields: int) -> JobRun:
+    """Return a job that has run for an hour, with so many workers."""
+    job = job_of(f"job-{order}", 0, work_worker_s / base, base, **fields)
     run = JobRun(job, order, work_worker_s, JobRates(1.0, base, (), ()))
-    run.parts = [Part(0, {}, base=base)]
-    run.workers = base if workers is None else workers
-    run.updated_s = now_s
+    run.parts, run.workers, run.updated_s = [Part(0, {}, base=base)], workers, 3600.0
     return run
 
 
@@ -58,7 +45,7 @@ def epochs_of_runs(draw: st.DrawFn) -> tuple[list[JobRun], int]:
             running(
                 order,
                 base=base,
-                most=most,
+                max_workers=most,
                 workers=draw(st.integers(base, most)),
                 work_worker_s=draw(st.floats(100, 1e6)),
                 gpus_per_worker=draw(st.integers(1, 2)),
@@ -68,38 +55,28 @@ def epochs_of_runs(draw: st.DrawFn) -> tuple[list[JobRun], int]:
     return runs, held + draw(st.integers(0, 6))
 
 
-def fits(runs: list[JobRun], extra: list[int], free_gpus: int) -> bool:
-    return (
-        all(
-            0 <= more <= run.job.max_workers - run.job.min_workers
-            for run, more in zip(runs, extra, strict=True)
-        )
-        and sum(more * run.job.gpus_per_worker for run, more in zip(runs, extra, strict=True))
-        <= free_gpus
+def fits(runs: list[JobRun], extra: Sequence[int], free_gpus: int) -> bool:
+    gpus = sum(more * run.job.gpus_per_worker for run, more in zip(runs, extra, strict=True))
+    return gpus <= free_gpus and all(
+        0 <= more <= run.job.max_workers - run.job.min_workers
+        for run, more in zip(runs, extra, strict=True)
     )
 
 
 @given(epochs_of_runs())
-def test_it_fills_no_more_than_there_is(asked):
-    runs, free_gpus = asked
-    extra = ask(TunedKnapsackScaling(TunedSpeed()), runs, free_gpus)
-    assert fits(runs, extra, free_gpus)
-
-
-@given(epochs_of_runs())
 def test_the_tuned_knapsack_reduces_running_times_most(asked):
+    """And fills no more than there is."""
     runs, free_gpus = asked
     speed = TunedSpeed()
 
-    def left_s(extra: tuple[int, ...]) -> float:
+    def left_s(extra: Sequence[int]) -> float:
         return sum(
             run.left / speed.rate(run.job, run.job.min_workers + more)
             for run, more in zip(runs, extra, strict=True)
         )
 
     ranges = [range(run.job.max_workers - run.job.min_workers + 1) for run in runs]
-    least = min(
-        left_s(extra) for extra in itertools.product(*ranges) if fits(runs, list(extra), free_gpus)
-    )
+    fitting = [extra for extra in itertools.product(*ranges) if fits(runs, extra, free_gpus)]
     extra = ask(TunedKnapsackScaling(speed), runs, free_gpus)
-    assert left_s(tuple(extra)) == pytest.approx(least)
+    assert fits(runs, extra, free_gpus)
+    assert left_s(extra) == pytest.approx(min(map(left_s, fitting)))

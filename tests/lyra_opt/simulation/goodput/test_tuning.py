@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -14,18 +14,17 @@ from lyra_opt.simulation.goodput.model import BERT, CIFAR, DEEP_SPEECH, IMAGENET
 from lyra_opt.simulation.goodput.tuning import TunedSpeed, draw_profile
 from lyra_opt.simulation.job_run import JobRates, JobRun, Part
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.workload import Job
+from tests.lyra_opt.simulation.replays import job_of
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.workload import Job
 
 
 def elastic(gpu_hours: float, workers: int = 2, **fields: Any) -> Job:
-    fields.setdefault("max_workers", 2 * workers)
-    fields.setdefault("id", "job")
-    return Job(
-        submit_s=0.0,
-        work_worker_s=gpu_hours * 3600 / fields.get("gpus_per_worker", 1),
-        min_workers=workers,
-        **fields,
-    )
+    """Return a job by its work, of up to twice its workers unless told otherwise."""
+    fields = {"max_workers": 2 * workers, "name": "job", **fields}
+    work_s = gpu_hours * 3600 / fields.get("gpus_per_worker", 1)
+    return job_of(fields.pop("name"), 0, work_s / workers, workers, **fields)
 
 
 @pytest.mark.parametrize(
@@ -33,28 +32,26 @@ def elastic(gpu_hours: float, workers: int = 2, **fields: Any) -> Job:
     [(0.5, {CIFAR}), (5.0, {DEEP_SPEECH, BERT}), (50.0, {YOLO}), (500.0, {IMAGENET})],
 )
 def test_the_mix_is_by_gpu_hours(gpu_hours, models):
-    drawn = {draw_profile(elastic(gpu_hours, id=f"job-{number}"), 0) for number in range(50)}
-    assert drawn == models
-    drawn = {
-        draw_profile(elastic(gpu_hours, id=f"job-{number}", gpus_per_worker=4), 0)
-        for number in range(50)
-    }
-    assert drawn == models
+    for width in (1, 4):
+        names = [f"job-{number}" for number in range(50)]
+        jobs = [elastic(gpu_hours, name=name, gpus_per_worker=width) for name in names]
+        assert {draw_profile(job, 0) for job in jobs} == models
 
 
 def test_the_lot_is_even_and_depends_on_name_and_seed_alone():
-    jobs = [elastic(5.0, id=f"job-{number}") for number in range(400)]
+    jobs = [elastic(5.0, name=f"job-{number}") for number in range(400)]
     drawn = [draw_profile(job, 1) for job in jobs]
     assert drawn == [draw_profile(job, 1) for job in jobs]
     assert drawn != [draw_profile(job, 2) for job in jobs]
     assert 150 < Counter(drawn)[BERT] < 250
 
 
-def test_jobs_too_wide_for_their_class_go_to_the_next():
-    assert draw_profile(elastic(0.5, workers=60), 0) is CIFAR
-    assert draw_profile(elastic(5.0, workers=60), 0) is YOLO
-    assert draw_profile(elastic(0.5, workers=65), 0) is IMAGENET
-    assert draw_profile(elastic(0.5, workers=1000), 0) is IMAGENET
+@pytest.mark.parametrize(
+    ("gpu_hours", "workers", "model"),
+    [(0.5, 60, CIFAR), (5.0, 60, YOLO), (0.5, 65, IMAGENET), (0.5, 1000, IMAGENET)],
+)
+def test_jobs_too_wide_for_their_class_go_to_the_next(gpu_hours, workers, model):
+    assert draw_profile(elastic(gpu_hours, workers=workers), 0) is model
 
 
 def test_inelastic_jobs_are_not_tuned():
@@ -72,13 +69,8 @@ def test_inelastic_jobs_are_not_tuned():
 def test_tuning_is_never_slower_than_the_untuned_job(
     gpu_hours, workers, extra, loss, gpus_per_worker
 ):
-    job = elastic(
-        gpu_hours,
-        workers,
-        max_workers=workers + extra,
-        scaling_loss=loss,
-        gpus_per_worker=gpus_per_worker,
-    )
+    fields = {"scaling_loss": loss, "gpus_per_worker": gpus_per_worker}
+    job = elastic(gpu_hours, workers, max_workers=workers + extra, **fields)
     speed = TunedSpeed()
     for number, rate in enumerate(speed.rates(job).tolist()):
         assert rate >= job.rate(workers + number)
