@@ -145,7 +145,7 @@ class Cluster:
         return room, {pods["node"]: name for name, pods in reversed(held)}
 
     def places(self, pods: Document, nodes: Any, room: Document) -> dict[str, int]:
-        """Return how many of the pods fit on each of the nodes, without nodes that hold none."""
+        """Return how many of the pods fit on each node; nodes on which none fits are left out."""
         most, labels, fits = min(pods["count"], pods["max_per_node"]), pods["selector"].items(), {}
         for node in nodes:
             if node["is_usable"] and not node["must_be_empty"] and labels <= node["labels"].items():

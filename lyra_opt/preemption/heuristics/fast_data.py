@@ -56,7 +56,7 @@ class Base:
     shift: int
 
     def start(self, within: Flags, wanted: Integers) -> tuple[Data, Search, Integers]:
-        """Return data and search for pending pods on some nodes, and the positions of these nodes.
+        """Return the arrays of a search on some nodes, and the positions of these nodes.
 
         `within` marks the nodes, (N,), and `wanted` is the number of pods of each shape, (S,).
         """
