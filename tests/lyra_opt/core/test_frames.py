@@ -20,12 +20,12 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import keys_of
 from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.testing import strategies
+from tests.tables import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lyra_opt.core.problem import ProblemInstance
 
+TABLES = tables(__file__)
 EVERY_PROBLEM = pytest.mark.parametrize("name", problems())
 
 
@@ -122,54 +122,21 @@ def test_entries_of_mappings_may_be_columns():
     assert cluster.jobs[0].throughput == {"V100": 2.0}
 
 
-def set_cell(frame: str, row: int, column: str, value: Any) -> Callable[[Any], None]:
-    """Return what puts a value into a cell."""
-
-    def change(given_as: dict[str, pd.DataFrame]) -> None:
-        changed = given_as[frame].astype(object)
-        changed.loc[row, column] = value
-        given_as[frame] = changed
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (set_cell("servers", 1, "gpus", 8.5), "servers[1].gpus is 8.5: must be an integer"),
-        (set_cell("servers", 2, "gpus", "8"), 'servers[2].gpus is "8": must be an integer'),
-        (set_cell("servers", 2, "gpus", None), "servers[2].gpus is missing"),
-        (set_cell("servers", 2, "id", "a"), 'servers[2].id is "a": must be unique'),
-        (set_cell("servers", 0, "gpu", 8), "servers[0].gpu is 8.0: unknown key; did you mean gpus"),
-        (set_cell("jobs", 1, "id", "z"), 'workers[0].job is "y": must be the id of one of the job'),
-        (
-            set_cell("jobs", 0, "workers", "x"),
-            'jobs.workers is "x": cannot be combined with the data',
-        ),
-        (set_cell("workers", 2, "server", "z"), 'workers[2].server is "z": must be the id of a'),
-        (set_cell("workers", 2, "server", "a"), 'workers[2].server is "a": must be unique'),
-        (set_cell("workers", 1, "server", None), "workers[1].server is missing"),
-        (set_cell("workers", 1, "job", None), "workers[1].job is missing"),
-        (set_cell("workers", 2, "base", 0), "workers[2] is 0: must have at least one base or"),
-        (
-            set_cell("workers", 2, "base", 5),
-            "workers[2].base is 5: the workers of job 'y' on server 'c'",
-        ),
-        (set_cell("workers", 1, "job", "y"), "jobs[0].workers is missing"),
-        (
-            lambda given_as: given_as.update(servers=given_as["servers"][["id", "gpus", "gpus"]]),
-            'gpus is "gpus": two columns have this name',
-        ),
-    ],
-    ids=lambda each: each if isinstance(each, str) else "",
-)
-def test_errors_name_frame_row_and_column(change, message):
+@pytest.mark.parametrize(("frame", "row", "column", "value", "message"), TABLES["wrong_cells"])
+def test_errors_name_frame_row_and_column(frame, row, column, value, message):
     """Of the frame in which the fault is."""
     given_as = frames()
-    change(given_as)
-    with pytest.raises(FieldError) as refusal:
-        lo.reclaim.Instance.from_frames(**given_as, reclaim_servers=1)
-    assert str(refusal.value).startswith(message)
+    changed = given_as[frame].astype(object)
+    changed.loc[row, column] = None if value == "null" else value
+    with pytest.raises(FieldError, match=f"^{re.escape(message)}"):
+        lo.reclaim.Instance.from_frames(**given_as | {frame: changed}, reclaim_servers=1)
+
+
+def test_two_columns_of_one_name_are_refused():
+    """Nobody knows which is meant."""
+    twice = {"servers": frames()["servers"][["id", "gpus", "gpus"]]}
+    with pytest.raises(FieldError, match='^gpus is "gpus": two columns have this name'):
+        lo.reclaim.Instance.from_frames(**frames() | twice, reclaim_servers=1)
 
 
 def test_null_that_is_no_default_is_infinite():

@@ -99,6 +99,12 @@ def test_compiling_is_announced_once_and_not_where_the_cache_has_the_kernel(
     assert names == {"shifted_twice", "shifted_sum"}
 
 
+def run_python(*arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
+    """Return how a fresh interpreter ended, which must be well."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, **given)
+
+
 COMPILE_RECLAIM = """
 from lyra_opt.experiments.compile_kernels import compile_kernels
 compile_kernels("reclaim")
@@ -108,36 +114,15 @@ compile_kernels("reclaim")
 @pytest.mark.slow
 def test_set_up_compiles_all_that_an_exact_proof_needs(tmp_path):
     """`make .venv/.ready` compiles, so that the first `solve --solver exact` need not."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    commands = (
-        ["-c", COMPILE_RECLAIM],
-        [
-            "-m",
-            "lyra_opt",
-            "generate",
-            "reclaim",
-            "--family",
-            "messy-dist",
-            "--servers",
-            "200",
-            "--out",
-            ".",
-        ],
-        ["-m", "lyra_opt", "solve", "messy-dist-v1-s200-k60-seed0.json", "--solver", "exact"],
-    )
-    said = [
-        subprocess.run(
-            [sys.executable, *command],
-            check=True,
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd=tmp_path,
-        ).stderr
-        for command in commands
-    ]
-    assert "compiling inner loops" in said[0]
-    assert said[2] == ""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    where: dict[str, Any] = {"cwd": tmp_path, "env": os.environ | cache}
+    assert "compiling inner loops" in run_python("-c", COMPILE_RECLAIM, **where).stderr
+    for words in (
+        "generate reclaim --family messy-dist --servers 200 --out .",
+        "solve messy-dist-v1-s200-k60-seed0.json --solver exact",
+    ):
+        done = run_python("-m", "lyra_opt", *words.split(), **where)
+    assert done.stderr == ""
 
 
 PRINT_DIGESTS = """
@@ -167,17 +152,10 @@ def test_every_process_finds_what_another_has_cached():
     assert {"lyra_opt.allocation.knapsack.kernels", "lyra_opt.reclaim.exact.tree.kernel"} <= set(
         modules
     )
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", PRINT_DIGESTS, *modules],
-            check=True,
-            capture_output=True,
-            text=True,
-            env={"PYTHONHASHSEED": seed},
-        ).stdout
+    (digests,) = {
+        run_python("-c", PRINT_DIGESTS, *modules, env={"PYTHONHASHSEED": seed}).stdout
         for seed in ("1", "2")
     }
-    (digests,) = printed
     assert {line.split()[0] for line in digests.splitlines()} == set(modules)
 
 

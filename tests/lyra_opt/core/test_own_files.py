@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder of copies; this process is here again afterwards."""
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of another machine; a file `mine.py` of it is copied here."""
     monkeypatch.chdir(tmp_path)  # undone after the test
     monkeypatch.setattr(own_files, "_copies", [])
-    return tmp_path / "copies"
+    copy = copy_below(tmp_path / "copies", tmp_path / "home/mine.py")
+    copy.parent.mkdir(parents=True)
+    copy.write_text("class Mine: pass\n")
+    return tmp_path / "home"
 
 
 def test_imports_beside_a_file_go_with_it(tmp_path):
@@ -40,14 +43,11 @@ def test_imports_beside_a_file_go_with_it(tmp_path):
     assert found == set(texts) - {"package/apart.py", "far.py"}
 
 
-def test_copies_stand_in_for_files(tmp_path, elsewhere):
+def test_copies_stand_in_for_files(tmp_path, home):
     """Where there is one; by relative paths as by absolute ones."""
-    home = tmp_path / "home"  # on another machine: not there
-    copy = copy_below(elsewhere, home / "mine.py")
-    copy.parent.mkdir(parents=True)
-    copy.write_text("class Mine: pass\n")
     assert stand_in(home / "mine.py") == home / "mine.py"
-    work_as_in(str(home), elsewhere)
+    work_as_in(str(home), tmp_path / "copies")
+    copy = copy_below(tmp_path / "copies", home / "mine.py")
     assert stand_in(home / "mine.py") == copy
     assert stand_in("mine.py").read_text() == copy.read_text()
     assert stand_in(home / "other.py") == home / "other.py"
@@ -56,19 +56,16 @@ def test_copies_stand_in_for_files(tmp_path, elsewhere):
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])
-def test_paths_may_lead_up(is_absolute, tmp_path, elsewhere):
+def test_paths_may_lead_up(is_absolute, tmp_path, home):
     """As those of a study that names files beside its folder, which itself does not travel."""
-    home = tmp_path / "home"
-    copy = copy_below(elsewhere, home / "mine.py")
-    copy.parent.mkdir(parents=True)
-    copy.write_text("class Mine: pass\n")
-    work_as_in(str(home), elsewhere)
+    work_as_in(str(home), tmp_path / "copies")
     path = f"{home}/studies/../mine.py" if is_absolute else "studies/../mine.py"
-    assert stand_in(path).read_text() == copy.read_text()
+    assert stand_in(path).read_text() == "class Mine: pass\n"
     assert load_reference(f"{path}:Mine").__name__ == "Mine"
 
 
-def test_the_folder_is_there_without_copies(tmp_path, elsewhere):
+@pytest.mark.usefixtures("home")
+def test_the_folder_is_there_without_copies(tmp_path):
     """A run may write what it likes where it works, which is not somebody's home."""
-    work_as_in("/home/somebody", elsewhere)
-    assert os.getcwd() == str(elsewhere / "home" / "somebody")  # noqa: PTH109 - as text
+    work_as_in("/home/somebody", tmp_path / "none")
+    assert os.getcwd() == str(tmp_path / "none/home/somebody")  # noqa: PTH109 - as text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -13,48 +13,40 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 import lyra_opt as lo
-from lyra_opt import allocation, heterogeneous, network, preemption, reclaim
+from lyra_opt import allocation, reclaim
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.pictures import FORMATS
-from lyra_opt.core.problem import problem_of_instance
+from lyra_opt.core.problem import problem_of_instance, problems
 from lyra_opt.core.trajectory import TrajectoryPoint
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
 from lyra_opt.heterogeneous.plot import blocks_of
 from lyra_opt.network.plot import TIER_COLOURS
 from lyra_opt.testing import strategies
 from tests.draws import draws
+from tests.lyra_opt.allocation.examples import instance_of, job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ODD_NAMES = ("_a", "$x_1$", "<script>&", "two\nlines", "名前", "a" * 60)
 
 DRAWN = draws(6, suppress_health_check=[HealthCheck.too_slow])
 """Of pictures, which take longer than what they show."""
 
-INSTANCES = {
-    **{("reclaim", variant): strategies.reclaim_instances for variant in reclaim.Semantics},
-    **{
-        ("allocation", variant): strategies.allocation_instances for variant in allocation.Objective
-    },
-    **{
-        ("heterogeneous", variant): strategies.heterogeneous_instances
-        for variant in heterogeneous.Objective
-    },
-    **{("network", variant): strategies.network_instances for variant in network.Objective},
-    **{("preemption", variant): strategies.preemption_instances for variant in preemption.Moves},
-}
-"""What draws the instances of each variant."""
+VARIANTS = [(name, str(each)) for name, problem in problems().items() for each in problem.variants]
 
 
 def rectangles(axes: Any, colours: set[str]) -> list[Any]:
     return [patch for patch in axes.patches if to_hex(patch.get_facecolor()) in colours]
 
 
-@pytest.mark.parametrize(("problem", "variant"), INSTANCES, ids=str)
+@pytest.mark.parametrize(("problem", "variant"), VARIANTS)
 @given(data=st.data())
 @DRAWN
 def test_every_variant_is_drawn_alone_and_with_an_answer(problem, variant, data):
     """Whatever the instance; an answer stands under its name; and all of it can be written."""
     word = {"preemption": "moves", "reclaim": "semantics"}.get(problem, "objective")
-    instance = data.draw(INSTANCES[problem, variant](**{word: variant}))
+    instance = data.draw(getattr(strategies, f"{problem}_instances")(**{word: variant}))
     alone = lo.plot(instance)
     assert instance.name in alone.axes[0].get_title(loc="left")
     answer = lo.solve(instance, time_limit_s=1)
@@ -132,35 +124,28 @@ def test_shares_are_written_into_their_cells():
 
 def test_workers_are_drawn_as_gpus():
     """Base demand and extra workers of each job, and nothing of one that waits."""
-    jobs = [
-        allocation.ElasticJob(
-            id=name, min_workers=2, max_workers=5, work_worker_s=60, gpus_per_worker=2
-        )
-        for name in ("first", "second")
-    ]
-    instance = allocation.Instance(name="two", objective="joint", gpus=9, jobs=jobs)
+    jobs = [job(name, 2, 5, 60, gpus_per_worker=2) for name in ("first", "second")]
+    instance = instance_of(9, *jobs, objective="joint")
     axes = lo.plot(instance, allocation.WorkerAllocation((4, 0))).axes[0]
-    assert [(bar.get_x(), bar.get_width()) for bar in rectangles(axes, {"#0072b2"})] == [(0, 4)]
-    assert [(bar.get_x(), bar.get_width()) for bar in rectangles(axes, {"#009e73"})] == [(4, 4)]
-    texts = [text.get_text() for text in axes.texts]
-    assert "15 s" in texts
-    assert "waits" in texts
+    for colour, block in (("#0072b2", (0, 4)), ("#009e73", (4, 4))):
+        assert [(bar.get_x(), bar.get_width()) for bar in rectangles(axes, {colour})] == [block]
+    assert {"15 s", "waits"} <= {text.get_text() for text in axes.texts}
+
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "reclaim": {"family": "span", "servers": 6, "reclaim": 2},
+    "allocation": {"family": "load", "jobs": 6},
+    "heterogeneous": {"family": "offline", "jobs": 6, "rounds": 60},
+    "network": {"family": "epoch", "jobs": 6},
+    "preemption": {"family": "crowded", "nodes": 6, "pods": 2},
+}
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize(
-    "problem", ["reclaim", "allocation", "heterogeneous", "network", "preemption"]
-)
+@pytest.mark.parametrize("problem", FAMILIES)
 def test_odd_names_stay_text_and_bytes_are_the_same(problem, suffix, tmp_path):
     """Names with dollars, underscores, angles, line breaks, letters that the font lacks."""
-    family, parameters = {
-        "reclaim": ("span", {"servers": 6, "reclaim": 2}),
-        "allocation": ("load", {"jobs": 6}),
-        "heterogeneous": ("offline", {"jobs": 6, "rounds": 60}),
-        "network": ("epoch", {"jobs": 6}),
-        "preemption": ("crowded", {"nodes": 6, "pods": 2}),
-    }[problem]
-    plain = lo.generate(problem, family, **parameters)
+    plain = lo.generate(problem, **FAMILIES[problem])
     key = "gangs" if problem == "preemption" else "jobs"
     jobs = getattr(plain, key)
     names = [*ODD_NAMES, *(f"j{place}" for place in range(len(jobs)))]
@@ -187,16 +172,13 @@ def test_answers_have_their_solvers_names():
 
 def told(wall_time_s: float) -> Any:
     """Return an answer whose solver found 33 first, then the optimum, and proved it last."""
-    fleet = lo.generate("reclaim", "net", reclaim=6)
-    points = [
-        TrajectoryPoint(0.001, "objective", 33),
-        TrajectoryPoint(0.002, "dual_bound", 2),
-        TrajectoryPoint(wall_time_s / 2, "objective", 8),
-        TrajectoryPoint(wall_time_s, "objective", 8),
-        TrajectoryPoint(wall_time_s, "dual_bound", 8),
+    values: list[tuple[float, Any, int]] = [
+        *((0.001, "objective", 33), (0.002, "dual_bound", 2), (wall_time_s / 2, "objective", 8)),
+        *((wall_time_s, "objective", 8), (wall_time_s, "dual_bound", 8)),
     ]
-    answer = lo.solve(fleet, "exact")
-    return replace(answer, trajectory=tuple(points), wall_time_s=wall_time_s)
+    answer = lo.solve(lo.generate("reclaim", "net", reclaim=6), "exact")
+    points = tuple(TrajectoryPoint(*value) for value in values)
+    return replace(answer, trajectory=points, wall_time_s=wall_time_s)
 
 
 def test_progress_is_drawn_as_steps():
@@ -238,20 +220,18 @@ def test_solve_draws_progress(run, tmp_path):
 def test_what_cannot_be_drawn_is_said(tmp_path):
     """A solution of another instance, no solution, a file that is no picture."""
     fleet = lo.generate("reclaim", "net", reclaim=6)
-    with pytest.raises(UserError, match="mine: the solution is not valid"):
-        lo.plot(fleet, {"mine": reclaim.Solution(("nowhere",))})
-    with pytest.raises(UserError, match="no solution to draw"):
-        lo.plot(fleet, [])
-    with pytest.raises(UserError, match=r"must end in \.svg or \.png"):
-        lo.plot(fleet, file=tmp_path / "a.pdf")
-    with pytest.raises(
-        UserError, match=r"must be an instance of a decision problem, not .* lo\.load"
-    ):
-        lo.plot("fleet.json")
-    with pytest.raises(UserError, match="a solution of reclaim must be an answer or .*, not 3"):
-        lo.plot(fleet, [3])
     other = lo.solve(replace(fleet, name="another"), "scf")
-    with pytest.raises(UserError, match='the solution is for the instance "another", not for'):
-        lo.plot(fleet, other)
-    with pytest.raises(UserError, match='answers must be answers of `solve`, not "x"'):
-        lo.plot_progress("x")
+    refused: dict[str, Callable[[], object]] = {
+        "mine: the solution is not valid": (
+            lambda: lo.plot(fleet, {"mine": reclaim.Solution(("nowhere",))})
+        ),
+        "no solution to draw": lambda: lo.plot(fleet, []),
+        r"must end in \.svg or \.png": lambda: lo.plot(fleet, file=tmp_path / "a.pdf"),
+        r"must be an instance of a decision problem, not .* lo\.load": lambda: lo.plot("f.json"),
+        "a solution of reclaim must be an answer or .*, not 3": lambda: lo.plot(fleet, [3]),
+        'the solution is for the instance "another", not for': lambda: lo.plot(fleet, other),
+        'answers must be answers of `solve`, not "x"': lambda: lo.plot_progress("x"),
+    }
+    for message, plot in refused.items():
+        with pytest.raises(UserError, match=message):
+            plot()

@@ -20,6 +20,8 @@ from lyra_opt.instances.library import library
 from lyra_opt.testing import strategies
 from tests.conftest import assert_one_line_error
 from tests.malformed import INSTANCES, SOLUTIONS, defects
+from tests.test_right_answers import SOLUTIONS as DRAWN
+from tests.test_right_answers import instances_of
 
 WRITTEN = [name for name, entry in library().entries.items() if entry.page == "papers"]
 FILES = [
@@ -76,19 +78,12 @@ def test_drawn_instances(name, data):
     schema_of(document).validate(document)
 
 
-@pytest.mark.parametrize(
-    ("name", "solutions"),
-    [
-        ("allocation", strategies.worker_allocations_of),
-        ("heterogeneous", strategies.round_schedules_of),
-        ("network", strategies.network_solutions_of),
-    ],
-)
+@pytest.mark.parametrize("name", problems())
 @given(data=st.data())
-def test_drawn_solutions(name, solutions, data):
-    objective = {"allocation": "joint", "heterogeneous": "utility", "network": "epoch"}[name]
-    instance = data.draw(getattr(strategies, f"{name}_instances")(objective=objective))
-    document = find_problem(name).solution_document(instance, data.draw(solutions(instance)), 0.0)
+def test_drawn_solutions(name, data):
+    variants, solutions = DRAWN[name]
+    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(name, v)))
+    document = find_problem(name).solution_document(instance, data.draw(solutions(instance)), 0)
     schema_of(document).validate(document)
 
 

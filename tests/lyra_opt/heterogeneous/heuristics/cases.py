@@ -30,7 +30,9 @@ def instance_of(servers: list[dict[str, int]], jobs: Iterable[GangJob], **change
     types = sorted({name for gpus in servers for name in gpus})
     settings = {
         "gpu_types": tuple(GpuType(name=name) for name in types),
-        **{"objective": "mean_jct", "round_s": 1.0, "horizon_rounds": 1_000},
+        "objective": "mean_jct",
+        "round_s": 1.0,
+        "horizon_rounds": 1_000,
     }
     return Instance(
         name="case",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,47 +22,19 @@ from tests.lyra_opt.heterogeneous.heuristics.cases import (
     running,
     state_of,
 )
+from tests.tables import tables
 
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous import GangJob
-
-
-ORDERS: dict[str, tuple[Any, int, list[GangJob], list[str]]] = {
-    # The gang of two waits for both GPUs, and the one behind it waits too.
-    "first come, first served": (
-        *("yarn-cs", 2, [job("x", 2), job("y", 1, gang=2), job("z", 1)]),
-        ["x", "x", "y", "z"],
-    ),
-    # Such a job would hold up all others for ever.
-    "whom no cluster holds": ("yarn-cs", 2, [job("huge", 1, gang=3), job("x", 1)], ["x"]),
-    # Thresholds of 2 GPU-seconds: x runs to its threshold and is demoted; y, that came meanwhile,
-    # does the same; both are then in the second queue, where x, that started first, runs on to its
-    # end, but for z, that is new.
-    "queues": (
-        *(Tiresias((2.0,)), 1),
-        [job("x", 5), job("y", 3, release_s=1.0), job("z", 1, release_s=5.0)],
-        ["x", "x", "y", "y", "x", "z", "x", "x", "y"],
-    ),
-    # A gang of two has had its 2 GPU-seconds after a single round.
-    "service in GPU time": (
-        *(Tiresias((2.0,)), 2, [job("x", 4, gang=2), job("y", 2, gang=2, release_s=1.0)]),
-        ["x", "y", "x", "x", "x", "y"],
-    ),
-    # With a knob of 1 a job goes back to the first queue once it has waited as long as it ran: y
-    # ran for 2 s and waits from 4 s on; at 6 s it is new again, and x is not.
-    "promotion": (
-        *(Tiresias((2.0,), promote_knob=1.0), 1, [job("x", 9), job("y", 4, release_s=1.0)]),
-        ["x", "x", "y", "y", "x", "x", "y", "y"],
-    ),
-}
-"""Policy, GPUs, jobs, and who runs in each of the first rounds, by what is shown."""
+ORDERS = tables(__file__)["orders"]
 
 
-@pytest.mark.parametrize("case", ORDERS)
+@pytest.mark.parametrize("case", ORDERS.values(), ids=ORDERS)
 def test_who_runs_in_each_round(case):
-    """Worked by hand; GPUs of one server, rounds of a second."""
-    policy, gpus, jobs, who = ORDERS[case]
-    found = run(policy, instance_of([{"a": gpus}], jobs, objective="utility"))
+    """YARN-CS and Tiresias, worked by hand."""
+    jobs = [job(name, steps, gang, release_s=late) for name, steps, gang, late in case["jobs"]]
+    tiresias = {key: case[key] for key in ("thresholds_gpu_s", "promote_knob") if key in case}
+    instance = instance_of([{"a": case["gpus"]}], jobs, objective="utility")
+    found = run(Tiresias(**tiresias) if tiresias else case["policy"], instance)
+    who = case["who"].split()
     assert ["".join(sorted(running(found, number))) for number in range(len(who))] == who
 
 
