@@ -88,7 +88,7 @@ def _rows(runs: list[SolverRecord]) -> Iterator[dict[str, Any]]:
             solution, _ = PROBLEM.parse_solution(dict(run.solution))
             row["objective"] = run.objective
             row["lost"] = check(instance, solution).lost_pods_in_all
-            row["could_stay"] = could_stay(instance, solution).pods
+            row["could_stay"] = sum(could_stay(instance, solution).values())
         yield row
 
 

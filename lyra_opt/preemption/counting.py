@@ -38,31 +38,6 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShapeCount:
-    """The number of pods of one shape that fit without all gangs that may lose or move pods.
-
-    Parameters
-    ----------
-    wanted
-        Number of its pods that must be placed.
-    node_room
-        Number of its pods that fit on each node, (N,).
-    domain_room
-        Number of its pods that fit in each domain of a required level, (D,); one domain if no level
-        is required. The room on `empty_nodes` nodes is subtracted, those that reduce it least.
-    """
-
-    wanted: int
-    node_room: IntArray
-    domain_room: IntArray
-
-    @property
-    def shortfall(self) -> IntArray:
-        """Number of pods that do not fit in each domain, (D,)."""
-        return np.maximum(0, self.wanted - self.domain_room)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Counting:
     """The verdict of counting, with the table that proves it.
 
@@ -72,12 +47,10 @@ class Counting:
         Whether a solution exists.
     reason
         Why no solution exists, in words; empty for other verdicts.
-    shapes
-        The counts of each shape.
-    staying
-        Amount of each resource that gangs hold on each node if they are not touchable, (N, R).
-    cannot_be_emptied
-        Whether the node has pods that can neither be lost nor move, (N,).
+    room
+        Number of pods of each shape that fit in each domain of a required level, (S, D); one domain
+        if no level is required. The room on `empty_nodes` nodes is subtracted, those that reduce it
+        least.
     domain_fits
         Whether the required pods of every shape, each shape considered alone, fit in the domain,
         (D,).
@@ -85,9 +58,7 @@ class Counting:
 
     verdict: Verdict
     reason: str
-    shapes: tuple[ShapeCount, ...]
-    staying: IntArray
-    cannot_be_emptied: Flags
+    room: IntArray
     domain_fits: Flags
 
 
@@ -178,28 +149,23 @@ def _count(instance: Instance, touchable: Flags) -> Counting:
     cannot[index.group_node[~touchable[index.group_gang]]] = True
     emptiable = index.can_be_chosen_empty & ~cannot
     domain, domains = required_domains(instance)
-    shapes = []
-    for shape, wanted in enumerate(index.shape_min.tolist()):
+    in_domain = np.zeros((len(index.shape_min), domains), dtype=np.int64)
+    for shape in range(len(in_domain)):
         room = node_room(instance, shape, available)
-        in_domain = _sums(domain, room, domains)
+        in_domain[shape] = _sums(domain, room, domains)
         if instance.empty_nodes:
-            in_domain -= _least_loss(instance, room, domain, domains, emptiable)
-        shapes.append(ShapeCount(wanted=wanted, node_room=room, domain_room=in_domain))
-    fits = np.ones(domains, dtype=bool)
-    for each in shapes:
-        fits &= each.domain_room >= each.wanted
+            in_domain[shape] -= _least_loss(instance, room, domain, domains, emptiable)
+    fits = in_domain >= index.shape_min[:, None]
     reason = _obstacle(instance, touchable, cannot, int(emptiable.sum()))
-    if not reason and not fits.any():
-        reason = _shortage(instance, shapes)
+    if not reason and not fits.all(axis=0).any():
+        reason = _shortage(instance, in_domain)
     if not reason:
         reason = _lack_of_volume(instance, available)
     return Counting(
         verdict=Verdict.IMPOSSIBLE if reason else _verdict(instance, touchable),
         reason=reason,
-        shapes=tuple(shapes),
-        staying=emptied(instance, np.ones_like(touchable)) - available,
-        cannot_be_emptied=cannot,
-        domain_fits=fits,
+        room=in_domain,
+        domain_fits=fits.all(axis=0),
     )
 
 
@@ -268,31 +234,32 @@ def _obstacle(instance: Instance, touchable: Flags, cannot: Flags, emptiable: in
     return ""
 
 
-def _shortage(instance: Instance, shapes: list[ShapeCount]) -> str:
-    """Return which shape does not fit, and by how much."""
+def _shortage(instance: Instance, room: IntArray) -> str:
+    """Return which shape does not fit in the `room` of each domain, (S, D), and by how much."""
     assert instance.demand is not None
     index, demand = instance.index, instance.demand
-    position = next((s for s, each in enumerate(shapes) if each.shortfall.all()), None)
-    if position is None:
+    fits_nowhere = (room < index.shape_min[:, None]).all(axis=1)
+    if not fits_nowhere.any():
         return f"no {demand.level} has room for the required pods of every shape"
-    shape, known = demand.shapes[position], shapes[position]
+    position = int(np.argmax(fits_nowhere))
+    shape = demand.shapes[position]
     whole = emptied(instance, np.ones(len(index.size), dtype=bool))
     allowed = index.shape_allowed[position]
     if not node_room(instance, position, whole).any():
         request = (f"{amount} {name}" for name, amount in shape.request.items() if amount)
         where = "" if allowed.all() else " that the demand allows"
         return f"no node{where} has {' and '.join(request) or 'room'}, even when empty"
-    best = int(np.argmax(known.domain_room))
+    best = int(np.argmax(room[position]))
     where, largest = "the cluster", ""
     if demand.level and demand.is_level_required:
         node = instance.nodes[int(np.argmax(index.domain == best))]
         where = f"{demand.level} {node.domains[demand.level]!r}"
         largest = f"; the largest of {counted(index.domains, demand.level)}"
-    of_shape = f" of shape {shape.id!r}" if len(shapes) > 1 else ""
+    of_shape = f" of shape {shape.id!r}" if len(room) > 1 else ""
     nodes = counted(instance.empty_nodes, "node")
     also = f" and {nodes} emptied" if instance.empty_nodes else ""
     return (
-        f"{where} has room for {known.domain_room[best]} of {counted(known.wanted, 'pod')}"
+        f"{where} has room for {room[position, best]} of {counted(shape.min_count, 'pod')}"
         f"{of_shape} when all gangs that may lose or move pods are gone{also}{largest}"
     )
 

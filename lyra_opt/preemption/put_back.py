@@ -7,7 +7,6 @@ objective, so it also shows an operator which victims a scheduler takes without 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,28 +19,10 @@ if TYPE_CHECKING:
     from lyra_opt.preemption.instance import Instance, Solution
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CouldStay:
-    """The lost pods of a valid solution that could have stayed.
+def could_stay(instance: Instance, solution: Solution) -> dict[str, int]:
+    """Return how many lost pods of each gang could have stayed, for a valid solution.
 
-    Parameters
-    ----------
-    pods
-        The number of these pods.
-    gangs
-        The gangs with such pods, in file order: each id with its number of pods.
-    is_exact
-        Whether every test for the return of pods is exact. This is so for one shape of pending
-        pods. Several shapes are placed by first fit, so more pods may have been able to stay.
-    """
-
-    pods: int
-    gangs: dict[str, int]
-    is_exact: bool
-
-
-def could_stay(instance: Instance, solution: Solution) -> CouldStay:
-    """Return the lost pods of a valid solution that could have stayed.
+    The dictionary has the ids of the gangs with such pods, in file order.
 
     Units return in a fixed order. A unit returns if the pending pods still fit together with all
     units that have returned:
@@ -58,11 +39,7 @@ def could_stay(instance: Instance, solution: Solution) -> CouldStay:
     """
     state = state_of(instance, solution, _placed(instance, solution))
     gangs = _return_pods(state) if state.fits() else {}
-    return CouldStay(
-        pods=sum(gangs.values()),
-        gangs={instance.gangs[g].id: gangs[g] for g in sorted(gangs)},
-        is_exact=len(state.wanted) < 2,
-    )
+    return {instance.gangs[g].id: gangs[g] for g in sorted(gangs)}
 
 
 def put_back(instance: Instance, solution: Solution) -> Solution:

@@ -65,7 +65,7 @@ def test_rows_are_the_runs_that_need_victims(tmp_path, capsys):
     for decision, row in zip(recorded_decisions("slurm"), slurm.itertuples(), strict=False):
         report = check(decision.instance, decision.solution)
         assert (row.objective, row.lost) == (report.objective, report.lost_pods_in_all)
-        assert row.could_stay == could_stay(decision.instance, decision.solution).pods
+        assert row.could_stay == sum(could_stay(decision.instance, decision.solution).values())
     exact = summary(frame).set_index(["group", "solver"]).loc["recorded", "exact"]
     assert (exact.cases, exact.optimal, exact.total) == (2, 100.0, 0.0)
     assert main(str(tmp_path / "out")) == 0

@@ -86,7 +86,7 @@ class Relaxation:
             and len(least) == 1
             and is_monotone(instance, index.may_lose | index.may_move)
         ):
-            room = counting.shapes[0].domain_room
+            room = counting.room[0]
             most = min(int(room.max()), int(index.shape_count[0]))
             least, fits, is_all = np.array([most]), room >= most, True
             constant = terms.units[0] * (int(index.shape_count[0]) - most)

@@ -189,8 +189,7 @@ class _Run:
         index, demand, terms = self.instance.index, self.instance.demand, self.instance.terms
         is_split = demand is not None and demand.level is not None and demand.is_level_required
         for d, bound in sorted(self.bounds.items(), key=lambda item: item[::-1]):
-            room = np.array([each.domain_room[d] for each in self.counting.shapes], dtype=np.int64)
-            most = np.clip(room, index.shape_min, index.shape_count)
+            most = np.clip(self.counting.room[:, d], index.shape_min, index.shape_count)
             within = index.domain == d if is_split else np.ones_like(index.may_use)
             yield bound, within, most
             if (most > index.shape_min).any():
