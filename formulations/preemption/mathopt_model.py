@@ -125,18 +125,8 @@ def earlier_terms(model: Any, data: PreemptionModel, variables: Variables) -> No
 
 
 CONSTRAINTS = (
-    leaving,
-    minimum,
-    moves,
-    demand,
-    domain,
-    used_domains,
-    emptied_nodes,
-    vacated,
-    closed,
-    budget,
-    capacity,
-    earlier_terms,
+    *(leaving, minimum, moves, demand, domain, used_domains, emptied_nodes, vacated, closed),
+    *(budget, capacity, earlier_terms),
 )
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.formulations.backends.backend import Values
     from lyra_opt.preemption.instance import Instance
-    from lyra_opt.preemption.objective import Term
 
     Rows = Iterator[tuple[str, list[tuple[int, Any]], int]]
     """Rows with a backend's variables: name, terms, right-hand side."""
@@ -45,40 +44,7 @@ LARGEST_EXPORTED = 2**53
 LARGEST_TERM_IN_FLOATS, LARGEST_TERM = 2**31, 2**50
 MOST_UNITS_IN_FLOATS, MOST_UNITS = 10**7, 2**36
 MOST_VARIABLES = 1_000_000
-NO_TERMS, AS_IT_IS = Objective(()), CostUnit()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """Consecutive terms of the objective that one run minimises as one integer.
-
-    Parameters
-    ----------
-    first
-        The position of its first term.
-    divisors
-        For each of its terms, a common divisor of all values that the term can have.
-    divided
-        Its terms, with values that are divided by their divisors; the cost encodes these values.
-    proved
-        The values of all earlier terms.
-    """
-
-    first: int = 0
-    divisors: tuple[int, ...] = ()
-    divided: Objective = NO_TERMS
-    proved: tuple[int, ...] = ()
-
-    def extended(self, term: Term, divisor: int) -> Stage:
-        """Return this stage with one more term."""
-        divided = replace(term, largest=term.largest // divisor)
-        terms = Objective((*self.divided.terms, divided))
-        return replace(self, divisors=(*self.divisors, divisor), divided=terms)
-
-    @property
-    def end(self) -> int:
-        """The position of the first term after the stage."""
-        return self.first + len(self.divisors)
+AS_IT_IS = CostUnit()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,20 +57,28 @@ class PreemptionModel:
         The instance.
     parts
         The bounds of the variables, the rows and the costs.
+    divisors
+        For each term of the objective, a common divisor of all values that the term can have.
     stage
-        The terms of the objective that the cost covers, and the values of the terms before them.
+        The positions of the terms of the objective that the cost covers.
+    proved
+        The values of all earlier terms.
     """
 
     instance: Instance
     parts: ModelRows
-    stage: Stage = Stage()
+    divisors: tuple[int, ...]
+    stage: range = range(0)
+    proved: tuple[int, ...] = ()
     is_settled: bool = False
     unit: CostUnit = AS_IT_IS
 
     @classmethod
     def of(cls, instance: Instance) -> PreemptionModel:
         """Build the model with an empty stage, in time linear in its size."""
-        return cls(instance=instance, parts=ModelRows(instance))
+        parts = ModelRows(instance)
+        divisors = (math.gcd(*(cost for cost, _, _ in costs)) for costs in parts.costs)
+        return cls(instance=instance, parts=parts, divisors=tuple(max(1, d) for d in divisors))
 
     @classmethod
     def whole(cls, instance: Instance, largest: int) -> PreemptionModel:
@@ -113,45 +87,47 @@ class PreemptionModel:
         The cost is the encoded objective if its largest value is at most `largest`, and otherwise
         the first stage.
         """
-        model = cls.of(instance)
+        model, terms = cls.of(instance), len(instance.terms.terms)
         if instance.terms.largest > largest:
             return model.at(model.stages()[0])
-        divisors = (1,) * len(instance.terms.terms)
-        return model.at(Stage(divisors=divisors, divided=instance.terms))
+        return replace(model, divisors=(1,) * terms, stage=range(terms))
 
     # Stages
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[range]:
         """Return the stages in order; terms share a stage if its cost is at most `LARGEST_STAGE`.
 
         A term whose cost alone is larger is a stage by itself. There is at least one stage.
         """
-        found = [Stage()]
-        for t, (term, costs) in enumerate(
-            zip(self.instance.terms.terms, self.parts.costs, strict=True)
-        ):
-            divisor = max(1, math.gcd(*(cost for cost, _, _ in costs)))
-            merged = found[-1].extended(term, divisor)
-            if len(merged.divisors) > 1 and merged.divided.largest > LARGEST_STAGE:
-                found.append(Stage(first=t).extended(term, divisor))
+        found = [range(0)]
+        for t in range(len(self.divisors)):
+            merged = range(found[-1].start, t + 1)
+            if len(merged) > 1 and self._objective(merged).largest > LARGEST_STAGE:
+                found.append(range(t, t + 1))
             else:
                 found[-1] = merged
         return found
 
-    def at(self, stage: Stage, values: Sequence[int] = ()) -> PreemptionModel:
-        """Return the model whose cost is `stage` and whose earlier terms keep their `values`."""
-        return replace(self, stage=replace(stage, proved=tuple(values[: stage.first])))
+    def _objective(self, stage: range) -> Objective:
+        """Return the terms of a stage with divided values, which its cost encodes."""
+        terms, divisors = self.instance.terms.terms, self.divisors
+        divided = (replace(terms[t], largest=terms[t].largest // divisors[t]) for t in stage)
+        return Objective(tuple(divided))
+
+    def at(self, stage: range, values: Sequence[int] = ()) -> PreemptionModel:
+        """Return the model whose cost is `stage`, where earlier terms keep their `values`."""
+        return replace(self, stage=stage, proved=tuple(values[: stage.start]))
 
     def dual_bound(self, cost: Fraction) -> int:
-        """Return the bound on the encoded objective that follows from a bound on the stage's cost.
+        """Return the bound on the encoded objective that a bound on the stage's cost proves.
 
         Earlier terms have their proved values, and later terms are at least 0.
         """
-        stage = self.stage
-        digits = stage.divided.decode(min(next_multiple(cost), stage.divided.largest))
-        values = [digit * divisor for digit, divisor in zip(digits, stage.divisors, strict=True)]
-        later = [0] * (len(self.parts.costs) - stage.end)
-        return self.instance.terms.encode([*stage.proved, *values, *later])
+        stage = self._objective(self.stage)
+        digits = stage.decode(min(next_multiple(cost), stage.largest))
+        values = [digit * self.divisors[t] for digit, t in zip(digits, self.stage, strict=True)]
+        later = [0] * (len(self.divisors) - self.stage.stop)
+        return self.instance.terms.encode([*self.proved, *values, *later])
 
     # The model as numbers, for the backends
 
@@ -168,17 +144,16 @@ class PreemptionModel:
 
     def earlier_terms(self, variables: Variables) -> Rows:
         """Yield a row for each term of earlier stages that keeps its proved value."""
-        for t, value in enumerate(self.stage.proved):
+        for t, value in enumerate(self.proved):
             if costs := self.parts.costs[t]:
                 yield f"earlier_terms_{t}", _stated(costs, variables), value
 
     def cost(self, variables: Variables) -> list[tuple[int, Any]]:
         """Return the cost of the stage, as pairs of coefficient and variable."""
         found: dict[tuple[str, Any], int] = defaultdict(int)
-        units = zip(self.stage.divisors, self.stage.divided.units, strict=True)
-        for t, (divisor, unit) in enumerate(units, self.stage.first):
+        for t, unit in zip(self.stage, self._objective(self.stage).units, strict=True):
             for cost, kind, key in self.parts.costs[t]:
-                found[kind, key] += cost // divisor * unit
+                found[kind, key] += cost // self.divisors[t] * unit
         return _stated([(cost, *of) for of, cost in found.items()], variables)
 
     # Solutions

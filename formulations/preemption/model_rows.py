@@ -109,13 +109,23 @@ class ModelRows:
             add()
         rows = [row for of_constraint in self.rows_of.values() for row in of_constraint]
         in_rows = {key for row in rows for _, kind, key in row.terms if kind == "lost"}
-        for c in self.largest.lost.keys() - in_rows:  # PuLP leaves out variables without a row
-            del self.largest.lost[c]
+        lost: Any = self.largest.lost
+        for c in lost.keys() - in_rows:  # PuLP leaves out variables without a row
+            del lost[c]
         self.costs = [self._costs_of(term) for term in instance.terms.terms]
 
     def _row(self, constraint: str, key: object, terms: Terms, most: int) -> None:
         name = constraint if key == "" else f"{constraint}_{key}"
         self.rows_of[constraint].append(Row(name, terms, most))
+
+    def _divided_row(self, constraint: str, key: object, terms: Terms, most: int) -> None:
+        """Add a row, divided by the greatest common divisor of its coefficients.
+
+        Its right-hand side is rounded down, because all variables are integers.
+        """
+        divisor = math.gcd(*(a for a, _, _ in terms))
+        divided = [(a // divisor, kind, key) for a, kind, key in terms]
+        self._row(constraint, key, divided, most // divisor)
 
     def _arrivals(self) -> np.ndarray:
         """Return the largest amount of each resource that may come to each node, (N, R).
@@ -277,20 +287,14 @@ class ModelRows:
                 self.largest.excess[b] = max(0, self._most(terms) - most)
                 self._row("budget", b, [*terms, (-1, "excess", b)], most)
             elif budget.is_hard and terms:
-                divisor = math.gcd(*(a for a, _, _ in terms))
-                terms = [(a // divisor, kind, key) for a, kind, key in terms]
-                self._row("budget", b, terms, most // divisor)
+                self._divided_row("budget", b, terms, most)
 
     def _most(self, terms: Terms) -> int:
         """Return the largest value of a sum within the bounds of its variables."""
         return sum(max(0, a) * getattr(self.largest, kind)[key] for a, kind, key in terms)
 
     def _fit(self) -> None:
-        """Add a row for the capacity of each node and resource; leave out rows that always hold.
-
-        A row is divided by the greatest common divisor of its coefficients, and its right-hand side
-        is rounded down, because all variables are integers.
-        """
+        """Add a row for the capacity of each node and resource; leave out rows that always hold."""
         index = self._index
         loads: dict[int, list[tuple[list[int], int, str, Any]]] = defaultdict(list)
         for s, n in self.largest.placed:
@@ -306,9 +310,7 @@ class ModelRows:
             for r, free in enumerate(index.free[n].tolist()):
                 terms = [(a[r] * unit, kind, key) for a, unit, kind, key in load if a[r]]
                 if self._most(terms) > free:
-                    divisor = math.gcd(*(a for a, _, _ in terms))
-                    terms = [(a // divisor, kind, key) for a, kind, key in terms]
-                    self._row("capacity", f"{n}_{r}", terms, free // divisor)
+                    self._divided_row("capacity", f"{n}_{r}", terms, free)
 
     def _uses_of(self, costs: Costs) -> Terms:
         """Return a quantity that gangs lose or move, such as a budget counts, as a sum."""
@@ -326,9 +328,7 @@ class ModelRows:
 
     def _costs_of(self, term: Term) -> Terms:
         """Return the sum that equals the value of a term of the objective."""
-        kind = {"unplaced": "unplaced", "extra_domains": "extra", "budget_excess": "excess"}.get(
-            term.name
-        )
-        if kind is None:
+        kinds = {"unplaced": "unplaced", "extra_domains": "extra", "budget_excess": "excess"}
+        if (kind := kinds.get(term.name)) is None:
             return self._uses_of(term.costs)
         return [(1, kind, key) for key, most in getattr(self.largest, kind).items() if most]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.result import Number, SolveResult
     from lyra_opt.core.solver import Observer
-    from lyra_opt.formulations.preemption.model_data import Stage
     from lyra_opt.preemption.instance import Instance
 
 
@@ -73,9 +72,9 @@ class StagedSolver(ExactModelSolver):
             ending |= {"stopped_by": StoppedBy.TIME, "counters": {BACKEND_RUNS: 0}}
             return result_of(instance, incumbent, bound, **ending)
 
-        def is_reached(stage: Stage) -> bool:
-            known = None if incumbent is None else decode(incumbent[1])[: stage.end]
-            return known == decode(bound)[: stage.end]
+        def is_reached(stage: range) -> bool:
+            known = None if incumbent is None else decode(incumbent[1])[: stage.stop]
+            return known == decode(bound)[: stage.stop]
 
         for stage in model.stages():
             if is_reached(stage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,34 +12,13 @@ from hypothesis import strategies as st
 
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
 from lyra_opt.formulations import allocation, heterogeneous, network, preemption, reclaim
-from lyra_opt.formulations.allocation import cpsat_model as allocation_cpsat
-from lyra_opt.formulations.allocation import mathopt_model as allocation_mathopt
 from lyra_opt.formulations.allocation import model_data as knapsack
-from lyra_opt.formulations.allocation import pulp_model as allocation_pulp
 from lyra_opt.formulations.exact_model import ExactModelSolver
-from lyra_opt.formulations.heterogeneous import cpsat_model as rounds_cpsat
-from lyra_opt.formulations.heterogeneous import mathopt_model as rounds_mathopt
-from lyra_opt.formulations.heterogeneous import pulp_model as rounds_pulp
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
-from lyra_opt.formulations.heterogeneous.shares import mathopt_model as shares_mathopt
-from lyra_opt.formulations.network.patterns import cpsat_model as patterns_cpsat
-from lyra_opt.formulations.network.patterns import linear_model as patterns_linear
-from lyra_opt.formulations.network.patterns import mathopt_model as patterns_mathopt
-from lyra_opt.formulations.network.patterns import pulp_model as patterns_pulp
 from lyra_opt.formulations.network.patterns.data import PatternModel
-from lyra_opt.formulations.network.tiers import cpsat_model as tiers_cpsat
-from lyra_opt.formulations.network.tiers import mathopt_model as tiers_mathopt
-from lyra_opt.formulations.network.tiers import pulp_model as tiers_pulp
 from lyra_opt.formulations.network.tiers.data import TierModel
-from lyra_opt.formulations.preemption import cpsat_model as preemption_cpsat
-from lyra_opt.formulations.preemption import mathopt_model as preemption_mathopt
-from lyra_opt.formulations.preemption import pulp_model as preemption_pulp
-from lyra_opt.formulations.preemption.model_data import PreemptionModel, Stage
-from lyra_opt.formulations.reclaim import cpsat_model as reclaim_cpsat
-from lyra_opt.formulations.reclaim import mathopt_model as reclaim_mathopt
+from lyra_opt.formulations.preemption.model_data import PreemptionModel
 from lyra_opt.formulations.reclaim import model_data as reclaiming
-from lyra_opt.formulations.reclaim import pulp_model as reclaim_pulp
-from lyra_opt.heterogeneous.exact.shares import highs_model as shares_highs
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES
 from lyra_opt.testing.strategies import (
     allocation_instances,
@@ -52,15 +32,26 @@ from tests.draws import draws
 if TYPE_CHECKING:
     from types import ModuleType
 
-TWINS = {
-    "reclaim": [reclaim_pulp, reclaim_cpsat, reclaim_mathopt],
-    "allocation": [allocation_pulp, allocation_cpsat, allocation_mathopt],
-    "rounds": [rounds_pulp, rounds_cpsat, rounds_mathopt],
-    "shares": [shares_highs, shares_mathopt],
-    "tiers": [tiers_pulp, tiers_cpsat, tiers_mathopt],
-    "patterns": [patterns_pulp, patterns_cpsat, patterns_mathopt, patterns_linear],
-    "preemption": [preemption_pulp, preemption_cpsat, preemption_mathopt],
+BACKENDS = ("pulp_model", "cpsat_model", "mathopt_model")
+SHARES = "heterogeneous.exact.shares.highs_model", "formulations.heterogeneous.shares.mathopt_model"
+TWINS: dict[str, list[ModuleType]] = {
+    group: [import_module(f"lyra_opt.{name}") for name in names]
+    for group, names in {
+        **{
+            group: [f"formulations.{package}.{backend}" for backend in BACKENDS]
+            for group, package in (
+                ("reclaim", "reclaim"),
+                ("allocation", "allocation"),
+                ("rounds", "heterogeneous"),
+                ("tiers", "network.tiers"),
+                ("patterns", "network.patterns"),
+                ("preemption", "preemption"),
+            )
+        },
+        "shares": SHARES,
+    }.items()
 }
+TWINS["patterns"].append(import_module("lyra_opt.formulations.network.patterns.linear_model"))
 every_group = pytest.mark.parametrize("group", TWINS)
 
 
@@ -112,7 +103,8 @@ def preemption_models(instance: Any) -> list[Any]:
     """Return the first stage, and a stage without cost that keeps the values of all terms."""
     model = PreemptionModel.of(instance)
     values = [term.largest for term in instance.terms.terms]
-    return [model.at(model.stages()[0]), model.at(Stage(first=len(values)), values)]
+    none = range(len(values), len(values))
+    return [model.at(model.stages()[0]), model.at(none, values)]
 
 
 MODELS: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
