@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields
 from itertools import pairwise
@@ -12,7 +13,7 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.job_run import NEVER
+from lyra_opt.simulation.job_run import NEVER, added
 from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, SeriesObserver
 from lyra_opt.simulation.view import Observer
 from tests.lyra_opt.simulation import in_rounds, on_racks
@@ -44,19 +45,12 @@ class Spans(Observer):
         """Take note of a time in which nothing changes."""
         hosts, cluster, pools = view.hosts, view.cluster, view.cluster.pools
         running = [run for run in view.runs if run.parts]
-        waiting = [
-            run
-            for run in view.runs
-            if not run.parts and run.completion_s == NEVER and run.job.submit_s <= view.now_s
-        ]
-        held = [0] * len(hosts.size)
-        for run in running:
-            for host, gpus in run.gpus.items():
-                held[host] += gpus
+        there = [run for run in view.runs if run.job.submit_s <= view.now_s]
+        waiting = [run for run in there if not run.parts and run.completion_s == NEVER]
+        held = Counter(added(run.gpus for run in running))
         by_pool = [sum(held[host] for host in pool.hosts) for pool in pools]
-        told_apart = [
-            host for pool in pools for host in pool.hosts if not hosts.is_counted[pool.number]
-        ]
+        placed = [pool.hosts for pool in pools if not hosts.is_counted[pool.number]]
+        told_apart = [host for of_pool in placed for host in of_pool]
         values = [
             len(waiting),
             len(running),
@@ -64,7 +58,7 @@ class Spans(Observer):
             *by_pool,
             sum(gpus for pool, gpus in zip(pools, by_pool, strict=True) if pool.is_lent),
             sum(run.held_gpus * run.efficiency for run in running),
-            sum(hosts.size) - sum(hosts.free) - sum(held),
+            sum(hosts.size) - sum(hosts.free) - held.total(),
             sum(0 < hosts.free[host] < hosts.size[host] for host in told_apart),
             len({cluster.server_of_host[host] for host in told_apart if held[host]}),
             len(hosts.lent()),
@@ -111,10 +105,8 @@ def test_means_are_exact(part, step_s):
 
 def test_means_are_exact_of_copies():
     """One copy in the first round, two from then on; they end within the third."""
-    placements = {"s0": {"a": 1}}, {"s1": {"a": 1}}
-    rule = in_rounds.Scripted(
-        lambda state: {"x": placements if state.now_s else placements[:1]}, forks=True
-    )
+    one, two = {"s0": {"a": 1}}, {"s1": {"a": 1}}
+    rule = in_rounds.in_turn([{"x": [one]}, {"x": [one, two]}, {"x": [one, two]}])
     cluster = in_rounds.cluster_of({"a": 1}, {"a": 1})
     spans, observer = Spans(), SeriesObserver(6.0)
     jobs = [in_rounds.gang("x", 34)]
@@ -155,14 +147,9 @@ def test_series_show_what_lasts():
 
 def test_series_of_leases_that_are_skipped():
     """A gang that is alone runs all the time but for hand-overs, in the series too."""
-    observer = SeriesObserver()
-    on_racks.simulate(
-        [on_racks.job("x", 5000, gang=2)],
-        policy=on_racks.Repeating(),
-        lease_s=10.0,
-        hand_over_s_per_gpu=0.5,
-        observers=(observer,),
-    )
+    observer, jobs = SeriesObserver(), [on_racks.job("x", 5000, gang=2)]
+    given = {"lease_s": 10.0, "hand_over_s_per_gpu": 0.5, "observers": (observer,)}
+    on_racks.simulate(jobs, policy=on_racks.Repeating(), **given)
     series = observer.series
     lengths_s = np.diff(series.time_s)
     assert len(lengths_s) > 1000
@@ -180,13 +167,11 @@ def test_series_of_leases_that_are_skipped():
 def test_progress_is_told():
     """In order, since the first submission, to the end, and not at every event."""
     told: list[tuple[float, int, int]] = []
-
-    def tell(time_s: float, submitted: int, complete: int) -> None:
-        told.append((time_s, submitted, complete))
-
     jobs = [job_of(f"j{place}", 1000 + 0.01 * place, 1) for place in range(9000)]
     cluster = Cluster.of_servers(1, gpus_per_server=200)
-    simulation = replay(jobs, cluster, "fifo", observers=(ProgressObserver(tell),))
+    simulation = replay(
+        jobs, cluster, "fifo", observers=(ProgressObserver(lambda *now: told.append(now)),)
+    )
     makespan_s = simulation.now_s - 1000
     assert told == sorted(told)
     assert 0 <= told[0][0] <= 0.02 * makespan_s

@@ -14,6 +14,8 @@ from lyra_opt.simulation.policies.composed import ComposedPolicy
 from lyra_opt.simulation.view import Observer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
 
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
@@ -173,13 +175,19 @@ class WaitsInVain(Observer):
                 pool = self.kernel.cluster.pools[room.number]
                 assert self.most_room(pool, run) < run.job.min_workers, run.job.id
 
-    def check_groups(self, pool: Pool) -> None:
-        groups: dict[int, Group] = {}
+    def held_in(self, pool: Pool) -> Iterator[tuple[JobRun, Group, int, int]]:
+        """Yield the job, the group of workers, the host and the GPUs of all that is held."""
         for run in self.kernel.runs:
             for part in run.parts:
-                for group in Group:
-                    for host in part.gpus[group] if part.pool == pool.number else ():
-                        assert groups.setdefault(host, group) is group
+                if part.pool == pool.number:
+                    for group in Group:
+                        for host, gpus in part.gpus[group].items():
+                            yield run, group, host, gpus
+
+    def check_groups(self, pool: Pool) -> None:
+        groups: dict[int, Group] = {}
+        for _, group, host, _ in self.held_in(pool):
+            assert groups.setdefault(host, group) is group
 
     def may_start(self) -> list[JobRun]:
         kernel = self.kernel
@@ -193,13 +201,9 @@ class WaitsInVain(Observer):
     def most_room(self, pool: Pool, run: JobRun) -> int:
         hosts, size = self.kernel.hosts, run.job.gpus_per_worker
         free = {host: hosts.size[host] for host in pool.hosts}
-        for other in self.kernel.runs:
-            for part in other.parts:
-                if part.pool == pool.number:
-                    for group in Group:
-                        if group is Group.BASE or not self.may_be_scaled_in(other, run):
-                            for host, gpus in part.gpus[group].items():
-                                free[host] -= gpus
+        for other, group, host, gpus in self.held_in(pool):
+            if group is Group.BASE or not self.may_be_scaled_in(other, run):
+                free[host] -= gpus
         replicas = pool.gpu_type.replicas if pool.is_lent else 1
         return sum(gpus // size for gpus in free.values()) // replicas
 
@@ -208,7 +212,6 @@ class WaitsInVain(Observer):
         if not self.policy._composition.shrinks_longer_only:
             return True
         now = copy(other)
-        now.left -= other.rate * max(
-            0.0, self.kernel.now_s - max(other.updated_s, other.pauses_until_s)
-        )
+        worked_s = self.kernel.now_s - max(other.updated_s, other.pauses_until_s)
+        now.left -= other.rate * max(0.0, worked_s)
         return self.kernel.left_gpu_s(now) > self.kernel.left_gpu_s(run)

@@ -9,14 +9,13 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.reclaim.instance import Solution
-from lyra_opt.simulation.cluster import Cluster, GpuType, Server
+from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.decisions import DecisionError, ReclaimRule
 from lyra_opt.simulation.policies.parts import LoanRule
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, prepare
 from lyra_opt.simulation.series import CaptureObserver
-from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.in_rounds import cluster_of, measured
 from tests.lyra_opt.simulation.replays import (
     EVERY_EVENT,
     borrowing,
@@ -24,7 +23,10 @@ from tests.lyra_opt.simulation.replays import (
     job_of,
     lending,
     replay,
+    workload_of,
 )
+
+BORROWING = borrowing(1, 1, 1)
 
 
 @pytest.mark.parametrize("queue", ["first-come", "first-come-overtaking", "shortest-base"])
@@ -36,27 +38,16 @@ def test_all_jobs_may_fill_loans_first(queue):
         job_of("bound", 2, 10),
         job_of("second", 3, 10, 9, fungible=True),
     ]
-    on_loan = {}
+    on_loan = []
     for prefers in (False, True):
-        scheme = ComposedScheme(
-            name="borrowing",
-            summary="for tests",
-            queue=queue,
-            reclaimer="lyra-greedy",
-            prefers_loans=prefers,
-        )
+        parts = {"queue": queue, "reclaimer": "lyra-greedy", "prefers_loans": prefers}
+        scheme = ComposedScheme(name="borrowing", summary="for tests", **parts)
         simulation = replay(jobs, borrowing(16, 1, 8), scheme, plan=lending(1))
-        on_loan[prefers] = [run.ran_on_loan for run in simulation.runs]
-    assert on_loan == {False: [False] * 4, True: [True, False, False, False]}
+        on_loan.append([run.ran_on_loan for run in simulation.runs])
+    assert on_loan == [[False] * 4, [True, False, False, False]]
 
 
 # Measured jobs.
-
-
-def measured(name: str, steps: float, rates: dict[str, float], **fields) -> Job:  # type: ignore[no-untyped-def]
-    """Return a job of one GPU with these steps a second by type."""
-    gang = GangJob(id=name, gang=1, steps=steps, throughput=rates)
-    return replace(Job.of_gang(gang), **fields)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +57,11 @@ def measured(name: str, steps: float, rates: dict[str, float], **fields) -> Job:
 @pytest.mark.parametrize("scheme", ["lyra-loaning", "opportunistic", "opportunistic-confined"])
 def test_measured_jobs_borrow_what_they_run_on(scheme, rates, on_loan):
     """A fungible job that has no speed there waits for own GPUs, and for nothing else."""
-    cluster = Cluster(
-        name="small",
-        gpu_types=(GpuType(name="own"),),
-        servers=(Server(id="s", gpus={"own": 1}),),
-    ).with_lent(1, gpus_per_server=10, gpu_type=GpuType(name="lent"))
+    lent = GpuType(name="lent")
+    cluster = cluster_of({"own": 1}).with_lent(1, gpus_per_server=10, gpu_type=lent)
     jobs = [
-        measured("trains", 100, {"own": 2.0}),
-        measured("may-borrow", 60, rates, submit_s=1.0, fungible=True),
+        measured("trains", 100, own=2.0),
+        measured("may-borrow", 60, release_s=1.0, fungible=True, **rates),
     ]
     simulation = replay(jobs, cluster, scheme, plan=lending(1))
     assert simulation.runs[1].ran_on_loan is on_loan
@@ -82,42 +70,46 @@ def test_measured_jobs_borrow_what_they_run_on(scheme, rates, on_loan):
 
 def test_the_fastest_type_comes_first():
     """For each job its own, until that is full."""
-    cluster = Cluster(
-        name="small",
-        gpu_types=(GpuType(name="a"), GpuType(name="b", relative_speed=0.5)),
-        servers=(Server(id="s", gpus={"a": 1, "b": 2}),),
-    )
+    cluster = cluster_of({"a": 1, "b": 2}, b=0.5)
     jobs = [
-        measured("likes-b", 30, {"a": 1.0, "b": 3.0}),
-        measured("likes-a", 30, {"a": 3.0, "b": 1.0}),
-        measured("likes-a-too", 30, {"a": 2.0, "b": 1.0}),
+        measured("likes-b", 30, a=1.0, b=3.0),
+        measured("likes-a", 30, a=3.0, b=1.0),
+        measured("likes-a-too", 30, a=2.0, b=1.0),
         job_of("unmeasured", 1, 10),
     ]
-    simulation = replay(jobs, cluster, "fifo")
     # The last one has `a` to itself from 10 s on.
-    assert completions(simulation) == [10, 10, 30, 20]
+    assert completions(replay(jobs, cluster, "fifo")) == [10, 10, 30, 20]
 
 
 # What is refused.
 
 
-def test_a_job_that_never_fits_is_refused():
-    """One line that names it, rather than a run without end."""
-    jobs = [job_of("giant", 0, 1, 3, gpus_per_worker=3)]
-    with pytest.raises(
-        UserError, match="job giant needs 3 workers of 3 GPUs, but cluster 2x5 has 10 GPUs"
-    ):
-        replay(jobs, Cluster.of_servers(2, gpus_per_server=5), "fifo")
+GIANT, SMALL = job_of("x", 0, 1, 3, gpus_per_worker=3), job_of("x", 0, 1)
+TWO = Cluster.of_servers(2, gpus_per_server=5)
 
 
-def test_a_plan_that_cannot_be_kept_is_refused():
-    """It is missing, or lends more servers than there are."""
-    jobs = [job_of("a", 0, 1)]
-    with pytest.raises(UserError, match="scheme lyra borrows servers, but no loan plan"):
-        replay(jobs, borrowing(1, 1, 1), "lyra")
-    with pytest.raises(UserError, match="lends 2 servers, but the cluster has only 1 inference"):
-        replay(jobs, borrowing(1, 1, 1), "lyra", plan=lending(1, 2))
-    assert completions(replay(jobs, Cluster.of_servers(1), "lyra")) == [1]
+@pytest.mark.parametrize(
+    ("job", "scheme", "cluster", "plan", "message"),
+    [
+        (GIANT, "fifo", TWO, None, "job x needs 3 workers of 3 GPUs, but cluster 2x5 has 10 GPUs"),
+        (SMALL, "lyra", BORROWING, None, "scheme lyra borrows servers, but no loan plan"),
+        (
+            SMALL,
+            "lyra",
+            BORROWING,
+            lending(1, 2),
+            "lends 2 servers, but the cluster has only 1 inf",
+        ),
+    ],
+)
+def test_what_never_runs_is_refused(job, scheme, cluster, plan, message):
+    """A job that never fits; a plan that is missing, or lends more servers than there are."""
+    with pytest.raises(UserError, match=message):
+        replay([job], cluster, scheme, plan=plan)
+
+
+def test_a_scheme_that_borrows_needs_no_plan_without_servers_to_lend():
+    assert completions(replay([job_of("a", 0, 1)], Cluster.of_servers(1), "lyra")) == [1]
 
 
 # What is captured.
@@ -125,15 +117,11 @@ def test_a_plan_that_cannot_be_kept_is_refused():
 
 def test_decisions_can_be_captured_and_solved_again():
     """Each is an instance that stands alone, named by kind and time."""
-    cluster = borrowing(1, 2, 2)
     captured = []
-    jobs = (job_of("A", 0, 600, max_workers=3, fungible=True),)
-    observer = CaptureObserver(
-        lambda kind, instance: captured.append((kind, instance)),
-        frozenset(("reclaim", "allocation")),
-    )
-    plan = lending(2, 1)
-    replay(jobs, cluster, "lyra", plan=plan, options=EVERY_EVENT, observers=(observer,))
+    jobs = [job_of("A", 0, 600, max_workers=3, fungible=True)]
+    observer = CaptureObserver(lambda *found: captured.append(found), {"reclaim", "allocation"})
+    given = {"plan": lending(2, 1), "options": EVERY_EVENT, "observers": [observer]}
+    replay(jobs, borrowing(1, 2, 2), "lyra", **given)
     assert [kind for kind, _ in captured][:2] == ["allocation", "reclaim"]
     reclaim = captured[1][1]
     assert reclaim.name == "reclaim-at-100-s"
@@ -171,33 +159,31 @@ def test_all_parts_off_is_lyra_with_least_loss():
     off = dict.fromkeys(("run_time_caps", "loan_rule", "voluntary_preemption"), False)
     bare = find_scheme("lyra-reserve").with_parameters(off | {"shrinks_longer_only": False})
     lyra = find_scheme("lyra").with_parameters({"reclaimer": "exact", "weighs_lost_work": True})
-    assert replace(bare, name="same", summary="", paper="") == replace(
-        lyra, name="same", summary="", paper=""
-    )
+    same = {"name": "same", "summary": "", "paper": ""}
+    assert replace(bare, **same) == replace(lyra, **same)
+
+
+TWICE = Solution(("inference-2", "inference-2"))
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
         (
-            SolveResult(
-                status=Status.FEASIBLE,
-                solution=Solution(("inference-2", "inference-2")),
-                objective=0,
-            ),
+            {"status": Status.FEASIBLE, "solution": TWICE, "objective": 0},
             "odd chose 1 of 2 servers",
         ),
-        (SolveResult(status=Status.UNKNOWN, message="out of time"), "odd chose no .*: out of time"),
+        ({"status": Status.UNKNOWN, "message": "out of time"}, "odd chose no .*: out of time"),
     ],
 )
 def test_too_few_servers_chosen_is_an_error(answer, message, monkeypatch):
     """A solver does not grade itself."""
-    workload = Workload(name="drawn", jobs=(job_of("a", 0, 1),))
     cluster = Cluster.of_servers(1, inference_servers=3)
-    kernel = prepare(workload, cluster, "lyra", plan=lending(3))
+    kernel = prepare(workload_of(job_of("a", 0, 1)), cluster, "lyra", plan=lending(3))
     kernel.hosts.lend(kernel.cluster.pools[-1].hosts)
     rule = ReclaimRule("lyra-greedy")
     assert len(rule.choose(kernel, 2)) == 2
-    monkeypatch.setattr(rule, "_solver", SimpleNamespace(name="odd", solve=lambda *_, **__: answer))
+    odd = SimpleNamespace(name="odd", solve=lambda *_, **__: SolveResult(**answer))
+    monkeypatch.setattr(rule, "_solver", odd)
     with pytest.raises(DecisionError, match=message):
         rule.choose(kernel, 2)

@@ -13,12 +13,12 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.goodput.model import CIFAR, NCF, STAGES, fixed_goodput, tuned_goodput
 from lyra_opt.simulation.metrics import require_conserved
-from lyra_opt.simulation.scheme import Options, find_scheme, simulate
+from lyra_opt.simulation.scheme import Options, find_scheme
 from lyra_opt.simulation.tenure import Epochs
 from lyra_opt.simulation.view import Observer
-from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.workload import Job
 from tests.draws import draws
-from tests.lyra_opt.simulation.replays import job_of
+from tests.lyra_opt.simulation.replays import job_of, replay, starts
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel
@@ -26,13 +26,19 @@ if TYPE_CHECKING:
 
 
 def run_pollux(
-    jobs: list[Job], *observers: Observer, servers: int = 1, gpus: int = 4, **options: float
+    jobs: list[Job],
+    *observers: Observer,
+    servers: int = 1,
+    gpus: int = 4,
+    queue: str | None = None,
+    **options: float,
 ) -> Kernel:
     """Replay jobs, by submission; options are those of `Epochs`."""
-    kernel = simulate(
-        Workload(name="small", jobs=tuple(sorted(jobs, key=lambda job: job.submit_s))),
+    parameters = {} if queue is None else {"queue": queue}
+    kernel = replay(
+        sorted(jobs, key=lambda job: job.submit_s),
         Cluster.of_servers(servers, gpus_per_server=gpus),
-        "pollux",
+        find_scheme("pollux").with_parameters(parameters),
         observers=observers,
         options=Options(epochs=Epochs(**options)),
     )
@@ -130,30 +136,21 @@ def test_a_model_that_uses_one_gpu_stays_on_it():
     assert run.restarts == 0
 
 
-def queued(jobs: list[Job], queue: str) -> list[float]:
-    """Return when jobs start on four GPUs if those that are not elastic queue."""
-    scheme = find_scheme("pollux").with_parameters({"queue": queue})
-    workload = Workload(name="small", jobs=tuple(jobs))
-    kernel = simulate(workload, Cluster.of_servers(1, gpus_per_server=4), scheme)
-    require_conserved(kernel)
-    return [run.start_s for run in kernel.runs]
-
-
 def test_gangs_may_queue():
     """Where none may overtake, the small one waits for the large one; without a queue neither."""
-    jobs = [
-        job_of("first", 0.0, 1000.0, 2),
-        job_of("large", 60.0, 100.0, 4),
-        job_of("small", 120.0, 100.0, 1),
-    ]
-    assert queued(jobs, "first-come") == [0.0, 1080.0, 1260.0]
-    assert queued(jobs, "first-come-overtaking") == [0.0, 1080.0, 120.0]
+    first, large, small = (
+        ("first", 0.0, 1000.0, 2),
+        ("large", 60.0, 100.0, 4),
+        ("small", 120.0, 100.0),
+    )
+    jobs = [job_of(*fields) for fields in (first, large, small)]
+    for queue, starts_s in (("first-come", 1260.0), ("first-come-overtaking", 120.0)):
+        assert starts(run_pollux(jobs, queue=queue)) == [0.0, 1080.0, starts_s]
     # Elastic jobs give nothing up for those that queue.
     elastic = [cifar("elastic", 0.0, hours=1.0, max_workers=4), job_of("gang", 600.0, 60.0, 3)]
     done_s = run_pollux(elastic[:1]).runs[0].completion_s
-    assert queued(elastic, "first-come")[1] >= done_s
-    gang = run_pollux(elastic).runs[1]
-    assert gang.start_s < done_s
+    assert starts(run_pollux(elastic, queue="first-come"))[1] >= done_s
+    assert starts(run_pollux(elastic))[1] < done_s
 
 
 def test_a_queue_that_is_not_known_is_refused():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -20,14 +18,18 @@ from lyra_opt.simulation.policies.parts import (
 )
 from lyra_opt.simulation.scheme import ComposedScheme
 from tests.lyra_opt.simulation.product import draw, kind_of
-from tests.lyra_opt.simulation.replays import job_of, lending, preemptions, replay, starts
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.workload import Job
-
+from tests.lyra_opt.simulation.replays import (
+    completions,
+    job_of,
+    lending,
+    preemptions,
+    replay,
+    starts,
+)
 
 HOUR_S = 3600.0
 GPUS = 100
+EIGHT_GPUS = Cluster.of_servers(1)
 
 
 def scheme(caps: RunTimeCaps | None) -> ComposedScheme:
@@ -46,16 +48,17 @@ def caps_of(jobs: list[tuple[int, int, int]], rule: RunTimeCaps, now_s: float) -
     moments = np.arange(SAMPLE_S, updated_s + 1, SAMPLE_S)[-int(rule.window_days * 144) :]
     found = []
     for hours in rule.classes_h:
-        shorter, longer = (
+        held = [
             [
-                sum(
-                    gpus
-                    for at_s, run_s, gpus in jobs
-                    if at_s < moment < at_s + run_s and (run_s >= hours * HOUR_S) is is_longer
-                )
-                for moment in moments
+                (run_s >= hours * HOUR_S, gpus)
+                for at_s, run_s, gpus in jobs
+                if at_s < m < at_s + run_s
             ]
-            for is_longer in (False, True)
+            for m in moments
+        ]
+        shorter, longer = (
+            [sum(gpus for is_longer, gpus in now if is_longer is wanted) for now in held]
+            for wanted in (False, True)
         )
         left = float(np.percentile(shorter, rule.percentile, method="higher"))
         left = min(left, GPUS - rule.long_demand * float(np.mean(longer)))
@@ -63,25 +66,23 @@ def caps_of(jobs: list[tuple[int, int, int]], rule: RunTimeCaps, now_s: float) -
     return found
 
 
-@given(
-    # No job comes or goes at the moment of a look, in whole minutes: all are odd in seconds.
-    jobs=st.lists(
-        st.tuples(st.integers(0, 3000), st.integers(1, 700), st.integers(1, 60)), max_size=12
-    ),
-    window_days=st.sampled_from([0.25, 1.0]),
+FIELDS = st.tuples(st.integers(0, 3000), st.integers(1, 700), st.integers(1, 60))
+RULES = st.builds(
+    RunTimeCaps,
+    classes_h=st.just((1.0, 4.0)),
     percentile=st.sampled_from([0.0, 40.0, 100.0]),
     long_demand=st.sampled_from([0.0, 1.0, 1.5]),
     short_demand=st.sampled_from([0.0, 1.0]),
+    window_days=st.sampled_from([0.25, 1.0]),
 )
-def test_caps_are_those_of_the_definition(jobs, window_days, percentile, long_demand, short_demand):
-    """Kept up to date job by job as computed from all jobs that were submitted before."""
-    rule = RunTimeCaps(
-        classes_h=(1.0, 4.0),
-        percentile=percentile,
-        long_demand=long_demand,
-        short_demand=short_demand,
-        window_days=window_days,
-    )
+
+
+@given(jobs=st.lists(FIELDS, max_size=12), rule=RULES)
+def test_caps_are_those_of_the_definition(jobs, rule):
+    """Kept up to date job by job as computed from all jobs that were submitted before.
+
+    No job comes or goes at the moment of a look, in whole minutes: all are odd in seconds.
+    """
     jobs = sorted((60 * at + 7, 60 * run + 2, gpus) for at, run, gpus in jobs)
     caps = CapsInForce(rule, gpus=GPUS, now_s=0.0)
     for place, (at_s, run_s, gpus) in enumerate(jobs):
@@ -110,54 +111,39 @@ def test_caps_are_nested():
     assert caps.admits(2, 11)  # nobody is in the way
 
 
-def jobs_of_an_hour_a_day(days: int) -> list[Job]:
-    """Return jobs of 50 minutes that take 6 GPUs all the time."""
-    return [
-        job_of(f"short-{place}", place * 3000.0, 2999.0, 6)
-        for place in range(days * 86_400 // 3000)
-    ]
-
-
 def test_long_jobs_leave_what_short_ones_need():
     """Of 8 GPUs 2 long jobs of 2 may hold 2, as short ones need 6; without caps both start."""
-    late_s = 86_400.0
-    long = [job_of(f"long-{place}", late_s + place, 20 * HOUR_S, 2) for place in range(2)]
-    last = [job_of("short", late_s + 100, 60.0, 6)]
-    jobs = sorted([*jobs_of_an_hour_a_day(1), *long, *last], key=lambda job: job.submit_s)
-    names = [job.id for job in jobs]
+    day_s = 86_400
+    short = [job_of(f"short-{n}", n * 3000.0, 2999.0, 6) for n in range(day_s // 3000)]
+    long = [job_of(f"long-{n}", day_s + n, 20 * HOUR_S, 2) for n in range(2)]
+    last = job_of("short", day_s + 100, 60.0, 6)
     caps = RunTimeCaps(percentile=50.0, long_demand=0.0, short_demand=0.0)
-    waits_s = {}
-    for label, rule in (("capped", caps), ("free", None)):
-        simulation = replay(jobs, Cluster.of_servers(1), scheme(rule))
-        waits_s[label] = [
-            simulation.runs[names.index(name)].queued_s for name in ("long-0", "long-1", "short")
-        ]
-    assert waits_s["free"] == [0, 0, 20 * HOUR_S - 100]
-    assert waits_s["capped"][0] == 0
-    assert waits_s["capped"][1] == pytest.approx(20 * HOUR_S - 1)
-    assert waits_s["capped"][2] == 0
-
-
-@given(
-    jobs=st.lists(
-        st.tuples(st.integers(0, 40), st.integers(1, 300), st.integers(1, 8)),
-        min_size=1,
-        max_size=15,
+    free, capped = (
+        [run.queued_s for run in replay([*short, *long, last], EIGHT_GPUS, scheme(rule)).runs[-3:]]
+        for rule in (None, caps)
     )
-)
+    assert free == [0, 0, 20 * HOUR_S - 100]
+    assert capped == [0, pytest.approx(20 * HOUR_S - 1), 0]
+
+
+FEW = st.tuples(st.integers(0, 40), st.integers(1, 300), st.integers(1, 8))
+
+
+@given(jobs=st.lists(FEW, min_size=1, max_size=15))
 def test_who_is_held_back_starts_in_the_end(jobs):
     """Even where long jobs may hold nothing: one at a time does, and no GPU idles for ever."""
-    caps = RunTimeCaps(
-        classes_h=(0.01, 1.0, 2.0), percentile=100.0, long_demand=0.0, short_demand=0.0
-    )
+    nothing = {"percentile": 100.0, "long_demand": 0.0, "short_demand": 0.0}
+    caps = RunTimeCaps(classes_h=(0.01, 1.0, 2.0), **nothing)
     drawn = [
         job_of(f"j{place}", 600.0 * at, 60.0 * run, gpus)
         for place, (at, run, gpus) in enumerate(sorted(jobs))
     ]
-    simulation = replay(drawn, Cluster.of_servers(1), scheme(caps))
-    done_s = max(run.completion_s for run in simulation.runs)
+    simulation = replay(drawn, EIGHT_GPUS, scheme(caps))
     assert min(starts(simulation)) >= 0
-    assert done_s <= drawn[-1].submit_s + sum(job.duration_s for job in drawn) + 1e-6
+    assert (
+        max(completions(simulation))
+        <= drawn[-1].submit_s + sum(job.duration_s for job in drawn) + 1e-6
+    )
 
 
 BESIDE_LOANS = [
@@ -172,35 +158,29 @@ BESIDE_LOANS = [
     ("changed", "pays"),
     [
         ({}, True),
-        ({"left_gpu_s": 1.9 * HOUR_S}, False),  # not twice as much
-        ({"left_s": 0.9 * HOUR_S}, False),  # too soon done
-        ({"lost_gpu_s": 0.2 * HOUR_S}, False),  # too much is lost
+        ({"left_gpu_s": 1.9}, False),  # not twice as much
+        ({"left_s": 0.9}, False),  # too soon done
+        ({"lost_gpu_s": 0.2}, False),  # too much is lost
     ],
 )
 def test_when_it_pays(changed, pays):
     """Each of the three conditions is needed."""
-    asked = {
-        "waiting_gpu_s": HOUR_S,
-        "left_gpu_s": 2 * HOUR_S,
-        "left_s": HOUR_S,
-        "lost_gpu_s": 0.1 * HOUR_S,
-    }
-    assert VoluntaryPreemption().pays(**asked | changed) is pays
+    hours = {"waiting_gpu_s": 1, "left_gpu_s": 2, "left_s": 1, "lost_gpu_s": 0.1, **changed}
+    asked = {name: value * HOUR_S for name, value in hours.items()}
+    assert VoluntaryPreemption().pays(**asked) is pays
 
 
 @given(seed=st.sampled_from(BESIDE_LOANS))
 def test_the_budget_holds_and_nobody_is_lost(seed):
     """Beside calls for servers on loan, which count as well."""
-    rule = VoluntaryPreemption(
-        budget=0.5, waited_run_times=0.0, least_left_h=0.0, lost_share=1.0, interval_s=0.0
-    )
+    no_limits = {"waited_run_times": 0.0, "least_left_h": 0.0, "lost_share": 1.0, "interval_s": 0.0}
     stopping = ComposedScheme(
         name="stopping",
         summary="for tests",
         queue="shortest-base",
         reclaimer="lyra-greedy",
         scaling="knapsack:mckp-core",
-        voluntary_preemption=rule,
+        voluntary_preemption=VoluntaryPreemption(budget=0.5, **no_limits),
     )
     drawn = draw(seed)
     jobs = drawn.workload.jobs
@@ -209,6 +189,6 @@ def test_the_budget_holds_and_nobody_is_lost(seed):
     assume(max(plan.on_loan) <= drawn.cluster.inference_servers)
     simulation = replay(jobs, drawn.cluster, stopping, plan=plan, options=drawn.options)
     require_conserved(simulation)
-    assert all(run.completion_s >= 0 for run in simulation.runs)
+    assert min(completions(simulation)) >= 0
     if not simulation.totals.reclaims:
         assert preemptions(simulation) <= 0.5 * len(jobs)
