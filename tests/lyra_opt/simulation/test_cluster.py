@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import networkx
 import pytest
 
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
-from lyra_opt.simulation.cluster import (
-    INFERENCE_GPU,
-    TRAINING_GPU,
-    Cluster,
-    GpuType,
-    Server,
-)
+from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, GpuType
 from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job
+from tests.lyra_opt.simulation import in_rounds
 
 A, B = GpuType(name="a"), GpuType(name="b", relative_speed=0.5)
-UNLIKE = Cluster(
-    name="unlike",
-    gpu_types=(A, B),
-    servers=(
-        Server(id="s0", gpus={"a": 4, "b": 2}),
-        Server(id="s1", gpus={"b": 3, "a": 0}),
-        Server(id="s2", gpus={"a": 1}),
-    ),
-)
-ONE = Server(id="one", gpus={"a": 1})
+UNLIKE = in_rounds.cluster_of({"a": 4, "b": 2}, {"b": 3, "a": 0}, {"a": 1}, b=0.5)
 
 
 def test_hosts_by_hand():
     """GPUs of a type on a server are a host; hosts are numbered type by type, lent ones last."""
-    assert UNLIKE.gpus == 10
-    assert UNLIKE.gpus_of_type == {"a": 5, "b": 5}
+    assert (UNLIKE.gpus, UNLIKE.gpus_of_type) == (10, {"a": 5, "b": 5})
     assert UNLIKE.most_on_a_server == {"a": 4, "b": 3}
     cluster = UNLIKE.with_lent(2, gpus_per_server=6, gpu_type=B)
-    assert [pool.gpu_type.name for pool in cluster.pools] == ["a", "b", "b (lent)"]
-    assert [pool.is_lent for pool in cluster.pools] == [False, False, True]
-    assert [list(pool.hosts) for pool in cluster.pools] == [[0, 1], [2, 3], [4, 5]]
+    assert [(pool.gpu_type.name, pool.is_lent, list(pool.hosts)) for pool in cluster.pools] == [
+        ("a", False, [0, 1]),
+        ("b", False, [2, 3]),
+        ("b (lent)", True, [4, 5]),
+    ]
     assert cluster.gpus_of_host == [4, 1, 2, 3, 6, 6]
     assert cluster.name_of_host == ["s0", "s2", "s0", "s1", "inference-0", "inference-1"]
     assert cluster.server_of_host == [0, 2, 0, 1, 3, 4]
@@ -79,14 +68,8 @@ def test_racks_with_gpus_of_several_types():
 )
 def test_jobs_that_are_held(workers, gpus_per_worker, is_held):
     """The base demand, on own GPUs of one type."""
-    job = Job(
-        id="j",
-        submit_s=0,
-        work_worker_s=1,
-        min_workers=workers,
-        max_workers=9,
-        gpus_per_worker=gpus_per_worker,
-    )
+    size = {"min_workers": workers, "max_workers": 9, "gpus_per_worker": gpus_per_worker}
+    job = Job(id="j", submit_s=0, work_worker_s=1, **size)
     cluster = UNLIKE.with_lent(9, gpus_per_server=8, gpu_type=TRAINING_GPU)
     assert cluster.holds(job) is is_held
 
@@ -107,10 +90,8 @@ def test_the_graph_says_where_gpus_are():
 
 def test_what_a_gang_spans_is_how_far_apart_servers_are():
     """In the tree of network, racks and servers, whose edges have the figures of the links."""
-    topology = Topology(
-        name="uneven",
-        racks=(Rack(machines=2, gpus_per_machine=4), Rack(machines=1, gpus_per_machine=8)),
-    )
+    racks = (Rack(machines=2, gpus_per_machine=4), Rack(machines=1, gpus_per_machine=8))
+    topology = Topology(name="uneven", racks=racks)
     cluster = Cluster.of_racks(topology, ClosedForm())
     graph = cluster.to_networkx()
     tree = graph.subgraph([node for node in graph if node[0] != "gpu_type"])
@@ -118,19 +99,17 @@ def test_what_a_gang_spans_is_how_far_apart_servers_are():
     assert len(tree) == 1 + 2 + 3
     links = ClosedForm().links
     steps = {0: Tier.MACHINE, 2: Tier.RACK, 4: Tier.NETWORK}
-    for place, server in enumerate(cluster.servers):
-        distance = networkx.single_source_shortest_path_length(tree, ("server", server.id))
-        for other_place, other in enumerate(cluster.servers):
-            spans = topology.tier_of([place, other_place])
-            assert steps[distance["server", other.id]] is spans
-            ends = ("server", server.id), ("server", other.id)
-            path = networkx.shortest_path(tree, *ends)
-            edges = [tree.edges[edge] for edge in networkx.utils.pairwise(path)]
-            for edge in edges:
-                link = links.at(TIER_OF_LABEL[edge["tier"]])
-                assert edge["bandwidth_gb_per_s"] == link.bandwidth_gb_per_s
-                assert edge["latency_s"] == link.latency_s
-            labels = [edge["tier"] for edge in edges]
-            assert (Tier.NETWORK.label in labels) == (spans is Tier.NETWORK)
+    servers = [("server", server.id) for server in cluster.servers]
+    for (place, server), (other_place, other) in product(enumerate(servers), repeat=2):
+        path = networkx.shortest_path(tree, server, other)
+        spans = topology.tier_of([place, other_place])
+        assert steps[len(path) - 1] is spans
+        edges = [tree.edges[edge] for edge in networkx.utils.pairwise(path)]
+        for edge in edges:
+            link = links.at(TIER_OF_LABEL[edge["tier"]])
+            assert edge["bandwidth_gb_per_s"] == link.bandwidth_gb_per_s
+            assert edge["latency_s"] == link.latency_s
+        labels = [edge["tier"] for edge in edges]
+        assert (Tier.NETWORK.label in labels) == (spans is Tier.NETWORK)
     lent = cluster.with_lent(1, gpus_per_server=1, gpu_type=INFERENCE_GPU).to_networkx()
     assert lent.degree(("network",)) == 3

@@ -10,29 +10,24 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier
-from lyra_opt.simulation.communication import (
-    MODELS,
-    ClosedForm,
-    TrainedModel,
-    read_slowdowns,
-)
+from lyra_opt.simulation.communication import MODELS, ClosedForm, TrainedModel, read_slowdowns
 from lyra_opt.simulation.topology import Topology
 from tests.lyra_opt.simulation.on_racks import placed_efficiency
 
 SHIPPED = ClosedForm()
 
 
-@pytest.mark.parametrize(
-    ("model", "efficiencies"),
-    [
-        ("resnet50", (0.98, 0.92, 0.68)),
-        ("vgg11", (0.81, 0.58, 0.61)),
-        ("alexnet", (0.74, 0.48, 0.46)),
-        ("resnet18", (0.65, 0.29, 0.08)),
-        ("mobilenetv3", (0.48, 0.10, 0.01)),
-        ("bert", (0.63, 0.33, 0.18)),
-    ],
-)
+EFFICIENCIES = {
+    "resnet50": (0.98, 0.92, 0.68),
+    "vgg11": (0.81, 0.58, 0.61),
+    "alexnet": (0.74, 0.48, 0.46),
+    "resnet18": (0.65, 0.29, 0.08),
+    "mobilenetv3": (0.48, 0.10, 0.01),
+    "bert": (0.63, 0.33, 0.18),
+}
+
+
+@pytest.mark.parametrize(("model", "efficiencies"), EFFICIENCIES.items())
 def test_efficiencies_of_two_units(model, efficiencies):
     """On the shipped links without overlap, worked out by hand to two digits."""
     found = [SHIPPED.efficiency(model, 2, tier, 2) for tier in Tier]
@@ -79,20 +74,24 @@ def test_iteration_does_not_fall_with_bytes_layers_latency_or_units(
     form, model, tier, count, factor
 ):
     """Nor rise with bandwidth; efficiency goes the other way and stays in (0, 1]."""
-    base_s = form.iteration_s(model, tier, count)
     slack = 1 - 1e-12
-    more_bytes = replace(model, all_reduce_bytes=model.all_reduce_bytes * factor)
-    assert form.iteration_s(more_bytes, tier, count) >= base_s * slack
-    more_layers = replace(model, layers=int(model.layers * factor))
-    assert form.iteration_s(more_layers, tier, count) >= base_s * slack
-    assert form.iteration_s(model, tier, int(count * factor)) >= base_s * slack
     here = form.links.at(tier)
     slower = replace(here, latency_s=here.latency_s * factor)
     wider = replace(here, bandwidth_gb_per_s=here.bandwidth_gb_per_s * factor)
-    later = replace(form, links=replace(form.links, **{tier.label: slower}))
-    sooner = replace(form, links=replace(form.links, **{tier.label: wider}))
-    assert later.iteration_s(model, tier, count) >= base_s * slack
+    later, sooner = (
+        replace(form, links=replace(form.links, **{tier.label: link})) for link in (slower, wider)
+    )
+    base_s = form.iteration_s(model, tier, count)
     assert sooner.iteration_s(model, tier, count) <= base_s / slack
+    more_bytes = replace(model, all_reduce_bytes=model.all_reduce_bytes * factor)
+    more_layers = replace(model, layers=int(model.layers * factor))
+    for worse in (
+        form.iteration_s(more_bytes, tier, count),
+        form.iteration_s(more_layers, tier, count),
+        form.iteration_s(model, tier, int(count * factor)),
+        later.iteration_s(model, tier, count),
+    ):
+        assert worse >= base_s * slack
     known = replace(form, known={"x": model})
     assert 0 < known.efficiency("x", 64, tier, count) <= 1
 
@@ -100,13 +99,14 @@ def test_iteration_does_not_fall_with_bytes_layers_latency_or_units(
 @given(forms, models, units)
 def test_monotone_in_tiers_where_links_worsen(form, model, count):
     """With as many units of each; on no other sets is this so, as the shipped one shows."""
-    by_latency = sorted((form.links.at(tier) for tier in Tier), key=lambda one: one.latency_s)
-    bandwidths = sorted((one.bandwidth_gb_per_s for one in by_latency), reverse=True)
-    worse = [
-        replace(one, bandwidth_gb_per_s=wide)
-        for one, wide in zip(by_latency, bandwidths, strict=True)
-    ]
-    links = LinkSet(name="worse", machine=worse[0], rack=worse[1], network=worse[2])
+    of_tiers = [form.links.at(tier) for tier in Tier]
+    latencies_s = sorted(link.latency_s for link in of_tiers)
+    widths = sorted((link.bandwidth_gb_per_s for link in of_tiers), reverse=True)
+    worse = {
+        tier.label: Link(bandwidth_gb_per_s=width, latency_s=latency_s)
+        for tier, width, latency_s in zip(Tier, widths, latencies_s, strict=True)
+    }
+    links = LinkSet(name="worse", **worse)
     times_s = [replace(form, links=links).iteration_s(model, tier, count) for tier in Tier]
     assert times_s == sorted(times_s)
 
@@ -140,18 +140,10 @@ def test_an_unknown_model_names_those_that_are_known():
         SHIPPED.efficiency("gpt", 2, Tier.RACK, 2)
 
 
-TABLE = """\
-model,gpus,tier,slowdown
-mine, 2, machine, 1
-mine,2,rack,1.25
-
-mine,2,network,4
-"""
-
-
 def test_a_table_of_slowdowns(write):
     """One over the slowdown, however many units; a single GPU is never slowed."""
-    table = read_slowdowns(write(TABLE))
+    lines = "mine, 2, machine, 1\nmine,2,rack,1.25\n\nmine,2,network,4\n"
+    table = read_slowdowns(write("model,gpus,tier,slowdown\n" + lines))
     assert list(table.models()) == ["mine"]
     assert [table.efficiency("mine", 2, tier, 2) for tier in Tier] == [1.0, 0.8, 0.25]
     assert table.efficiency("mine", 2, Tier.RACK, 7) == 0.8

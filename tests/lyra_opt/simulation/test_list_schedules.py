@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from lyra_opt.simulation.workload import Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.clairvoyant.small import by_the_second
-from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay
+from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay, starts
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.view import View
@@ -58,9 +57,9 @@ def test_a_list_schedule_second_by_second(scheme, fields, servers):
     cluster = Cluster.of_servers(servers, gpus_per_server=6)
     simulation = replay(training_jobs(fields), cluster, scheme)
     turn = [field[1] if scheme.name == "sjf" else 0 for field in fields]  # ties by submission
-    starts = by_the_second(fields, [(0, cluster.gpus)], turn, backfills=scheme is not STRICT)
-    assert [run.start_s for run in simulation.runs] == starts
-    ends = [start + field[1] for start, field in zip(starts, fields, strict=True)]
+    expected = by_the_second(fields, [(0, cluster.gpus)], turn, backfills=scheme is not STRICT)
+    assert starts(simulation) == expected
+    ends = [start + field[1] for start, field in zip(expected, fields, strict=True)]
     assert completions(simulation) == ends
     require_conserved(simulation)
 
@@ -89,28 +88,21 @@ def test_where_workers_are_does_not_matter(scheme, fields):
 @draws(33)
 def test_an_inference_cluster_changes_nothing(scheme, fields):
     """Neither scheme borrows, whatever the plan lends; ticks are no events for the jobs."""
-    alone = replay(training_jobs(fields), Cluster.of_servers(1, gpus_per_server=6), scheme)
-    beside = replay(
-        training_jobs(fields),
-        Cluster.of_servers(1, gpus_per_server=6, inference_servers=2),
-        scheme,
-        plan=lending(2, 0, 1, interval_s=3.0),
-    )
-    assert [(r.start_s, r.completion_s) for r in alone.runs] == [
-        (r.start_s, r.completion_s) for r in beside.runs
-    ]
+    jobs, lent = training_jobs(fields), {"inference_servers": 2}
+    plan = lending(2, 0, 1, interval_s=3.0)
+    alone = replay(jobs, Cluster.of_servers(1, gpus_per_server=6), scheme)
+    beside = replay(jobs, Cluster.of_servers(1, gpus_per_server=6, **lent), scheme, plan=plan)
+    assert starts(alone) == starts(beside)
+    assert completions(alone) == completions(beside)
 
 
 @SCHEMES
 def test_gpus_of_one_worker_are_on_one_server(scheme):
     """Two servers with 3 free GPUs each have no room for a worker of 4."""
-    jobs = [
-        job_of("half", 0, 10, gpus_per_worker=3),
-        job_of("half-again", 0, 20, gpus_per_worker=3),
-        job_of("wide", 1, 5, gpus_per_worker=4),
-    ]
+    widths = {"half": (0, 10, 3), "half-again": (0, 20, 3), "wide": (1, 5, 4)}
+    jobs = [job_of(name, *at, gpus_per_worker=gpus) for name, (*at, gpus) in widths.items()]
     simulation = replay(jobs, Cluster.of_servers(2, gpus_per_server=5), scheme)
-    assert [run.start_s for run in simulation.runs] == [0, 0, 10]
+    assert starts(simulation) == [0, 0, 10]
 
 
 @given(
@@ -120,11 +112,11 @@ def test_gpus_of_one_worker_are_on_one_server(scheme):
 )
 def test_leases_of_single_gpus(durations, gaps, gpus):
     """Jobs of one GPU and one lease start in order, each on the GPU that is free first."""
-    jobs = []
-    submit_s = 0
-    for number, duration in enumerate(durations):
-        submit_s += gaps[number]
-        jobs.append(on_racks.job(f"j{number}", duration, submit_s=submit_s))
+    submitted_s = np.cumsum(gaps[: len(durations)]).tolist()
+    jobs = [
+        on_racks.job(f"j{number}", duration_s, submit_s=submit_s)
+        for number, (duration_s, submit_s) in enumerate(zip(durations, submitted_s, strict=True))
+    ]
     simulation = on_racks.simulate(jobs, on_racks.cluster_of(1, gpus, 1))
     free_s = [0.0] * gpus
     expected = []
@@ -144,7 +136,6 @@ def erlang_c(servers: int, offered: float) -> float:
     return waits / (sum(offered**k / math.factorial(k) for k in range(servers)) + waits)
 
 
-@cache
 def waiting_times(servers: int, offered: float) -> np.ndarray:
     """Return the queuing times of independent replications, without their warm-up."""
     rows = []
@@ -166,14 +157,11 @@ def assert_in_interval(means: np.ndarray, expected: float) -> None:
 
 
 @pytest.mark.parametrize(("servers", "offered"), [(1, 0.6), (4, 3.0)])
-def test_mean_wait_is_erlangs(servers, offered):
-    """Mean queuing time C(c, a) / (c mu - lambda) with mu = 1; seeds are fixed."""
-    expected = erlang_c(servers, offered) / (servers - offered)
-    assert_in_interval(waiting_times(servers, offered).mean(axis=1), expected)
+def test_waits_are_erlangs(servers, offered):
+    """The share that waits is C(c, a), and the mean wait C(c, a) / (c mu - lambda) with mu = 1.
 
-
-@pytest.mark.parametrize(("servers", "offered"), [(1, 0.6), (4, 3.0)])
-def test_share_that_waits_is_erlangs(servers, offered):
-    """The probability of waiting at all is C(c, a)."""
-    waits = (waiting_times(servers, offered) > 0).mean(axis=1)
-    assert_in_interval(waits, erlang_c(servers, offered))
+    Seeds are fixed.
+    """
+    waits_s, share = waiting_times(servers, offered), erlang_c(servers, offered)
+    assert_in_interval((waits_s > 0).mean(axis=1), share)
+    assert_in_interval(waits_s.mean(axis=1), share / (servers - offered))

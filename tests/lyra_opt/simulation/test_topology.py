@@ -13,6 +13,7 @@ from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier, find_link_set
 from lyra_opt.simulation.topology import Rack, Topology, read_topology
 from tests.lyra_opt.simulation.on_racks import units_of
+from tests.tables import beside
 
 MIXED = Topology(
     name="mixed", racks=(Rack(machines=2, gpus_per_machine=8), Rack(machines=1, gpus_per_machine=4))
@@ -21,9 +22,8 @@ MIXED = Topology(
 
 def test_quantities_by_hand():
     """Two machines of 8 GPUs in one rack, one of 4 in the other."""
-    assert MIXED.gpus_of_machine.tolist() == [8, 8, 4]
-    assert MIXED.rack_of_machine.tolist() == [0, 0, 1]
-    assert MIXED.first_machine_of_rack.tolist() == [0, 2, 3]
+    numbers = (MIXED.gpus_of_machine, MIXED.rack_of_machine, MIXED.first_machine_of_rack)
+    assert [each.tolist() for each in numbers] == [[8, 8, 4], [0, 0, 1], [0, 2, 3]]
     assert (MIXED.machines, MIXED.gpus) == (3, 20)
     assert (MIXED.largest_machine_gpus, MIXED.largest_rack_gpus) == (8, 16)
     assert MIXED.machine_names() == ["r0m0", "r0m1", "r1m0"]
@@ -46,61 +46,26 @@ def test_what_a_gang_spans(machines, tier, units):
     assert units_of(MIXED, machines, gang=6) == units
 
 
-def fewest_of(topology: Topology, gang: int) -> tuple[int | None, ...]:
-    """Return the fewest units at each tier, None where there is no room."""
-    return tuple(
-        topology.fewest_units(tier, gang) if topology.can_span(tier, gang) else None
-        for tier in Tier
-    )
+RACK = st.builds(Rack, machines=st.integers(1, 3), gpus_per_machine=st.integers(1, 4))
 
 
-@given(
-    st.lists(
-        st.builds(Rack, machines=st.integers(1, 3), gpus_per_machine=st.integers(1, 4)),
-        min_size=1,
-        max_size=3,
-    ),
-    st.integers(1, 20),
-)
+@given(st.lists(RACK, min_size=1, max_size=3), st.integers(1, 20))
 def test_room_is_there_exactly_where_some_machines_span_the_tier(racks, gang):
     """Of unlike racks the largest may be one machine: every set of machines is asked."""
     topology = Topology(name="drawn", racks=tuple(racks))
     assume(gang <= topology.gpus)
-    sizes = topology.gpus_of_machine
-    found: list[int | None] = [None, None, None]
+    fewest: dict[Tier, int] = {}
     for count in range(1, min(gang, topology.machines) + 1):
         for places in combinations(range(topology.machines), count):
-            if sizes[list(places)].sum() >= gang:
+            if topology.gpus_of_machine[list(places)].sum() >= gang:
                 tier, units = topology.tier_of(places), units_of(topology, places, gang)
-                fewest = found[tier]
-                found[tier] = units if fewest is None else min(fewest, units)
-    assert fewest_of(topology, gang) == tuple(found)
+                fewest[tier] = min(fewest.get(tier, units), units)
+    able = [tier for tier in Tier if topology.can_span(tier, gang)]
+    assert {tier: topology.fewest_units(tier, gang) for tier in able} == fewest
 
 
-UNIFORM = """\
-format = "lyra-opt/topology"
-version = 1
-name = "four racks"
-racks = 4
-machines_per_rack = 8
-gpus_per_machine = 8
-"""
-RACKS = """\
-format = "lyra-opt/topology"
-version = 1
-name = "mixed"
-network = "congested-2"
-[[rack]]
-count = 2
-machines = 4
-gpus_per_machine = 8
-[[rack]]
-machines = 1
-gpus_per_machine = 2
-[links.rack]
-bandwidth_gb_per_s = 10
-latency_s = 1e-6
-"""
+UNIFORM = beside(__file__, "equal-racks.toml")
+RACKS = beside(__file__, "unlike-racks.toml")
 
 
 def test_a_file_of_equal_racks(write):
@@ -125,10 +90,7 @@ def test_a_file_of_unlike_racks(write):
 def test_link_sets_are_those_of_the_configurations():
     """Gigabytes a second and seconds; in the shipped set the network is wider than the rack."""
     found = {
-        name: [
-            (links.at(tier).bandwidth_gb_per_s, links.at(tier).latency_s)
-            for tier in (Tier.RACK, Tier.NETWORK)
-        ]
+        name: [(each.bandwidth_gb_per_s, each.latency_s) for each in (links.rack, links.network)]
         for name, links in LINK_SETS.items()
     }
     assert found == {
@@ -152,13 +114,8 @@ def test_the_graph_is_a_tree():
     """Of all racks and machines, with their GPUs."""
     graph = MIXED.to_networkx()
     assert networkx.is_tree(graph)
-    assert dict(graph.nodes(data="gpus")) == {
-        ("network",): None,
-        ("rack", 0): None,
-        ("rack", 1): None,
-        ("machine", 0): 8,
-        ("machine", 1): 8,
-        ("machine", 2): 4,
-    }
+    machines = {("machine", 0): 8, ("machine", 1): 8, ("machine", 2): 4}
+    inner = dict.fromkeys([("network",), ("rack", 0), ("rack", 1)])
+    assert dict(graph.nodes(data="gpus")) == inner | machines
     assert graph.edges[("rack", 1), ("machine", 2)]["tier"] == "rack"
     assert graph.edges[("network",), ("rack", 1)]["tier"] == "network"

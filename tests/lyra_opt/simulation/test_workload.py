@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
+from tests.lyra_opt.simulation.replays import job_of, workload_of
 
 PLAIN_JOB = Job(id="a", submit_s=0, work_worker_s=60, min_workers=2, max_workers=4)
 MEASURED = GangJob(id="g", gang=3, steps=90, release_s=7, throughput={"fast": 2, "slow": 1})
@@ -29,6 +30,13 @@ JOBS = st.builds(
     gpus_per_worker=st.integers(1, 8),
     scaling_loss=st.floats(0, 1),
 )
+NAMED_JOBS = st.builds(
+    replace,
+    JOBS,
+    deadline_s=st.none() | st.floats(1, 1e9),
+    model=st.none() | st.sampled_from(["7", "ResNet-18"]),
+    gpu_types=st.sampled_from([(), ("V100",), ("V100", "P100")]),
+)
 DEMANDS = st.builds(
     InferenceDemand,
     name=st.just("demand"),
@@ -39,19 +47,7 @@ DEMANDS = st.builds(
 
 def workload(*jobs: tuple[str, float, float, int]) -> Workload:
     """Return a workload of jobs (id, submission, duration, GPUs)."""
-    return Workload(
-        name="made",
-        jobs=tuple(
-            Job(
-                id=name,
-                submit_s=submit_s,
-                work_worker_s=duration_s * gpus,
-                min_workers=gpus,
-                max_workers=gpus,
-            )
-            for name, submit_s, duration_s, gpus in jobs
-        ),
-    )
+    return workload_of(*(job_of(*fields) for fields in jobs), name="made")
 
 
 class TestJob:
@@ -73,8 +69,6 @@ class TestJob:
         asking = replace(PLAIN_JOB, gpu_types=["a", "b"])
         assert asking.gpu_types == ("a", "b"), "frozen, as jobs are"
         assert [asking.takes(name) for name in ("a", "B", "c")] == [True, True, False]
-        with pytest.raises(FieldError, match="must not occur twice"):
-            replace(PLAIN_JOB, gpu_types=["a", "A"])
 
     def test_rigid(self):
         """Work is that of all GPUs, which a gang of all of them shares."""
@@ -110,49 +104,36 @@ class TestJob:
 class TestWorkload:
     """Jobs in the order of submission."""
 
-    def test_refused(self):
+    @pytest.mark.parametrize(
+        ("jobs", "message"),
+        [
+            ([], r"^jobs is \[\]: must not be empty$"),
+            ([("a", 0, 1, 1), ("a", 5, 1, 1)], r'^jobs\[1\]\.id is "a": must not occur twice$'),
+            (
+                [("a", 0, 1, 1), ("b", 5, 1, 1), ("c", 4, 1, 1)],
+                r"^jobs\[2\]\.submit_s is 4.0: must be at least that of the job before, 5$",
+            ),
+        ],
+    )
+    def test_refused(self, jobs, message):
         """The error names the place of the job."""
-        with pytest.raises(FieldError, match=r"^jobs is \[\]: must not be empty$"):
-            workload()
+        with pytest.raises(FieldError, match=message):
+            workload(*jobs)
+
+    def test_its_name_is_text(self):
         with pytest.raises(FieldError, match=r'^name is "": must be a non-empty string'):
             replace(workload(("a", 0, 1, 1)), name="")
-        with pytest.raises(FieldError, match=r'^jobs\[1\]\.id is "a": must not occur twice$'):
-            workload(("a", 0, 1, 1), ("a", 5, 1, 1))
-        rule = r"^jobs\[2\]\.submit_s is 4.0: must be at least that of the job before, 5$"
-        with pytest.raises(FieldError, match=rule):
-            workload(("a", 0, 1, 1), ("b", 5, 1, 1), ("c", 4, 1, 1))
 
-    @given(
-        st.lists(
-            st.tuples(
-                JOBS,
-                st.none() | st.floats(1, 1e9),
-                st.none() | st.sampled_from(["7", "ResNet-18"]),
-                st.sampled_from([(), ("V100",), ("V100", "P100")]),
-            ),
-            min_size=1,
-            max_size=5,
-        )
-    )
+    @given(st.lists(NAMED_JOBS, min_size=1, max_size=5))
     def test_frames(self, drawn):
         """Nothing is lost on the way to a frame and back, missing values included."""
-        jobs = (
-            replace(job, id=str(n), deadline_s=deadline_s, model=model, gpu_types=gpu_types)
-            for n, (job, deadline_s, model, gpu_types) in enumerate(drawn)
-        )
-        made = Workload(name="made", jobs=tuple(jobs))
+        made = workload_of(*(replace(job, id=str(n)) for n, job in enumerate(drawn)), name="made")
         assert Workload.from_frame(made.to_frame(), name="made") == made
 
     def test_frames_of_few_columns(self):
         """Rows in any order; what is missing is at its default; counts may be floats."""
-        frame = pd.DataFrame(
-            {
-                "id": ["b", "a"],
-                "submit_s": [5, 0],
-                "work_worker_s": np.array([1.5, 2.5]),
-                "max_workers": [np.nan, 4.0],
-            }
-        )
+        columns = {"id": ["b", "a"], "submit_s": [5, 0], "work_worker_s": np.array([1.5, 2.5])}
+        frame = pd.DataFrame({**columns, "max_workers": [np.nan, 4.0]})
         (a, b) = Workload.from_frame(frame).jobs
         assert (a.id, a.max_workers, b.id, b.max_workers) == ("a", 4, "b", 1)
 
@@ -188,7 +169,7 @@ class TestWorkload:
     def test_work_counts_the_gpus_of_each_worker(self):
         """And no scaling loss, for that depends on how a job is run."""
         job = replace(PLAIN_JOB, gpus_per_worker=4, scaling_loss=1)
-        assert Workload(name="made", jobs=(job,)).gpu_work_s == 240
+        assert workload_of(job).gpu_work_s == 240
 
 
 class TestInferenceDemand:
