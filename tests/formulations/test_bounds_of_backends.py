@@ -19,10 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.problem import find_problem
+import lyra_opt as lo
 from lyra_opt.core.result import Limits, Status, StoppedBy
-from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
+from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.core.stopwatch import limited_to, remaining_s
 from lyra_opt.formulations.backends import linear
 from lyra_opt.formulations.backends.backend import BackendRun, Built, Settings
@@ -31,7 +30,6 @@ from lyra_opt.formulations.backends.linear import LinearModel, presolve_within, 
 from lyra_opt.formulations.backends.pulp import _highs_model
 from lyra_opt.formulations.exact_model import ExactModelSolver
 from lyra_opt.formulations.exact_solver import proved_cost
-from lyra_opt.instances.library import library
 from tests.formulations.backends import BACKENDS, lying
 from tests.formulations.test_exact_model import CASES, backend_of, every_problem, values_of
 
@@ -78,17 +76,22 @@ def test_a_float_is_moved_to_the_safe_side_by_its_own_rounding_at_least(bound, i
         assert proved <= Fraction(bound) - least * Fraction(999, 1000)
 
 
+def lied_to(problem: str, bound: Any, end: str, finds: bool) -> Answer:
+    """Return the answer of a solver whose backend claims a bound, and the poor solution or none."""
+    poor = CASES[problem].poor
+    values = values_of(problem, poor) if finds else None
+    liar = lying(backend_of(problem), bound=bound, values=values, stopped_by=ENDS[end])
+    return lo.solve(CASES[problem].instance, liar, start=poor)
+
+
 @every_found
 @every_end
 @pytest.mark.parametrize("bound", NOTHING, ids=str)
 @every_problem
 def test_an_answer_without_a_bound_of_the_backend_has_our_own(problem, bound, end, finds):
     """The formulation's simple one, which alone may prove what was found."""
-    case, solver = CASES[problem], backend_of(problem)
-    values = values_of(problem, case.poor) if finds else None
-    liar = lying(solver, bound=bound, values=values, stopped_by=ENDS[end])
-    answer = solve_and_check(find_problem(problem), case.instance, liar, warm_start=case.poor)
-    simple = solver.formulation.simple_bound(case.instance)
+    answer = lied_to(problem, bound, end, finds)
+    simple = backend_of(problem).formulation.simple_bound(CASES[problem].instance)
     is_met = answer.objective == simple
     assert answer.status == (Status.OPTIMAL if is_met else Status.FEASIBLE)
     assert (answer.dual_bound, answer.stopped_by) == (simple, ENDS[end])
@@ -100,10 +103,7 @@ def test_an_answer_without_a_bound_of_the_backend_has_our_own(problem, bound, en
 @every_problem
 def test_a_bound_on_the_wrong_side_is_an_error_with_both_numbers(problem, cost, end, finds):
     """However large, whatever the sense: a cost of so much for each solution there is."""
-    case, solver = CASES[problem], backend_of(problem)
-    values = values_of(problem, case.poor) if finds else None
-    liar = lying(solver, bound=cost, values=values, stopped_by=ENDS[end])
-    answer = solve_and_check(find_problem(problem), case.instance, liar, warm_start=case.poor)
+    answer = lied_to(problem, cost, end, finds)
     assert (answer.status, answer.dual_bound) == (Status.ERROR, None)
     assert re.search(r"bound \S+ contradicts a valid solution with objective \d", answer.message)
 
@@ -162,9 +162,8 @@ def test_a_failure_at_the_limit_costs_only_what_the_backend_found():
     answer = solve_with(backend_of("reclaim"), failing_after(1.01), case, time_s=0.5)
     assert (answer.status, answer.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
     assert answer.solution == case.poor
-    assert (
-        answer.message == "the backend failed at its time limit: Segmentation fault\\n(core dumped)"
-    )
+    said = "the backend failed at its time limit: Segmentation fault\\n(core dumped)"
+    assert answer.message == said
 
 
 @pytest.mark.parametrize("time_s", [None, 3600.0])
@@ -241,21 +240,15 @@ def test_any_multipliers_prove_a_bound(multiplier):
 
 
 @pytest.mark.parametrize("name", [*BACKENDS, "cpsat-patterns"])
-def test_limits_of_milliseconds_give_no_wrong_bound(name):
+@pytest.mark.parametrize("time_s", [1e-4, 1e-3, 2e-3, 4e-3, 8e-3])
+def test_limits_of_milliseconds_give_no_wrong_bound(name, time_s):
     """On a maximisation, where a bound of 0 on the cost excludes every solution."""
-    case = CASES["network"]
-    for time_s in (1e-4, 1e-3, 2e-3, 4e-3, 8e-3):
-        answer = solve_and_check(
-            find_problem("network"),
-            case.instance,
-            find_solver("network", name),
-            limits=Limits(time_s=time_s),
-        )
-        assert answer.status in (Status.FEASIBLE, Status.OPTIMAL)
+    answer = lo.solve(CASES["network"].instance, name, time_limit_s=time_s)
+    assert answer.status in (Status.FEASIBLE, Status.OPTIMAL)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_cbc_starts_no_thread_that_it_does_not_need(threads, monkeypatch):
+def test_cbc_starts_no_thread_that_it_does_not_need(threads, monkeypatch, figure_5):
     """With ``threads 1`` it waited for a thread of its own, once in 1,000 runs for 10 s."""
     told, original = [], subprocess.Popen
 
@@ -264,10 +257,5 @@ def test_cbc_starts_no_thread_that_it_does_not_need(threads, monkeypatch):
         return original(command, **given)
 
     monkeypatch.setattr(subprocess, "Popen", recorded)
-    document = library().document("lyra-figure-5")
-    problem = find_problem("reclaim")
-    limits = Limits(threads=threads)
-    solver = find_solver("reclaim", "pulp-cbc")
-    answer = solve_and_check(problem, problem.parse_instance(document), solver, limits=limits)
-    assert answer.status is Status.OPTIMAL
+    assert lo.solve(figure_5, "pulp-cbc", threads=threads).status is Status.OPTIMAL
     assert told == [threads > 1]

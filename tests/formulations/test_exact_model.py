@@ -21,6 +21,7 @@ from tests.lyra_opt.network import examples as network
 from tests.lyra_opt.preemption import examples as preemption
 
 if TYPE_CHECKING:
+    from lyra_opt.core.result import SolveResult
     from lyra_opt.formulations.exact_model import ExactModelSolver
 
 
@@ -44,10 +45,7 @@ CASES = {
         ("", "-strengthened"),
     ),
     "allocation": Case(
-        ELASTIC,
-        MINIMAL,
-        WorkerAllocation((0,) * len(ELASTIC.jobs)),
-        ("", "-strengthened"),
+        ELASTIC, MINIMAL, WorkerAllocation((0,) * len(ELASTIC.jobs)), ("", "-strengthened")
     ),
     "heterogeneous": Case(
         heterogeneous.instance(heterogeneous.job(steps=4.0), objective="utility"),
@@ -78,6 +76,16 @@ every_model = pytest.mark.parametrize(("problem", "name"), MODELS)
 every_problem = pytest.mark.parametrize("problem", CASES)
 
 
+def result_from(problem: str, name: str, start: Any, **limits: float) -> SolveResult[Any]:
+    """Return what a solver itself says of the case of a problem."""
+    return find_solver(problem, name).solve(
+        CASES[problem].instance,
+        limits=Limits(**limits),  # type: ignore[arg-type]
+        rng=np.random.default_rng(0),
+        warm_start=start,
+    )
+
+
 def backend_of(problem: str) -> ExactModelSolver:
     """Return a solver in floats that is an `ExactModelSolver` by itself."""
     solver: Any = find_solver(problem, "pulp-highs")
@@ -94,15 +102,10 @@ def values_of(problem: str, solution: Any) -> Any:
 @every_model
 def test_no_time_at_all_returns_the_start_itself(problem, name):
     """With a bound, and no claim."""
-    case = CASES[problem]
-    result = find_solver(problem, name).solve(
-        case.instance,
-        limits=Limits(time_s=0),
-        rng=np.random.default_rng(0),
-        warm_start=case.poor,
-    )
-    assert result.solution == case.poor
-    assert (result.status, result.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
+    start = CASES[problem].poor
+    result = result_from(problem, name, start, time_s=0)
+    assert (result.solution, result.status) == (start, Status.FEASIBLE)
+    assert result.stopped_by is StoppedBy.TIME
     assert result.dual_bound is not None
 
 
@@ -114,14 +117,9 @@ def test_a_cbc_that_ignores_its_limit_is_killed(problem, monkeypatch, tmp_path):
     program.write_text("#!/bin/sh\nexec sleep 1000\n")
     program.chmod(0o755)
     monkeypatch.setattr(pulp.PULP_CBC_CMD, "pulp_cbc_path", str(program))
-    case = CASES[problem]
-    result = find_solver(problem, "pulp-cbc").solve(
-        case.instance,
-        limits=Limits(time_s=0.5),
-        rng=np.random.default_rng(0),
-        warm_start=case.poor,
-    )
-    assert (result.solution, result.stopped_by) == (case.poor, StoppedBy.TIME)
+    start = CASES[problem].poor
+    result = result_from(problem, "pulp-cbc", start, time_s=0.5)
+    assert (result.solution, result.stopped_by) == (start, StoppedBy.TIME)
 
 
 @every_model
@@ -149,14 +147,8 @@ def test_the_start_is_improved_to_a_proved_optimum(problem, name):
 @every_model
 def test_an_invalid_start_is_refused(problem, name):
     """Not repaired in silence."""
-    case = CASES[problem]
     with pytest.raises(ValueError, match="the warm start is not valid"):
-        find_solver(problem, name).solve(
-            case.instance,
-            limits=Limits(),
-            rng=np.random.default_rng(0),
-            warm_start=case.invalid,
-        )
+        result_from(problem, name, CASES[problem].invalid)
 
 
 @every_problem

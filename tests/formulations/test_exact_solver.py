@@ -29,18 +29,8 @@ def safe_lower_bound(bound, step=1):
 @pytest.mark.parametrize(
     ("bound", "expected"),
     [
-        (6.86, 7),
-        (7.0, 7),
-        (7 + 9e-7, 7),
-        (7 + 2e-6, 8),
-        (6.999999999, 7),
-        (0.0, 0),
-        (-3.2, 0),
-        (None, 0),
-        (math.inf, 0),
-        (-math.inf, 0),
-        (math.nan, 0),
-        (-1.79769e308, 0),
+        *((6.86, 7), (7.0, 7), (7 + 9e-7, 7), (7 + 2e-6, 8), (6.999999999, 7), (0.0, 0), (-3.2, 0)),
+        *((nothing, 0) for nothing in (None, math.inf, -math.inf, math.nan, -1.79769e308)),
     ],
 )
 def test_bound_is_rounded_up_but_never_over_a_tolerance(bound, expected):

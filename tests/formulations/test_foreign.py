@@ -11,10 +11,8 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits, Status, StoppedBy
+from lyra_opt.core.result import Status, StoppedBy
 from lyra_opt.core.solver import MAKERS, find_solver
-from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.backends import foreign
 from lyra_opt.formulations.backends.pulp import CBC
 from lyra_opt.formulations.exact_model import ExactModelSolver
@@ -54,16 +52,15 @@ def test_a_name_that_nobody_has_is_refused(name):
 
 
 @every_problem
-def test_what_is_not_installed_is_unsupported_with_the_reason(problem):
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("pulp-mipcl-cmd", "PuLP cannot find MIPCL_CMD"), ("mathopt-glpk", "GLPK")],
+)
+def test_what_is_not_installed_is_unsupported_with_the_reason(problem, name, reason):
     """No error, and no guess."""
-    instance = CASES[problem].instance
-    for name, reason in (
-        ("pulp-mipcl-cmd", "PuLP cannot find MIPCL_CMD"),
-        ("mathopt-glpk", "GLPK"),
-    ):
-        answer = lo.solve(instance, name)
-        assert answer.status is Status.UNSUPPORTED
-        assert reason in answer.message
+    answer = lo.solve(CASES[problem].instance, name)
+    assert answer.status is Status.UNSUPPORTED
+    assert reason in answer.message
 
 
 @every_problem
@@ -73,22 +70,15 @@ def test_an_optimum_without_a_bound_is_feasible(problem):
     for form in case.forms:
         best = lo.solve(case.instance, f"pulp-highs{form}")
         stranger = run_by_pulp(problem, pulp.HiGHS, form)
-        answer = solve_and_check(
-            find_problem(problem), case.instance, stranger, warm_start=case.poor
-        )
+        answer = lo.solve(case.instance, stranger, start=case.poor)
         assert (answer.objective, answer.message) == (best.objective, None)
         assert answer.dual_bound == stranger.formulation.simple_bound(case.instance)
 
 
 def test_a_limit_that_pulp_calls_optimal_is_a_limit():
     """Nothing is found in a millisecond, and the start stays."""
-    answer = solve_and_check(
-        find_problem("reclaim"),
-        FLEET,
-        run_by_pulp("reclaim", pulp.HiGHS),
-        limits=Limits(time_s=0.05),
-        warm_start=lo.solve(FLEET, "random").solution,
-    )
+    stranger, start = run_by_pulp("reclaim", pulp.HiGHS), lo.solve(FLEET, "random")
+    answer = lo.solve(FLEET, stranger, start=start, time_limit_s=0.05, isolated=False)
     assert answer.status is Status.FEASIBLE
 
 
@@ -106,7 +96,7 @@ class Liar(pulp.LpSolver):
 
 def test_what_is_no_solution_is_an_error():
     """Whatever the backend calls it."""
-    answer = solve_and_check(find_problem("reclaim"), FLEET, run_by_pulp("reclaim", Liar))
+    answer = lo.solve(FLEET, run_by_pulp("reclaim", Liar))
     assert answer.status is Status.ERROR
     assert "chose 0 servers instead of 6" in answer.message
 

@@ -15,10 +15,13 @@ from lyra_opt.formulations import allocation, heterogeneous, network, preemption
 from lyra_opt.formulations.allocation import model_data as knapsack
 from lyra_opt.formulations.exact_model import ExactModelSolver
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
+from lyra_opt.formulations.heterogeneous.shares import mathopt_model as shares_mathopt
+from lyra_opt.formulations.network.patterns import linear_model as patterns_linear
 from lyra_opt.formulations.network.patterns.data import PatternModel
 from lyra_opt.formulations.network.tiers.data import TierModel
 from lyra_opt.formulations.preemption.model_data import PreemptionModel
 from lyra_opt.formulations.reclaim import model_data as reclaiming
+from lyra_opt.heterogeneous.exact.shares import highs_model as shares_highs
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES
 from lyra_opt.testing.strategies import (
     allocation_instances,
@@ -32,26 +35,22 @@ from tests.draws import draws
 if TYPE_CHECKING:
     from types import ModuleType
 
-BACKENDS = ("pulp_model", "cpsat_model", "mathopt_model")
-SHARES = "heterogeneous.exact.shares.highs_model", "formulations.heterogeneous.shares.mathopt_model"
-TWINS: dict[str, list[ModuleType]] = {
-    group: [import_module(f"lyra_opt.{name}") for name in names]
-    for group, names in {
-        **{
-            group: [f"formulations.{package}.{backend}" for backend in BACKENDS]
-            for group, package in (
-                ("reclaim", "reclaim"),
-                ("allocation", "allocation"),
-                ("rounds", "heterogeneous"),
-                ("tiers", "network.tiers"),
-                ("patterns", "network.patterns"),
-                ("preemption", "preemption"),
-            )
-        },
-        "shares": SHARES,
-    }.items()
+
+def backends(package: str) -> list[ModuleType]:
+    """Return the files of a model, one per backend."""
+    names = ("pulp_model", "cpsat_model", "mathopt_model")
+    return [import_module(f"lyra_opt.formulations.{package}.{name}") for name in names]
+
+
+TWINS = {
+    "reclaim": backends("reclaim"),
+    "allocation": backends("allocation"),
+    "rounds": backends("heterogeneous"),
+    "shares": [shares_highs, shares_mathopt],
+    "tiers": backends("network.tiers"),
+    "patterns": [*backends("network.patterns"), patterns_linear],
+    "preemption": backends("preemption"),
 }
-TWINS["patterns"].append(import_module("lyra_opt.formulations.network.patterns.linear_model"))
 every_group = pytest.mark.parametrize("group", TWINS)
 
 

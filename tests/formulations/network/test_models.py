@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pulp
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.formulations.backends.backend import Settings
 from lyra_opt.formulations.backends.cpsat import run_cpsat
-from lyra_opt.formulations.network.brute_force import BruteForce
 from lyra_opt.formulations.network.patterns.cpsat_model import CPSAT_PATTERNS
 from lyra_opt.formulations.network.patterns.data import PatternModel, pattern_columns
 from lyra_opt.formulations.network.patterns.linear_model import LP_HIGHS
@@ -27,12 +27,14 @@ from lyra_opt.formulations.network.tiers.data import TierModel
 from lyra_opt.formulations.network.tiers.pulp_model import PULP_HIGHS
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import Instance, Machine, Solution
-from lyra_opt.network.problem import PROBLEM
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.draws import draws
 from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.network.examples import instance, job
 from tests.optima import optimum
+
+if TYPE_CHECKING:
+    from lyra_opt.core.solving import Answer
 
 MODELS = (*BACKENDS, *(f"{name}-patterns" for name in BACKENDS))
 OBJECTIVES = ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
@@ -42,11 +44,16 @@ IN_CPSAT = {TierModel: CPSAT, PatternModel: CPSAT_PATTERNS}
 every_model = pytest.mark.parametrize("name", MODELS)
 
 
-def solved(one: Instance, name: str, **given_too: Any) -> Answer:
+def solved(one: Instance, name: str) -> Answer:
     """Return the checked answer of a solver, which must not be an error."""
-    found = solve_and_check(PROBLEM, one, find_solver("network", name), **given_too)
+    found = lo.solve(one, name)
     assert found.status is not Status.ERROR, found.message
     return found
+
+
+def machine(name: str, rack: str, gpus: int, free: int | None = None) -> Machine:
+    """Return a machine, all free unless told otherwise."""
+    return Machine(id=name, rack=rack, gpus=gpus, free_gpus=gpus if free is None else free)
 
 
 @given(network_instances())
@@ -62,8 +69,6 @@ def test_the_relaxation_is_no_worse_than_the_knapsack(one):
 @draws(25)
 def test_patterns_are_the_tighter_relaxation(one):
     """Where no gang has to be apart in a rack."""
-    import pulp
-
     tiers, patterns = (form.of(one, in_floats=True) for form in (TierModel, PatternModel))
     assume(tiers.data.can_start() and not tiers.data.racks_apart())
     relaxed = PULP_HIGHS.build(tiers)
@@ -141,31 +146,30 @@ def test_solutions_of_the_model_are_placements(form, data):
 @every_model
 def test_one_rack_beats_the_network(name):
     """A tiny model of which CBC's pre-processing proves the optimum 0.25."""
-    servers = (("a", "west", 2), ("b", "east", 2), ("c", "west", 1))
     one = instance(
         job("alone", 3, efficiency={"rack": 1.0, "network": 0.75}),
         job("all", 5, efficiency={"machine": 0.3, "rack": 0.05, "network": 0.05}),
-        machines=tuple(
-            Machine(id=server, rack=rack, gpus=gpus, free_gpus=gpus)
-            for server, rack, gpus in servers
-        ),
+        machines=(machine("a", "west", 2), machine("b", "east", 2), machine("c", "west", 1)),
     )
     found = solved(one, name)
     assert (found.status, found.objective) == (Status.OPTIMAL, 3)
 
 
+BUSY = tuple(replace(each, free_gpus=0) for each in instance().machines)
+IDLE = [
+    instance(machines=BUSY),
+    instance(job("a", 2, efficiency={"rack": 1.0}, rack_timer_s=None)),
+    instance(job("a", 11)),
+    instance(job("a", 2, score=1.0), objective="epoch"),
+]
+
+
 @pytest.mark.parametrize("name", [*MODELS, "brute-force", "lp-highs"])
-def test_nothing_can_start(name):
+@pytest.mark.parametrize("one", IDLE)
+def test_nothing_can_start(name, one):
     """Neither free GPUs nor a tier that is accepted; proved without a backend."""
-    busy = tuple(replace(machine, free_gpus=0) for machine in instance().machines)
-    for one in (
-        instance(machines=busy),
-        instance(job("a", 2, efficiency={"rack": 1.0}, rack_timer_s=None)),
-        instance(job("a", 11)),
-        instance(job("a", 2, score=1.0), objective="epoch"),
-    ):
-        found = solved(one, name)
-        assert (found.status, found.objective) == (Status.OPTIMAL, 0.0)
+    found = solved(one, name)
+    assert (found.status, found.objective) == (Status.OPTIMAL, 0.0)
 
 
 @pytest.mark.parametrize("name", [*MODELS, "brute-force", "lp-highs"])
@@ -180,10 +184,7 @@ def test_what_has_no_room_may_be_worth_far_more(name):
 def test_models_agree_beyond_brute_force(objective):
     """Nine machines and eleven gangs, by the two models and two independent backends."""
     rng = np.random.default_rng(OBJECTIVES.index(objective))
-    machines = tuple(
-        Machine(id=f"m{n}", rack=f"r{n % 3}", gpus=8, free_gpus=int(rng.integers(0, 9)))
-        for n in range(9)
-    )
+    machines = [machine(f"m{n}", f"r{n % 3}", 8, int(rng.integers(0, 9))) for n in range(9)]
     jobs = []
     for n in range(11):
         gang = int(rng.choice([1, 2, 3, 4, 8, 12, 20]))
@@ -191,16 +192,9 @@ def test_models_agree_beyond_brute_force(objective):
         if n % 3:
             shares = np.sort(shares)[::-1]
         labels = ("machine", "rack", "network") if gang > 1 else ("machine",)
-        jobs.append(
-            job(
-                f"j{n}",
-                gang,
-                efficiency={label: float(x) for label, x in zip(labels, shares, strict=False)},
-                score=float(rng.random()),
-                waiting_s=float(rng.integers(0, 5000)),
-                rack_timer_s=2500.0,
-            )
-        )
+        efficiency = dict(zip(labels, shares.tolist(), strict=False))
+        times = {"waiting_s": float(rng.integers(0, 5000)), "rack_timer_s": 2500.0}
+        jobs.append(job(f"j{n}", gang, efficiency=efficiency, score=rng.random(), **times))
     one = instance(*jobs, machines=machines, objective=objective)
     names = ("cpsat-patterns", "pulp-highs-patterns", "pulp-highs")
     answers = [solved(one, name) for name in names]
@@ -213,31 +207,29 @@ def test_models_agree_beyond_brute_force(objective):
 
 def test_patterns_are_counted_before_they_are_made():
     """A machine of 200 GPUs has too many of them; the other model takes it."""
-    machine = Machine(id="m", rack="r", gpus=200, free_gpus=200)
-    gangs = tuple(job(f"j{n}", 1 + n % 20) for n in range(60))
-    one = instance(*gangs, machines=(machine,))
-    assert (
-        "supports at most 200000 variables"
-        in find_solver("network", "cpsat-patterns").supports(one).reason
+
+    def refusal(name: str, one: Instance) -> str:
+        skip = find_solver("network", name).supports(one)
+        return skip.reason if skip else ""
+
+    one = instance(
+        *(job(f"j{n}", 1 + n % 20) for n in range(60)), machines=(machine("m", "r", 200),)
     )
-    assert (
-        "supports at most 200000 variables"
-        in find_solver("network", "lp-highs").supports(one).reason
-    )
-    assert find_solver("network", "cpsat").supports(one) is None
-    many = tuple(replace(machine, id=f"m{n}", gpus=3000, free_gpus=3000) for n in range(40))
-    wide = replace(one, machines=many)
-    assert "floating point" in find_solver("network", "pulp-highs").supports(wide).reason
-    assert "brute force tries" in BruteForce().supports(wide).reason
+    for name in ("cpsat-patterns", "lp-highs"):
+        assert "supports at most 200000 variables" in refusal(name, one)
+    assert refusal("cpsat", one) == ""
+    wide = replace(one, machines=tuple(machine(f"m{n}", "r", 3000) for n in range(40)))
+    assert "floating point" in refusal("pulp-highs", wide)
+    assert "brute force tries" in refusal("brute-force", wide)
 
 
 def test_limits_are_found_fast():
     """A machine of a million GPUs, and as many gangs as the format has room for in a test."""
-    machine = Machine(id="m", rack="r", gpus=10**6, free_gpus=10**6)
-    one = instance(*(job(f"j{n}", 1 + n % 97) for n in range(2000)), machines=(machine,))
+    vast = (machine("m", "r", 10**6),)
+    one = instance(*(job(f"j{n}", 1 + n % 97) for n in range(2000)), machines=vast)
     for name in ("brute-force", "cpsat-patterns", "lp-highs", "pulp-highs"):
         assert find_solver("network", name).supports(one) is not None
-    lone = instance(job("a", 10**6), machines=(machine,))
+    lone = instance(job("a", 10**6), machines=vast)
     assert solved(lone, "cpsat-patterns").objective == 10**6
 
 
@@ -252,9 +244,7 @@ def test_columns_are_not_underestimated(one):
 
 def test_alike_machines_are_one_class():
     """Those of a rack with as many free GPUs; as free a whole where machines count."""
-    machines = tuple(
-        Machine(id=f"m{n}", rack=f"r{n % 2}", gpus=4 if n < 4 else 8, free_gpus=4) for n in range(8)
-    )
+    machines = [machine(f"m{n}", f"r{n % 2}", 4 if n < 4 else 8, 4) for n in range(8)]
     one = instance(job("a", 4), machines=machines)
     assert len(PatternModel.of(one).classes) == 2
     assert len(PatternModel.of(replace(one, objective="least_fragmentation")).classes) == 4
