@@ -13,7 +13,7 @@ from lyra_opt.network.bounds import dual_bound as module
 from lyra_opt.network.bounds.dual_bound import dual_bound, knapsack_bound, offers_of, price_bound
 from lyra_opt.network.bounds.rack_pattern_kernel import fill_racks
 from lyra_opt.network.checker import check
-from lyra_opt.network.instance import Instance, Machine, Objective, Solution, WaitingJob
+from lyra_opt.network.instance import Objective, Solution
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import gang, instance_of
@@ -79,10 +79,7 @@ def test_prices_are_not_negative(instance):
 
 def test_two_gangs_that_need_the_same_machine():
     """A fractional knapsack takes 4 and half of the other; no machine does."""
-    jobs = (
-        gang(5, "a", efficiency={"machine": 1.0}),
-        gang(4, "b", efficiency={"machine": 0.9}),
-    )
+    jobs = [gang(5, "a", efficiency={"machine": 1.0}), gang(4, "b", efficiency={"machine": 0.9})]
     instance = instance_of([[8]], jobs)
     assert float(knapsack_bound(instance, offers_of(instance))) > 7
     assert dual_bound(instance) == 5.0
@@ -140,22 +137,16 @@ def test_kernel_is_the_same_compiled(instance):
     own = np.full((2, len(relaxation.sizes)), 7, np.int64)
     found = []
     for run in (fill_racks.interpreted, fill_racks.compiled):
-        patch = pytest.MonkeyPatch()
-        with patch.context() as context:
-            context.setattr(
-                type(fill_racks), "run", lambda self, *given, run=run, **sizes: run(*given)
-            )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(fill_racks), "run", lambda _, *given, run=run, **sizes: run(*given))
             found.append(relaxation._patterns(own, 3))
     assert found[0] == found[1]
 
 
 def test_knapsack_by_hand():
     """Values for each GPU 1, 0.6 and 0.3 in 10 GPUs: 4 + 0.6 * 4 + 0.3 * 2."""
-    jobs = (
-        gang(4, "a", efficiency={"machine": 1.0}),
-        gang(4, "b", efficiency={"rack": 0.6}),
-        gang(4, "c", efficiency={"network": 0.3}),
-    )
+    shares = {"machine": 1.0, "rack": 0.6, "network": 0.3}
+    jobs = [gang(4, tier, efficiency={tier: share}) for tier, share in shares.items()]
     instance = instance_of([[4, 2], [4]], jobs, gpus=4)
     bound = knapsack_bound(instance, offers_of(instance))
     assert bound == 4 + 4 * Fraction(0.6) + 2 * Fraction(0.3)
@@ -164,13 +155,5 @@ def test_knapsack_by_hand():
 @pytest.mark.parametrize("weight", [1e-300, 1e-310, 1e12])
 def test_weights_of_any_size_scale_the_bound(weight):
     """Tiny weights do not break the arithmetic, and huge ones do not drop the prices."""
-    instance = Instance(
-        name="seven-fives",
-        objective=Objective.WORK_RATE,
-        machines=tuple(Machine(id=f"m{n}", rack="r", gpus=8, free_gpus=8) for n in range(4)),
-        jobs=tuple(
-            WaitingJob(id=f"j{n}", gang=5, efficiency={"machine": 1.0}, weight=weight)
-            for n in range(7)
-        ),
-    )
-    assert 20 * weight <= dual_bound(instance) <= 20 * weight * (1 + 1e-6)
+    fives = [gang(5, f"j{n}", efficiency={"machine": 1.0}, weight=weight) for n in range(7)]
+    assert 20 * weight <= dual_bound(instance_of([[8] * 4], fives)) <= 20 * weight * (1 + 1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,11 +52,8 @@ def test_machine_code_packs_the_same(instance, data):
         with pytest.MonkeyPatch.context() as context:
             for one in (best_packing, clear_market):
                 run = getattr(one, way)
-                context.setattr(
-                    packing,
-                    one.__name__,
-                    type("Run", (), {"run": staticmethod(lambda *a, run=run, **_: run(*a))}),
-                )
+                always = SimpleNamespace(run=lambda *given, run=run, **_: run(*given))
+                context.setattr(packing, one.__name__, always)
             found.append(pack(state.machines, state.waiting.gang, value, orders=[order]))
     assert found[0] == found[1] == found[2]
 

@@ -29,6 +29,8 @@ from tests.lyra_opt.network.heuristics.cases import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lyra_opt.network.heuristics.policy import PlacementState
 
 instances = network_instances(max_jobs=8, max_machines=7)
@@ -249,10 +251,9 @@ def test_gandiva_stays_where_moving_does_not_pay():
     """From the network to a rack that is slower, or within a machine, nobody moves."""
     state = state_for([[2, 2]], gang(1))
     slower = {"machine": 0.9, "rack": 0.4, "network": 0.6}
-    assert (
-        GandivaAffinity().migrate(state, running_on([{5: 2, 9: 2}], [Tier.NETWORK], slower)) == []
-    )
-    assert GandivaAffinity().migrate(state, running_on([{5: 1}], [Tier.MACHINE], ALL_TIERS)) == []
+    far = running_on([{5: 2, 9: 2}], [Tier.NETWORK], slower)
+    near = running_on([{5: 1}], [Tier.MACHINE], ALL_TIERS)
+    assert [GandivaAffinity().migrate(state, running) for running in (far, near)] == [[], []]
 
 
 @given(st.data(), instances)
@@ -262,16 +263,21 @@ def test_gandiva_moves_only_to_better_tiers_on_free_gpus(data, instance):
     held = data.draw(network_solutions_of(instance))
     epoch = state_of(instance)
     place = {position: number for number, position in enumerate(epoch.machine_order)}
-    waiting, rows, placements = epoch.state.waiting, [], []
     free = epoch.state.machines.free_gpus.copy()
-    for entry in held.placements:
-        rows.append(instance.job_position[entry.job])
-        placements.append(
-            {place[instance.machine_position[name]]: count for name, count in entry.gpus.items()}
-        )
-        for machine, count in placements[-1].items():
+    rows = [instance.job_position[entry.job] for entry in held.placements]
+    placements = [
+        {place[instance.machine_position[name]]: count for name, count in entry.gpus.items()}
+        for entry in held.placements
+    ]
+
+    def take(gpus: Mapping[int, int]) -> None:
+        for machine, count in gpus.items():
             free[machine] -= count
-    state = replace(epoch.state, machines=replace(epoch.state.machines, free_gpus=free))
+
+    for gpus in placements:
+        take(gpus)
+    machines = replace(epoch.state.machines, free_gpus=free.copy())
+    waiting = epoch.state.waiting
     running = RunningGangs(
         ids=[waiting.ids[row] for row in rows],
         gang=waiting.gang[rows],
@@ -279,16 +285,13 @@ def test_gandiva_moves_only_to_better_tiers_on_free_gpus(data, instance):
         tier=np.array([instance.tier_of(entry.gpus) for entry in held.placements], np.int64),
         placements=placements,
     )
-    moves = GandivaAffinity().migrate(state, running)
+    moves = GandivaAffinity().migrate(replace(epoch.state, machines=machines), running)
     assert len({move.job for move in moves}) == len(moves)
     for move in moves:
-        assert move.tier < running.tier[move.job]
-        assert (
-            running.efficiency[move.job, move.tier]
-            > running.efficiency[move.job, running.tier[move.job]]
-        )
-        for machine, count in move.gpus.items():
-            free[machine] -= count
+        now = running.tier[move.job]
+        assert move.tier < now
+        assert running.efficiency[move.job, move.tier] > running.efficiency[move.job, now]
+        take(move.gpus)
     assert free.min() >= 0
     as_jobs = [replace(move, job=rows[move.job]) for move in moves]
     assert_valid(instance, epoch, as_jobs)

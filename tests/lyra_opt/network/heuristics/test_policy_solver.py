@@ -6,17 +6,16 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 
-from lyra_opt.core.result import Limits
+import lyra_opt as lo
 from lyra_opt.core.solver import find_solver
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, state_of
-from lyra_opt.network.instance import GangPlacement, Instance, Machine, Solution
+from lyra_opt.network.instance import GangPlacement, Machine, Solution
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
-from tests.lyra_opt.network.heuristics.cases import ALL_TIERS, gang, instance_of
+from tests.lyra_opt.network.heuristics.cases import gang, instance_of
 
 NAMES = [name for name in PLACEMENT_POLICIES if name != "priced-placement"]
 KEEP_TIMERS = {"consolidated", "dally"}
@@ -66,23 +65,14 @@ def test_racks_whose_machines_are_scattered_in_the_file():
         Machine(id=name, rack=name[0], gpus=8, free_gpus=free)
         for name, free in (("a1", 1), ("b1", 2), ("a2", 3), ("b2", 4))
     )
-    instance = Instance(
-        name="x", objective="work_rate", machines=machines, jobs=(gang(6, efficiency=ALL_TIERS),)
-    )
-    result = find_solver("network", "no-wait").solve(
-        instance, limits=Limits(), rng=np.random.default_rng(0)
-    )
-    assert result.solution == Solution(
-        (GangPlacement(job="x", tier="rack", gpus={"b1": 2, "b2": 4}),)
-    )
+    answer = lo.solve(replace(instance_of([[1]], [gang(6)]), machines=machines), "no-wait")
+    placed = GangPlacement(job="x", tier="rack", gpus={"b1": 2, "b2": 4})
+    assert answer.solution == Solution((placed,))
 
 
 def test_dally_keeps_the_instances_timers():
     """The tuner has nothing to learn from in one decision: timers are the file's."""
     held = gang(4, "held", waiting_s=1.0, rack_timer_s=2.0, network_timer_s=2.0)
     free = gang(4, "free", waiting_s=1.0, rack_timer_s=1.0, score=0.9)
-    result = find_solver("network", "dally").solve(
-        instance_of([[3, 3]], [held, free]), limits=Limits(), rng=np.random.default_rng(0)
-    )
-    assert result.solution is not None
-    assert [entry.job for entry in result.solution.placements] == ["free"]
+    answer = lo.solve(instance_of([[3, 3]], [held, free]), "dally")
+    assert [entry.job for entry in answer.solution.placements] == ["free"]

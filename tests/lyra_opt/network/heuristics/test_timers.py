@@ -48,16 +48,16 @@ def test_nothing_observed_leaves_the_floors():
     assert tuned(AutoTuner(24)) == (6, 12)
 
 
-@pytest.mark.parametrize(("waits", "leases"), TABLES["rack_timer"])
-def test_rack_timer_by_hand(waits, leases):
-    """Mean and two population deviations of waits for a machine, between 6 and 0.8 H."""
-    assert tuned(observe(AutoTuner(24), Tier.MACHINE, waits)) == (leases, 12)
-
-
-@pytest.mark.parametrize(("waits", "leases"), TABLES["network_timer"])
-def test_network_timer_by_hand(waits, leases):
-    """Mean and two population deviations of waits for a rack, between 12 and H."""
-    assert tuned(observe(AutoTuner(24), Tier.RACK, waits)) == (6, leases)
+@pytest.mark.parametrize(
+    ("tier", "waits", "leases"),
+    [
+        *((Tier.MACHINE, waits, (leases, 12)) for waits, leases in TABLES["rack_timer"]),
+        *((Tier.RACK, waits, (6, leases)) for waits, leases in TABLES["network_timer"]),
+    ],
+)
+def test_timers_by_hand(tier, waits, leases):
+    """Mean and two population deviations of waits, between 6 and 0.8 H or between 12 and H."""
+    assert tuned(observe(AutoTuner(24), tier, waits)) == leases
 
 
 @pytest.mark.parametrize(("window", "leases"), [(5, (4, 5)), (11, (9, 11)), (15, (12, 15))])
@@ -121,19 +121,15 @@ def test_fixed_timers_by_class_of_demand():
 def test_fixed_timers_refuse_what_is_no_time(value):
     """The message names the field."""
     with pytest.raises(FieldError, match="rack_leases"):
-        FixedTimers(value, 1)  # type: ignore[arg-type]
+        FixedTimers(value, 1)
     with pytest.raises(FieldError, match="network_leases"):
-        FixedTimers(1, 1, {4: (1, value)})  # type: ignore[dict-item]
+        FixedTimers(1, 1, {4: (1, value)})
 
 
-def test_fixed_timers_refuse_classes_of_no_gang():
-    """A class is named by a gang."""
+def test_what_is_no_class_and_no_window_is_refused():
+    """A class is named by a gang; a window has a lease at least."""
     with pytest.raises(FieldError, match="by_gang"):
         FixedTimers(1, 1, {0: (1, 1)})
-
-
-def test_auto_tuner_refuses_an_empty_window():
-    """A window has a lease at least."""
     with pytest.raises(FieldError, match="window_leases"):
         AutoTuner(0)
 
