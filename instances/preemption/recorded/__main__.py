@@ -31,8 +31,13 @@ def main(paths: Sequence[str]) -> None:
     }
     for name, decisions in recordings.items():
         for solver in sorted({each.solver for each in decisions}):
-            found = agreement(RULES[solver], [each for each in decisions if each.solver == solver])
-            print(f"{name}: {solver}: {found}")
+            cases = [each for each in decisions if each.solver == solver]
+            found = agreement(RULES[solver], cases)
+            print(
+                f"{name}: {solver}: {len(cases)} cases, {found.runs} comparisons: same victims in "
+                f"{found.same_victims / found.runs:.1%}, same cost in "
+                f"{found.same_cost / found.runs:.1%}"
+            )
             print(f"  seeds with another cost, by case: {dict(found.different)}")
 
 

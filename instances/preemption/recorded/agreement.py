@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,14 +18,13 @@ if TYPE_CHECKING:
     from lyra_opt.preemption import Instance, Solution
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(NamedTuple):
     """How often a rule decides as the real program did.
 
     Parameters
     ----------
-    cases, runs
-        Number of decisions, and of comparisons: one per decision and seed.
+    runs
+        Number of comparisons: one per decision and seed.
     same_victims, same_cost
         Number of comparisons with the same lost pods, and with the same number of lost GPUs. Alike
         pods of a gang on one node count as equal, and a gang that falls below its minimum is lost
@@ -35,41 +33,32 @@ class Agreement:
         For each instance with another cost for at least one seed, the number of such seeds.
     """
 
-    cases: int
     runs: int
     same_victims: int
     same_cost: int
-    different: Counter[str] = field(default_factory=Counter)
-
-    def __str__(self) -> str:
-        shares = (
-            f"same {what} in {count / self.runs:.1%}"
-            for what, count in (("victims", self.same_victims), ("cost", self.same_cost))
-        )
-        return f"{self.cases} cases, {self.runs} comparisons: {', '.join(shares)}"
+    different: Counter[str]
 
 
 def agreement(
     rule: Solver, decisions: Sequence[Decision], seeds: Iterable[int] = range(20)
 ) -> Agreement:
     """Return how often a rule agrees with recorded decisions; it is applied once per seed."""
-    same_victims = same_cost = runs = 0
-    different: Counter[str] = Counter()
+    runs = same_victims = 0
+    different = Counter[str]()
     for seed in seeds:
         for decision in decisions:
             instance, real = decision.instance, decision.solution
             rng = np.random.default_rng(seed)
             found = rule.solve(instance, limits=Limits(), rng=rng).solution
             runs += 1
-            if found is not None and _lost_gpus(instance, found) == _lost_gpus(instance, real):
-                same_cost += 1
-            else:
+            same_victims += _victims(found) == _victims(real)
+            if found is None or _lost_gpus(instance, found) != _lost_gpus(instance, real):
                 different[instance.name] += 1
-            same_victims += found is not None and (found.lost_gangs, found.lost_pods) == (
-                real.lost_gangs,
-                real.lost_pods,
-            )
-    return Agreement(len(decisions), runs, same_victims, same_cost, different)
+    return Agreement(runs, same_victims, runs - different.total(), different)
+
+
+def _victims(solution: Solution | None) -> object:
+    return None if solution is None else (solution.lost_gangs, solution.lost_pods)
 
 
 def _lost_gpus(instance: Instance, solution: Solution) -> int:

@@ -17,13 +17,12 @@ from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.preemption import PROBLEM, Instance, Solution
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from lyra_opt.core.documents import JsonObject
 
-OBJECTIVE = ("unplaced", "lost:gpu")
-"""The default objective of recorded instances: unplaced pods first, then lost GPUs."""
+OBJECTIVE = ["unplaced", "lost:gpu"]
+"""The objective of recorded instances: pods without a node, then lost GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +33,6 @@ class Decision:
     ----------
     solver
         Name of the solver that imitates the program in this mode.
-    program
-        The program and its version.
-    mode
-        The mode of the program, in words.
     instance
         The cluster and the pending gang.
     solution
@@ -46,22 +41,18 @@ class Decision:
     """
 
     solver: str
-    program: str
-    mode: str
     instance: Instance
     solution: Solution
 
 
 @cache
-def recorded_decisions(
-    recording: str, objective: tuple[str, ...] = OBJECTIVE
-) -> tuple[Decision, ...]:
+def recorded_decisions(recording: str) -> tuple[Decision, ...]:
     """Return the bundled decisions of a recording, a member of `RECORDINGS`."""
     folder = files("lyra_opt.instances.preemption.recorded")
-    return read_decisions(str(folder / f"{recording}.jsonl.gz"), objective)
+    return read_decisions(str(folder / f"{recording}.jsonl.gz"))
 
 
-def read_decisions(path: str | Path, objective: Sequence[str] = OBJECTIVE) -> tuple[Decision, ...]:
+def read_decisions(path: str | Path) -> tuple[Decision, ...]:
     """Return the decisions of a file, except those after which the pending gang did not start.
 
     Raises
@@ -75,7 +66,7 @@ def read_decisions(path: str | Path, objective: Sequence[str] = OBJECTIVE) -> tu
         record = parse_json(line, where)
         try:
             if "program" not in record and record["decision"]["started"]:
-                found.append(_decision(record, objective))
+                found.append(_decision(record))
         except KeyError as missing:
             raise InputError(where, f"the decision lacks the key {missing}") from None
         except FieldError as error:
@@ -83,9 +74,9 @@ def read_decisions(path: str | Path, objective: Sequence[str] = OBJECTIVE) -> tu
     return tuple(found)
 
 
-def _decision(record: JsonObject, objective: Sequence[str]) -> Decision:
+def _decision(record: JsonObject) -> Decision:
     decided = record["decision"]
-    instance = PROBLEM.parse_instance({**record["instance"], "objective": list(objective)})
+    instance = PROBLEM.parse_instance({**record["instance"], "objective": OBJECTIVE})
     assert isinstance(instance, Instance)
     group_of = {
         gang.id: [
@@ -102,8 +93,6 @@ def _decision(record: JsonObject, objective: Sequence[str]) -> Decision:
     np.add.at(placed[0], [instance.node_position[node] for node in decided["on"]], 1)
     return Decision(
         solver=decided["solver"],
-        program=decided["program"],
-        mode=decided["mode"],
         instance=instance,
         solution=Solution.of_counts(instance, lost=lost.tolist(), placed=placed),
     )

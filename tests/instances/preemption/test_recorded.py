@@ -48,7 +48,6 @@ def test_imitations_agree_as_often_as_stated(recording):
     stated = STATED[recording]
     found = agreement(RULES[stated["solver"]], recorded_decisions(recording), SEEDS)
     assert found.runs == len(SEEDS) * stated["cases"]
-    assert found.same_cost >= found.same_victims
     assert (found.same_victims, found.same_cost) == (stated["same_victims"], stated["same_cost"])
     assert found.same_cost >= LEAST_SHARE * found.runs
 
@@ -78,29 +77,17 @@ def test_other_clusters_have_no_recorded_decision():
         assert solve(other, RealProgram).status is Status.UNSUPPORTED
 
 
-def test_the_objective_can_be_chosen():
-    decision = recorded_decisions("slurm", ("lost_gangs",))[0]
-    assert decision.instance.objective == ("lost_gangs",)
-    assert check(decision.instance, decision.solution).objective == 1
-
-
 def line_of(decision, **changes):
     document = json.loads(instance_text(PROBLEM, decision.instance))
-    decided = {
-        "solver": "slurm", "program": "p", "mode": "m", "lost": {}, "on": [], "started": True
-    }  # fmt: skip
-    return json.dumps({"instance": document, "decision": {**decided, **changes}})
+    decided = {"solver": "slurm", "lost": {}, "on": [], "started": True}
+    return json.dumps({"instance": document, "decision": decided | changes})
 
 
 def test_files_of_decisions_are_read(tmp_path, capsys):
     decision = recorded_decisions("slurm")[0]
     (gang,) = decision.solution.lost_gangs
-    lines = [
-        '{"program": "slurm-wlm"}',
-        line_of(decision, started=False),
-        line_of(decision, lost={gang: [0]}, on=["n007"]),
-    ]
-    path = tmp_path / "own.jsonl"
+    path, lines = tmp_path / "own.jsonl", ['{"program": "slurm-wlm"}']
+    lines += [line_of(decision, started=False), line_of(decision, lost={gang: [0]}, on=["n007"])]
     path.write_text("\n".join(lines))
     (found,) = read_decisions(path)
     assert found.solution == decision.solution
