@@ -26,16 +26,16 @@ class PreemptionIndex:
 
     Parameters
     ----------
-    free
-        Amount of each resource that no pod holds, (N, R).
+    capacity, free
+        Amount of each resource that the node has, and that no pod holds, (N, R).
     may_use
         Whether pending or moved pods may come to the node, which is usable and does not have to be
         empty, (N,).
     must_be_empty, can_be_chosen_empty
         Whether the node must be emptied, and whether it can be one of `empty_nodes`, (N,).
     domain
-        Number of the node's domain at the level of the demand, (N,); -1 if the node has no domain,
-        and 0 for all nodes if the demand has no level.
+        Number of the node's domain at the level of the demand, (N,); -1 for a node without a
+        domain. Without a level, it is 0 for all nodes.
     domains
         Number of domains.
     first_group
@@ -58,6 +58,7 @@ class PreemptionIndex:
         Whether the demand allows the shape on the node, apart from its capacity, (S, N).
     """
 
+    capacity: Integers
     free: Integers
     may_use: Flags
     must_be_empty: Flags
@@ -99,7 +100,8 @@ class PreemptionIndex:
         group_node = _integers([position[group.node] for _, group in groups])
         group_count = _integers([group.count for _, group in groups])
         group_request = _amounts([group.request for _, group in groups], column)
-        free = _amounts([node.capacity for node in nodes], column)
+        capacity = _amounts([node.capacity for node in nodes], column)
+        free = capacity.copy()
         np.subtract.at(free, group_node, group_request * group_count[:, None])
         level = None if instance.demand is None else instance.demand.level
         domain_number: dict[str, int] = {}
@@ -112,6 +114,7 @@ class PreemptionIndex:
             for node in nodes
         ]
         return cls(
+            capacity=capacity,
             free=free,
             may_use=_flags([node.is_usable and not node.must_be_empty for node in nodes]),
             must_be_empty=_flags([node.must_be_empty for node in nodes]),

@@ -10,13 +10,13 @@ import numpy as np
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.preemption.costs import Effect
-from lyra_opt.preemption.instance import Moves, Solution
+from lyra_opt.preemption.instance import Moves, Solution, matches
 from lyra_opt.preemption.objective import excess_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lyra_opt.preemption.index import Integers, PreemptionIndex
+    from lyra_opt.preemption.index import Flags, Integers, PreemptionIndex
     from lyra_opt.preemption.instance import Instance
 
 SEVERAL_SHAPES = "several shapes of pending pods"
@@ -78,11 +78,13 @@ class State:
         self.emptied: list[int] = []
         self.free = index.free.copy()
         self.is_open = index.may_use.copy()
+        self.room = np.zeros_like(self.placed)
+        self.room_in = np.zeros((len(self.wanted), self.areas), dtype=np.int64)
         self._by_node = np.argsort(index.group_node, kind="stable")
         self._first_on = np.searchsorted(
             index.group_node[self._by_node], np.arange(len(index.free) + 1)
         )
-        self._refresh_all()
+        self._refresh()
 
     def copy(self) -> State:
         """Return an independent copy; time O(S * N + K + N * R)."""
@@ -104,7 +106,7 @@ class State:
         return [(group, node, count) for (group, node), count in self.moved.items()]
 
     def groups_on(self, node: int) -> Integers:
-        """Return the pod groups whose node is `node`, in file order, lost ones included."""
+        """Return all pod groups on a node in file order, including those that are lost."""
         return self._by_node[self._first_on[node] : self._first_on[node + 1]]
 
     def groups_of(self, gang: int) -> range:
@@ -128,7 +130,7 @@ class State:
         np.subtract.at(self.kept, index.group_gang[groups], counts)
         self.stay[groups] = 0
         self.lost[groups] += counts
-        self._refresh_all()
+        self._refresh()
 
     def evict_gang(self, gang: int) -> None:
         """Lose all pods of a gang, including those that move."""
@@ -163,15 +165,19 @@ class State:
             del self.moved[group, node]
         self._hold(node, -count * self.index.group_request[group])
 
-    def may_move_to(self, group: int, node: int) -> bool:
-        """Return whether the instance allows pods of a group to move to a node, if they fit."""
-        index = self.index
-        gang = int(index.group_gang[group])
-        if not self.is_open[node] or not index.may_move[gang] or node == index.group_node[group]:
-            return False
-        pods = self.instance.gangs[gang].pods[group - int(index.first_group[gang])]
-        labels = self.instance.nodes[node].labels
-        return all(labels.get(name) == value for name, value in pods.selector.items())
+    def may_hold(self, group: int) -> Flags:
+        """Return whether each node is open and has the labels that pods of a group need, (N,)."""
+        gang = int(self.index.group_gang[group])
+        pods = self.instance.gangs[gang].pods[group - int(self.index.first_group[gang])]
+        if not pods.selector:
+            return self.is_open
+        return self.is_open & [matches(node, pods.selector) for node in self.instance.nodes]
+
+    def may_move_to(self, group: int) -> Flags:
+        """Return whether the instance allows pods of a group to move to each node, (N,)."""
+        allowed = self.may_hold(group) & self.index.may_move[self.index.group_gang[group]]
+        allowed[self.index.group_node[group]] = False
+        return allowed
 
     def clear(self, node: int) -> None:
         """Lose all pods that stay on a node."""
@@ -234,7 +240,8 @@ class State:
 
     def _first_fit(self, nodes: Integers, missing: Integers) -> Integers | None:
         found = np.zeros_like(self.placed)
-        order = self._shape_order()
+        shares = self.index.shape_request / np.maximum(self.index.capacity.sum(axis=0), 1)
+        order = np.argsort(-shares.max(axis=1, initial=0.0), kind="stable").tolist()
         if self.areas == 1 and self.index.domains > 1 and order:
             sums = np.bincount(
                 np.maximum(self.index.domain, 0),
@@ -256,15 +263,6 @@ class State:
                 return None
         return found
 
-    def _shape_order(self) -> list[int]:
-        total = np.maximum((self.index.free.sum(axis=0) + self._held_at_first()), 1)
-        shares = (self.index.shape_request / total).max(axis=1, initial=0.0)
-        return [int(shape) for shape in np.argsort(-shares, kind="stable")]
-
-    def _held_at_first(self) -> Integers:
-        held = self.index.group_request * self.index.group_count[:, None]
-        return np.asarray(held.sum(axis=0))
-
     def _shift(self, group: int, count: int) -> None:
         """Lose `count` staying pods of a group; with a negative count, let lost pods stay again."""
         if not count:
@@ -278,29 +276,16 @@ class State:
         self.free[node] -= amounts
         self._refresh(node)
 
-    def _refresh(self, node: int) -> None:
-        index, area = self.index, self.area[node]
-        for shape in range(len(self.wanted)):
-            room = 0
-            if self.is_open[node] and index.shape_allowed[shape, node]:
-                fitting = pods_in(self.free[node], index.shape_request[shape])
-                room = min(
-                    int(fitting), int(index.shape_per_node[shape] - self.placed[shape, node])
-                )
-            self.room_in[shape, area] += room - self.room[shape, node]
-            self.room[shape, node] = room
-
-    def _refresh_all(self) -> None:
+    def _refresh(self, nodes: int | slice = slice(None)) -> None:
+        """Recompute the room on a node, or on all nodes."""
         index = self.index
-        self.room = np.zeros_like(self.placed)
-        self.room_in = np.zeros((len(self.wanted), self.areas), dtype=np.int64)
+        is_open = self.is_open[nodes] & index.shape_allowed[:, nodes]
         for shape in range(len(self.wanted)):
-            room = np.minimum(
-                pods_in(self.free, index.shape_request[shape]),
-                index.shape_per_node[shape] - self.placed[shape],
-            )
-            self.room[shape] = np.where(self.is_open & index.shape_allowed[shape], room, 0)
-            np.add.at(self.room_in[shape], self.area, self.room[shape])
+            further = index.shape_per_node[shape] - self.placed[shape, nodes]
+            fitting = pods_in(self.free[nodes], index.shape_request[shape])
+            room = is_open[shape] * np.minimum(fitting, further)
+            np.add.at(self.room_in[shape], self.area[nodes], room - self.room[shape, nodes])
+            self.room[shape, nodes] = room
 
 
 _MANY = 2**40
@@ -308,10 +293,10 @@ _MANY = 2**40
 
 def pods_in(free: Integers, request: Integers) -> Integers:
     """Return how many pods with a request fit into each row of free amounts."""
-    needs = np.flatnonzero(request)
-    if len(needs) == 0:
-        return np.full(free.shape[:-1], _MANY, dtype=np.int64)
-    return np.asarray((free[..., needs] // request[needs]).min(axis=-1))
+    room = np.full(free.shape[:-1], _MANY)
+    for resource in request.nonzero()[0]:
+        room = np.minimum(room, free[..., resource] // request[resource])
+    return room
 
 
 class PreemptionHeuristic(HeuristicSolver):
@@ -363,7 +348,7 @@ class PreemptionHeuristic(HeuristicSolver):
         return super().supports(instance)
 
     def apply(self, instance: Instance, rng: np.random.Generator) -> SolveResult[Solution]:
-        """Return the solution from the rule's choice, or the reason why there is none."""
+        """Return the solution from the rule's choice, or the reason why the rule fails."""
         index = instance.index
         message = ""
         for wanted in self.targets(index):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from lyra_opt.preemption.heuristics.base import (
     PreemptionHeuristic,
     pods_in,
 )
-from lyra_opt.preemption.instance import Moves, matches
+from lyra_opt.preemption.instance import Moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -98,34 +98,6 @@ class KAI(PreemptionHeuristic):
         return plan is not None
 
 
-class _Plan(NamedTuple):
-    """The result of a simulation.
-
-    Parameters
-    ----------
-    placed
-        Number of pending pods of each shape on each node, (S, N).
-    victims
-        Victims that do not return to their nodes.
-    elsewhere
-        Number of victims that are placed on another node, by pod group and node.
-    """
-
-    placed: Integers
-    victims: Pods
-    elsewhere: dict[tuple[int, int], int]
-
-    def apply_to(self, state: State) -> None:
-        """Evict the victims, place the pending pods, and move the victims that may move."""
-        for group, count in self.victims.items():
-            state.evict(group, count)
-        for shape, node in np.argwhere(self.placed):
-            state.place(int(shape), int(node), int(self.placed[shape, node]))
-        for (group, node), count in self.elsewhere.items():
-            if state.may_move_to(group, node):
-                state.move(group, node, count)
-
-
 class _Search:
     """The search for victims among some gangs."""
 
@@ -133,7 +105,6 @@ class _Search:
         self.start, self.index = state, state.index
         self.gangs: list[int] = gangs.tolist()
         self.is_consolidation = is_consolidation
-        self.failed: set[tuple[int, frozenset[tuple[int, int]]]] = set()
         self.packed = _packed_column(state.instance, self.index.shape_request.max(axis=0))
 
     def plan(self) -> _Plan | None:
@@ -162,17 +133,15 @@ class _Search:
         for group, count in recorded.items():
             outer.evict(group, count)
         proposals = self._proposals(outer, recorded, is_node_local=is_node_local)
-        for victims in chain([recorded], proposals):
-            tried = (pods, frozenset(victims.items()))
-            if victims and tried not in self.failed:
-                plan = self._simulate(outer.wanted, victims)
-                if plan is not None:
-                    return plan
-                self.failed.add(tried)
+        for victims in chain([recorded] if recorded else [], proposals):
+            require_time()
+            plan = _Plan(self.start, victims)
+            if plan.succeeds(outer.wanted, is_consolidation=self.is_consolidation):
+                return plan
         return None
 
     def _batches(self, recorded: Pods) -> Iterator[tuple[int, Pods]]:
-        """Yield the next gang in the order of victims, and the pods that it gives, to the end."""
+        """Yield gangs in the order of victims, each with the pods that it gives next."""
         index = self.index
         left = index.group_count.copy()
         for group, count in recorded.items():
@@ -201,6 +170,7 @@ class _Search:
     def _proposals(self, outer: State, recorded: Pods, *, is_node_local: bool) -> Iterator[Pods]:
         """Yield the sets of victims that a generator proposes, including the recorded victims."""
         batches: list[Pods] = []
+        proposed = {()}
         batches_of: dict[int, list[int]] = {}
         gangs_on: dict[int, set[int]] = {}
         batches_on: dict[int, list[int]] = {}
@@ -222,10 +192,13 @@ class _Search:
             else:
                 picks = self._prefixes(outer, batches_on)
             for picked in picks:
-                victims = Pods(recorded)
-                for number in sorted(set(chain.from_iterable(picked))):
-                    victims.update(batches[number])
-                yield victims
+                numbers = tuple(sorted(set(chain.from_iterable(picked))))
+                if numbers not in proposed:
+                    proposed.add(numbers)
+                    victims = Pods(recorded)
+                    for number in numbers:
+                        victims.update(batches[number])
+                    yield victims
 
     def _prefixes(
         self, outer: State, batches_on: dict[int, list[int]]
@@ -247,50 +220,60 @@ class _Search:
                 return
             length, step = min(length + step, len(nodes)), 2 * step
 
-    def _simulate(self, wanted: Integers, victims: Pods) -> _Plan | None:
-        """Return the plan after evicting victims and placing all pods again; None if this fails."""
-        require_time()
-        index, cluster = self.index, _Cluster(self.start, victims)
-        gangs = {int(index.group_gang[group]) for group in victims}
-        turns = sorted(
-            (
-                -int(index.priority[gang]),
-                bool(cluster.left[gang] >= index.min_pods[gang]),
-                float(index.start_s[gang]),
-                gang,
-            )
-            for gang in gangs
-        )
-        before = 0
-        if self.is_consolidation:
-            assert self.start.instance.demand is not None
-            pending = (-self.start.instance.demand.priority, False, np.inf, 0)
-            before = sum(turn < pending for turn in turns)
-        for *_, gang in turns[:before]:
-            cluster.place_again(gang)
-        if not cluster.place_pending(wanted):
-            return None
-        for *_, gang in turns[before:]:
-            cluster.place_again(gang)
-        if self.is_consolidation and cluster.victims.total() > sum(cluster.elsewhere.values()):
-            return None
-        return _Plan(cluster.placed, +cluster.victims, cluster.elsewhere)
 
+class _Plan:
+    """A simulation in which victims have left, and pods are placed on the free resources.
 
-class _Cluster:
-    """The free resources of all nodes in a simulation, and the pods that are placed again."""
+    Attributes
+    ----------
+    victims
+        Number of victims of each pod group that do not return to their nodes.
+    placed
+        Number of pending pods of each shape on each node, (S, N).
+    elsewhere
+        Number of victims that are placed on another node, by pod group and node.
+    """
 
     def __init__(self, state: State, victims: Pods) -> None:
         self.state, self.index = state, state.index
         self.victims = Pods(victims)
+        groups, counts = np.array([[*victims], [*victims.values()]], dtype=np.int64)
+        node, request = self.index.group_node[groups], self.index.group_request[groups]
         self.free, self.left = state.free.copy(), state.kept.copy()
+        np.add.at(self.free, node, counts[:, None] * request)
+        np.subtract.at(self.left, self.index.group_gang[groups], counts)
         self.placed = np.zeros_like(state.placed)
         self.elsewhere: dict[tuple[int, int], int] = {}
-        for group, count in victims.items():
-            self.free[self.index.group_node[group]] += count * self.index.group_request[group]
-            self.left[self.index.group_gang[group]] -= count
 
-    def place_pending(self, wanted: Integers) -> bool:
+    def apply_to(self, state: State) -> None:
+        """Evict the victims, place the pending pods, and move the victims that may move."""
+        for group, count in self.victims.items():
+            state.evict(group, count)
+        for shape, node in np.argwhere(self.placed):
+            state.place(int(shape), int(node), int(self.placed[shape, node]))
+        for (group, node), count in self.elsewhere.items():
+            if state.may_move_to(group)[node]:
+                state.move(group, node, count)
+
+    def succeeds(self, wanted: Integers, *, is_consolidation: bool) -> bool:
+        """Place the pending pods and the victims again; return whether the plan is accepted."""
+        index, demand = self.index, self.state.instance.demand
+        assert demand is not None
+        gangs = np.unique(index.group_gang[list(self.victims)])
+        priority, is_small = index.priority[gangs], self.left[gangs] < index.min_pods[gangs]
+        order = np.lexsort((index.start_s[gangs], ~is_small, -priority))
+        is_first = (priority > demand.priority) | ((priority == demand.priority) & is_small)
+        is_first &= is_consolidation
+        for gang in gangs[order[is_first[order]]].tolist():
+            self._place_again(gang)
+        if not self._place_pending(wanted):
+            return False
+        for gang in gangs[order[~is_first[order]]].tolist():
+            self._place_again(gang)
+        self.victims = +self.victims
+        return not is_consolidation or self.victims.total() <= sum(self.elsewhere.values())
+
+    def _place_pending(self, wanted: Integers) -> bool:
         """Place the wanted pods in the first set of nodes where all fit, if there is one."""
         index, before = self.index, self.free.copy()
         for nodes, score in self._node_sets(wanted):
@@ -307,7 +290,7 @@ class _Cluster:
             self.free[:], self.placed[:] = before, 0
         return False
 
-    def place_again(self, gang: int) -> None:
+    def _place_again(self, gang: int) -> None:
         """Place victims of a gang again up to its minimum, or one more pod if it has its minimum.
 
         If not all of these pods fit, none is placed.
@@ -317,7 +300,7 @@ class _Cluster:
         spots = []
         for group in self.state.groups_of(gang):
             count = min(self.victims[group], to_place)
-            most = np.where(self._targets(group), count, 0)
+            most = np.where(self.state.may_hold(group), count, 0)
             found = self._fill(index.group_request[group], count, most, np.zeros_like(most))
             if found is None:
                 self.free = before
@@ -329,15 +312,6 @@ class _Cluster:
                 self.victims[group] -= number
             else:
                 self.elsewhere[group, node] = number
-
-    def _targets(self, group: int) -> Flags:
-        """Return on which nodes the pods of a group may be placed, including their own node."""
-        index, instance = self.index, self.state.instance
-        gang = int(index.group_gang[group])
-        selector = instance.gangs[gang].pods[group - int(index.first_group[gang])].selector
-        if not selector:
-            return self.state.is_open
-        return self.state.is_open & [matches(node, selector) for node in instance.nodes]
 
     def _fill(
         self, request: Integers, count: int, most: Integers, score: Integers
@@ -354,11 +328,11 @@ class _Cluster:
         is_full = (self.index.free[nodes] < request).any(axis=1)
         free = self.free[nodes, _packed_column(self.state.instance, request)]
         found = []
-        for node in nodes[np.lexsort((free, is_full, -score[nodes]))].tolist():
-            number = min(count, int(room[node]))
-            if not number:
+        for node in nodes[np.lexsort((free, is_full, -score[nodes]))]:
+            if not count:
                 break
-            found.append((node, number))
+            number = min(count, int(room[node]))
+            found.append((int(node), number))
             self.free[node] -= number * request
             count -= number
         return found

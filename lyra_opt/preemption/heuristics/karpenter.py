@@ -35,7 +35,7 @@ class Karpenter(PreemptionHeuristic):
     This is an imitation of Karpenter's consolidation: of emptiness, multi-node consolidation and
     single-node consolidation, in this order. It is written from the code and is unchecked against
     the real program. It leaves out new nodes, prices, node pools, disruption budgets and waiting
-    times. It supports instances that ask to empty nodes, allow moves and have no demand.
+    times. It supports instances without a demand that ask to empty nodes and allow moves.
 
     Nodes that are already empty are chosen first. The candidates are the other nodes whose pods may
     all move, in increasing order of disruption cost. This is a base cost for the node plus the
@@ -144,10 +144,9 @@ def _emptied(state: State, chosen: Sequence[int]) -> State | None:
         return larger_first, float(index.start_s[index.group_gang[group]]), group
 
     for group in sorted((int(group) for group in np.flatnonzero(trial.lost)), key=order):
-        fitting = np.where(trial.is_open, pods_in(trial.free, index.group_request[group]), 0)
-        for node in np.flatnonzero(fitting).tolist():
-            if trial.may_move_to(group, node):
-                trial.move(group, node, min(int(trial.lost[group]), int(fitting[node])))
+        fitting = pods_in(trial.free, index.group_request[group])
+        for node in np.flatnonzero(trial.may_move_to(group) & (fitting > 0)).tolist():
+            trial.move(group, node, min(int(trial.lost[group]), int(fitting[node])))
             if not trial.lost[group]:
                 break
         if trial.lost[group] and not index.must_be_empty[index.group_node[group]]:

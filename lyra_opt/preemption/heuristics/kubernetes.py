@@ -101,8 +101,6 @@ class _PodByPod:
         index = state.index
         self._state, self._rng, self._index = state, rng, index
         self._free = index.free.copy()  # victims hold their resources, reserved pods as well
-        self._most = index.free.copy()
-        np.add.at(self._most, index.group_node, index.group_request * index.group_count[:, None])
         self._scores = _Scores(state.instance)
         self._budgets = _pod_budgets(state.instance)
         self._plans: dict[tuple[int, int], _Plan | None] = {}
@@ -120,7 +118,7 @@ class _PodByPod:
             node = int(self._rng.choice(fitting[scores == scores.max()]))
             self._scores.add(shape, node)
         else:
-            chosen = self._preempt(shape, is_open & (self._most >= request).all(axis=1))
+            chosen = self._preempt(shape, is_open & (index.capacity >= request).all(axis=1))
             if chosen is None:
                 return False
             node = chosen
@@ -325,7 +323,7 @@ class _Scores:
         self._held, self._assumed = np.zeros((2, *shape), dtype=np.int64)
         for total, amounts in ((self._held, requests), (self._assumed, self._at_least(requests))):
             np.add.at(total, index.group_node, amounts * index.group_count[:, None])
-        self._capacity = index.free[:, self._columns] + self._held
+        self._capacity = index.capacity[:, self._columns]
 
     def _at_least(self, requests: Integers) -> Integers:
         return np.where(requests > 0, requests, self._defaults)

@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.preemption.costs import Costs
-from lyra_opt.preemption.instance import matches
 from lyra_opt.preemption.put_back import closed_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lyra_opt.preemption.heuristics.base import State
     from lyra_opt.preemption.index import Flags, Integers
 
@@ -33,7 +30,7 @@ def rehome(state: State, placed: Integers) -> None:
     index = state.index
     costs = Costs.encoded(state.instance)
     state.free -= placed.T @ index.shape_request
-    share = 1 / np.maximum(1, index.free.sum(axis=0) + index.group_request.T @ index.group_count)
+    share = 1 / np.maximum(1, index.capacity.sum(axis=0))
     size = (index.group_request * share).max(axis=1, initial=0)
     is_closed = closed_nodes(state)
     allowed: dict[int, Flags] = {}
@@ -48,10 +45,8 @@ def rehome(state: State, placed: Integers) -> None:
         if not is_closed[own] and state.has_space(k):
             return own
         if k not in allowed:
-            selector = _selector(state, k)
-            allowed[k] = np.array([matches(node, selector) for node in state.instance.nodes])
-            allowed[k][own] = False
-        fits = (state.free >= index.group_request[k]).all(axis=1) & allowed[k] & state.is_open
+            allowed[k] = state.may_move_to(k)
+        fits = (state.free >= index.group_request[k]).all(axis=1) & allowed[k]
         free = np.where(fits, (state.free * share).max(axis=1, initial=0), np.inf)
         return int(np.argmin(free)) if fits.any() else -1
 
@@ -74,8 +69,3 @@ def rehome(state: State, placed: Integers) -> None:
                 else:
                     state.recall(k, node)
     state.free += placed.T @ index.shape_request
-
-
-def _selector(state: State, k: int) -> Mapping[str, str]:
-    g = int(state.index.group_gang[k])
-    return state.instance.gangs[g].pods[k - int(state.index.first_group[g])].selector

@@ -75,7 +75,7 @@ class VolcanoGang(PreemptionHeuristic):
     document ``docs/design/gang-aware-eviction-design.md``.
     The order of the domains within a tier is arbitrary in the program, which iterates over a map;
     the imitation uses file order. The efficiency of a bundle, which the design document describes,
-    never decides, because the job order that is compared before it has no ties: it ends in creation
+    never decides, because the job order is compared first and leaves no ties: it ends in creation
     time and identifier.
     Complexity O(domains * (pod groups * log(gangs) + nodes)) for one shape. Guarantee: none. All
     bundles that were taken remain victims, even if only the last one made room (issues 5984, 5994),
@@ -135,10 +135,8 @@ def _domains(state: State) -> Iterator[Flags]:
         yield np.ones(len(index.domain), dtype=bool)
         return
     need = (state.wanted[:, None] * index.shape_request).sum(axis=0)
-    capacity = index.free.copy()
-    np.add.at(capacity, index.group_node, index.group_count[:, None] * index.group_request)
     inside = (index.domain == domain for domain in range(index.domains))
-    large = (each for each in inside if (capacity[each].sum(axis=0) >= need).all())
+    large = (each for each in inside if (index.capacity[each].sum(axis=0) >= need).all())
     yield from islice(large, MOST_DOMAINS)
 
 
