@@ -12,35 +12,25 @@ import pytest
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Limits
-from lyra_opt.instances.preemption import fleets, solved
+from lyra_opt.core.solver import find_solver
+from lyra_opt.instances.family import find_family
 from lyra_opt.instances.preemption.parameters import TRAPS
 from lyra_opt.instances.preemption.traps import BUILDERS
 from lyra_opt.preemption import PROBLEM, Instance, Solution, check
-from lyra_opt.preemption.heuristics.drain import FewestPodsFirst
 from lyra_opt.preemption.heuristics.karpenter import Karpenter
-from lyra_opt.preemption.heuristics.kubernetes import KubePods
-from lyra_opt.preemption.heuristics.kueue import Kueue
-from lyra_opt.preemption.heuristics.slurm import Slurm
-from lyra_opt.preemption.heuristics.volcano import VolcanoGang
 from tests.reference import preemption as reference
 from tests.reference.drawing import INFEASIBLE
 from tests.tables import tables
 
 TABLES = tables(__file__)
-FAMILIES: dict[str, Any] = {
-    each.name: each
-    for each in (
-        *(fleets.CROWDED, fleets.SCATTERED, fleets.DRAIN, fleets.PROTECTED_POD),
-        *(solved.RULE_TRAP, solved.ONE_SHORT, solved.SPLIT_TOPOLOGY),
-    )
-}
-RULES: dict[str, Any] = {
-    rule.__name__: rule for rule in (FewestPodsFirst, KubePods, Kueue, Slurm, VolcanoGang)
-} | {"Karpenter": lambda: Karpenter(tries_single_nodes=False)}
 
 
 def drawn(family: str, seed: int = 0, **parameters: Any) -> Instance:
-    return FAMILIES[family].generate(parameters, seed)
+    return find_family("preemption", family).generate(parameters, seed)
+
+
+def known_optimum(family: str, **parameters: Any) -> Any:
+    return find_family("preemption", family).known_optimum(parameters)
 
 
 def busy_gpus(instance: Instance) -> int:
@@ -116,6 +106,8 @@ def test_question_does_not_change_the_fleet():
     counts = [(shape.count, shape.request["gpu"]) for shape in other.demand.shapes]
     assert (counts, other.demand.level) == ([(3, 5), (2, 2)], "block")
     assert plain.gangs != drawn("crowded", 1, nodes=54).gangs
+    only = drawn("crowded", nodes=54, moves="only")
+    assert (only.gangs, only.moves, only.victims) == (plain.gangs, "any", "none")
     named, chosen = (
         drawn("drain", nodes=54, drained_nodes=5, drained=each) for each in ("random", "chosen")
     )
@@ -155,7 +147,7 @@ def test_protected_pods_leave_one_solution(seed):
 def test_known_optima(family, parameters, values):
     """The stated optimum is valid, and the reference finds the same value."""
     instance = drawn(family, **parameters)
-    solution, objective = FAMILIES[family].known_optimum(parameters)
+    solution, objective = known_optimum(family, **parameters)
     report = check(instance, solution)
     assert (report.violations, dict(report.terms)) == ((), values)
     assert reference.optimum(PROBLEM.instance_document(instance)) == objective == report.objective
@@ -165,7 +157,7 @@ def test_one_gpu_is_missing():
     """No rack fits the demand; one GPU less in a pod of one rack would make it fit."""
     parameters = {"scale": 1, "rack_nodes": 2}
     instance = drawn("one-short", **parameters)
-    assert FAMILIES["one-short"].known_optimum(parameters) is None
+    assert known_optimum("one-short", **parameters) is None
     assert reference.optimum(PROBLEM.instance_document(instance)) is INFEASIBLE
     first = replace(instance.nodes[0], capacity={"gpu": 9})
     more = replace(instance, nodes=(first, *instance.nodes[1:]))
@@ -177,10 +169,12 @@ def test_rules_fall_into_their_traps(trap, rule, values):
     """The imitations pay what the docstrings say, and more than the optimum."""
     parameters = {"trap": trap, "scale": 3}
     instance = drawn("rule-trap", **parameters)
-    found = RULES[rule]().solve(instance, limits=Limits(), rng=np.random.default_rng(0))
+    multi_node = Karpenter(tries_single_nodes=False)
+    solver = multi_node if rule == "karpenter" else find_solver("preemption", rule)
+    found = solver.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
     paid = check(instance, found.solution).terms if found.solution else {}
     assert dict(paid) == values
-    assert not values or found.objective > FAMILIES["rule-trap"].known_optimum(parameters)[1]
+    assert not values or found.objective > known_optimum("rule-trap", **parameters)[1]
 
 
 def test_every_trap_has_a_rule():
