@@ -1,11 +1,9 @@
-#!/usr/bin/env python3
 """Check exactly, with Python alone, a proof about an instance of the preemption problem.
 
     python preemption_stand_alone.py INSTANCE.json PROOF.json
 
 Exit code: 0 if the proof proves its claim, 1 if it does not, 2 if a file cannot be read.
-docs/proofs.md explains the proofs. A proof is a table of the pods that fit once all gangs that may
-lose or move pods are gone, or has trees for the integer programme of each domain and each term.
+docs/proofs.md explains the proofs: a table of counts, or trees for each domain and each term.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ PROOF_FORMAT, VERSION = "lyra-opt/proof", 1
 KEYS = {"counting": {"table", "blocking"}, "trees": {"bound", "solution", "domains"}}
 MOST_STEPS, MOST_VARIABLES, MOST_OPEN = 2 * 10**8, 10**6, 1000  # files with more are refused
 LOST, MOVED = {"lost_pods": 1, "disrupted_pods": 1}, {"moved_pods": 1, "disrupted_pods": 1}
-TERMS = {*LOST, *MOVED, "lost_gangs", "weighted_gangs"}
-TERMS |= {"unplaced", "budget_excess", "extra_domains"}
+COUNTS = {"lost_gangs", *LOST}  # and "lost:" with a resource
+TERMS = {*COUNTS, *MOVED, "weighted_gangs", "unplaced", "budget_excess", "extra_domains"}
 Document = dict[str, Any]
 Row = dict[int, int]
 
@@ -54,7 +52,7 @@ RULES: dict[str, Any] = {
     "any": lambda _: True,
     "text": lambda value: isinstance(value, str) and value,
     "flag": lambda value: isinstance(value, bool),
-    "integer": lambda value: type(value) is int and abs(value) < 2**53,
+    "integer": lambda value: type(value) is int and -(2**31) <= value < 2**31,
     "count": lambda value: type(value) is int and 0 <= value < 2**53,
     "positive": lambda value: type(value) is int and 0 < value < 2**53,
     "amounts": lambda value: all(map(RULES["count"], value.values())),
@@ -94,14 +92,13 @@ class Cluster:
         victims = found["victims"] or ("lower" if demand else "any")
         demand = demand or read({"shapes": []}, "demand", "demand")
         self.shapes, level = demand["shapes"], demand["level"]
-        is_required = level is not None and demand["is_level_required"]
-        self.preferred = None if is_required else level
+        required = level if demand["is_level_required"] else None
+        self.preferred = None if required else level
         self.nodes = {node["id"]: node for node in nodes}
-        self.domains: dict[Any, list[Document]] = {} if is_required else {None: []}
+        self.domains: dict[Any, list[Document]] = {} if required else {None: []}
         for node in nodes:
             if level in (None, *node["domains"]):
-                domain = node["domains"][level] if is_required else None
-                self.domains.setdefault(domain, []).append(node)
+                self.domains.setdefault(node["domains"].get(required), []).append(node)
         for gang in self.gangs:
             lead, is_other = demand["priority"] - gang["priority"], gang["queue"] != demand["queue"]
             may = {"any": True, "none": False, "lower": lead > 0, "lower-or-equal": lead >= 0}
@@ -120,21 +117,26 @@ class Cluster:
         self.closed = {node["id"] for node in nodes if node["must_be_empty"]}
         labels, self.chosen = found["empty_selector"].items(), found["empty_nodes"]
         self.open = {n["id"] for n in nodes if self.chosen and labels <= n["labels"].items()}
-        self.free = self.beside({gang["id"] for gang in self.gangs})[0]
+        self.free = self.beside(ids := {gang["id"] for gang in self.gangs})[0]
         self.room = self.beside(self.fixed)[0]
         least = [each for amounts in self.free.values() for each in amounts.values()]
         least += [shape["count"] - shape["min_count"] for shape in self.shapes]
         if min([len(self.domains) - 1, *least, *(gang["slack"] for gang in self.gangs)]) < 0:
             raise ValueError("a node is too full, a minimum is too large, or no node has the level")
-        lost = "lost:gpu" if any("gpu" in node["capacity"] for node in nodes) else "lost_pods"
-        usual = ["unplaced", "budget_excess", "lost_gangs_by_priority", lost, "moved_pods"]
+        lost = {f"lost:{key}" for node in nodes for key in node["capacity"]}
+        usual = ["unplaced", "budget_excess", "lost_gangs_by_priority"]
+        usual += ["lost:gpu" if "lost:gpu" in lost else "lost_pods", "moved_pods", "extra_domains"]
         levels = sorted({gang["priority"] for gang in self.gangs}, reverse=True)
-        self.terms: list[str] = []
-        for term in found["objective"] or [*usual, "extra_domains"]:
+        self.terms, wrong = list[str](), {victims} - {"any", "none"}
+        wrong -= {"lower", "lower-or-equal", "other-queue"} if found["demand"] else set()
+        for each in found["budgets"]:
+            wrong |= {each["counts"]} - COUNTS - lost | {*each["gangs"]} - ids
+        for term in found["objective"] or usual:
             name = term.removesuffix("_by_priority")
             self.terms += [name] if name == term else [f"{name}@{level}" for level in levels]
-            if "@" in name or not (name in TERMS or name.startswith("lost:")):
-                raise ValueError(f"{name[:40]!r} is not a term that an objective can have")
+            wrong |= {name} if "@" in name else {name} - TERMS - lost
+        if wrong:
+            raise ValueError(f"{min(wrong)[:40]!r} is not a known gang, term, quantity or rule")
 
     def beside(self, staying: set[str]) -> tuple[dict[str, Counter[str]], dict[str, str]]:
         """Return the free amounts on each node if some gangs stay, and one such gang by node."""
@@ -193,12 +195,11 @@ class Programme:
 
     def __init__(self, cluster: Cluster, domain: Any) -> None:
         self.rows: list[tuple[Row, int, bool]] = []  # coefficients, right side, is an equation
-        self.upper: list[int] = []
         self.columns: list[tuple[str, Document, Document]] = []  # name, gang, what it adds
         self.arriving: dict[str, list[tuple[int, Document, int]]] = defaultdict(list)
         self.leaving: dict[str, list[tuple[Document, Row]]] = defaultdict(list)
         self.kinds: dict[str, list[tuple[int, Document]]] = defaultdict(list)
-        used: dict[str, int] = {}
+        self.upper, used = list[int](), dict[str, int]()
         for shape in cluster.shapes:
             row: Row = {}
             for name, most in cluster.places(shape, cluster.domains[domain], cluster.room).items():
@@ -294,8 +295,7 @@ class Programme:
         for resource in sorted({key for _, pods, _ in arriving for key in pods["request"]}):
             row = Counter({c: -pods["request"].get(resource, 0) for c, pods, _ in arriving})
             for pods, out in leaving:
-                amount = pods["request"].get(resource, 0)
-                row.update({column: amount * count for column, count in out.items()})
+                row.update({c: pods["request"].get(resource, 0) * x for c, x in out.items()})
             self.row(row, -cluster.free[name][resource])
         for pods, out in leaving if arriving else ():
             left = {name: cluster.room[name] - pods["held"]}  # as long as these pods stay

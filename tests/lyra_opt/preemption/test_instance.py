@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import pickle
 from typing import Any
@@ -17,30 +16,24 @@ from lyra_opt.preemption import PROBLEM, Gang, Instance, Moves, Node, PodGroup
 from tests.draws import draws
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.examples import BEST, example, example_document
+from tests.malformed import changed
 from tests.tables import tables
 
 REFUSED = tables(__file__)["refused"]
 
 
-def changed(changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the document of the example with other values at some paths; "none" becomes null."""
-    document = copy.deepcopy(example_document())
-    for path, value in changes.items():
-        place: Any = document
-        *parents, last = path.split(".")
-        for part in parents:
-            place = place[int(part) if part.isdigit() else part]
-        place[int(last) if last.isdigit() else last] = None if value == "none" else value
-    return document
+def refused(case: str) -> dict[str, Any]:
+    """Return the document of a case, in which "none" stands for null."""
+    changes = REFUSED[case][0].items()
+    return changed(example_document(), {k: None if v == "none" else v for k, v in changes})
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(case):
     """One line that names field, value and rule; the issue lists these cases as bad input."""
-    changes, message = REFUSED[case]
     with pytest.raises(FieldError) as caught:
-        PROBLEM.parse_instance(changed(changes))
-    assert str(caught.value).startswith(message)
+        PROBLEM.parse_instance(refused(case))
+    assert str(caught.value).startswith(REFUSED[case][1])
     assert "\n" not in str(caught.value)
 
 
