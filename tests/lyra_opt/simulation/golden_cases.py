@@ -41,7 +41,7 @@ from tests.instances.workloads.published import published
 from tests.lyra_opt.simulation import in_rounds
 from tests.lyra_opt.simulation.on_racks import cluster_of as racks_of
 from tests.lyra_opt.simulation.on_racks import linked
-from tests.lyra_opt.simulation.replays import lending, workload_of
+from tests.lyra_opt.simulation.replays import job_of, lending, workload_of
 from tests.tables import tables
 
 if TYPE_CHECKING:
@@ -158,14 +158,12 @@ def _generated(jobs: int = 50, seed: int = 1, gpus: int = 32, **assumed: Any) ->
     return lyra_like(days=1, jobs=jobs, seed=seed, training_gpus=gpus, assumptions=assumptions)
 
 
-def _mixed(jobs: int = 50, seed: int = 1, **scenario: int | bool) -> Workload:
-    shares = {"elastic_percent": 40, "fungible_percent": 60, "heterogeneous_percent": 30}
-    return _generated(jobs, seed, **{**shares, **scenario})
-
-
-def _few(**scenario: int | bool) -> Workload:
-    """Return 30 jobs, for 16 GPUs."""
-    return _generated(30, gpus=16, **{"elastic_percent": 60, **scenario})
+ASSUMED: Mapping[str, Mapping[str, int]] = {
+    "generated": {},
+    "mixed": {"elastic_percent": 40, "fungible_percent": 60, "heterogeneous_percent": 30},
+    "few": {"jobs": 30, "gpus": 16, "elastic_percent": 60},
+}
+"""What is assumed of generated jobs unless a case says otherwise."""
 
 
 def _lending(
@@ -203,7 +201,7 @@ def _alone(
 
 def _wide_workers() -> Workload:
     """Return jobs of which some have workers of two GPUs, and some of four."""
-    workload = _mixed(seed=3)
+    workload = _generated(seed=3, **ASSUMED["mixed"])
     jobs = []
     for place, job in enumerate(workload.jobs):
         wanted = (1, 2, 4)[place % 3]
@@ -228,13 +226,14 @@ def _tied(seed: int, *, jobs: int = 60) -> Situation:
     drawn = []
     for _ in range(jobs):
         least = stream.between(1, 4)
-        work_s = float(stream.between(1, 60) * least)
+        seconds = float(stream.between(1, 60))
+        work_s = seconds * least
         drawn.append(
-            Job(
-                id="drawn",
-                submit_s=5.0 * stream.below(30),
-                work_worker_s=work_s,
-                min_workers=least,
+            job_of(
+                "drawn",
+                5.0 * stream.below(30),
+                seconds,
+                least,
                 max_workers=least + (0, 0, 1, 4)[stream.below(4)],
                 gpus_per_worker=stream.between(1, 2),
                 scaling_loss=(0.0, 0.0, 0.2, 1.0)[stream.below(4)],
@@ -283,18 +282,11 @@ def _excerpt(file: str, jobs: int = 50, gpus: int = 32) -> Workload:
     return with_assumptions(workload, assumptions, seed=1)
 
 
-MAKERS: Mapping[str, Callable[..., Workload]] = {
-    "mixed": _mixed,
-    "few": _few,
-    "generated": _generated,
-    "wide-workers": _wide_workers,
-    "trace": _excerpt,
-}
-
-
 def _workload(of: str, **given: Any) -> Workload:
     """Return the jobs that a case of pools names."""
-    return MAKERS[of](**given)
+    if of in ASSUMED:
+        return _generated(**{**ASSUMED[of], **given})
+    return (_excerpt if of == "trace" else _wide_workers)(**given)
 
 
 # Rounds: what is replayed.
@@ -371,16 +363,11 @@ def _tied_gangs() -> Situation:
     for _ in range(40):
         gang = (1, 1, 2, 3, 6)[stream.below(5)]
         fast, slow = float(2 * gang), float(gang)
-        drawn.append(
-            GangJob(
-                id="drawn",
-                gang=gang,
-                steps=float(gang * 10 * stream.between(1, 30)),
-                release_s=10.0 * stream.below(20),
-                throughput={"a": fast, "b": slow},
-                spread_throughput={"a": fast / 2, "b": slow / 2} if gang > 1 else None,
-            )
-        )
+        steps, release_s = float(gang * 10 * stream.between(1, 30)), 10.0 * stream.below(20)
+        rates = {"a": fast, "b": slow}
+        spread = {"a": fast / 2, "b": slow / 2} if gang > 1 else None
+        size = {"gang": gang, "release_s": release_s}
+        drawn.append(in_rounds.gang("drawn", steps, spread=spread, **size, **rates))
     cluster = in_rounds.cluster_of({"a": 4}, {"a": 2, "b": 2}, {"b": 4}, {"b": 1})
     return Situation(
         _in_order("tied-gangs", drawn),

@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
@@ -44,7 +43,9 @@ from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds, Tenure
 from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.view import Observer, View
 from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation import in_rounds
 from tests.lyra_opt.simulation.on_racks import slowdowns_of
+from tests.lyra_opt.simulation.replays import workload_of
 from tests.lyra_opt.simulation.watches import (
     PreemptsLower,
     WaitsInVain,
@@ -55,6 +56,7 @@ from tests.lyra_opt.simulation.watches import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lyra_opt.heterogeneous.instance import GangJob
     from lyra_opt.simulation.kernel import Kernel
 
 TOLERANCE = 1e-6
@@ -863,8 +865,7 @@ def kind_of(seed: int) -> Kind:
 
 def draw(seed: int) -> Drawn:
     """Return what a seed stands for."""
-    kind = kind_of(seed)
-    rng = random.Random(seed)
+    kind, rng = kind_of(seed), random.Random(seed)
     scheme = own_scheme(kind.policy, seed) if kind.policy in OWN else find_scheme(kind.policy)
     cluster = _cluster(rng, kind)
     is_careless = rng.random() < 0.03
@@ -878,7 +879,7 @@ def draw(seed: int) -> Drawn:
     return Drawn(
         seed=seed,
         kind=kind,
-        workload=Workload(name="drawn", jobs=jobs),
+        workload=workload_of(*jobs, name="drawn"),
         cluster=cluster,
         plan=_plan(rng, cluster, is_careless=is_careless),
         scheme=scheme,
@@ -994,7 +995,7 @@ def _jobs(
     is_careless: bool,
 ) -> tuple[Job, ...]:
     """Return jobs that the scheme can run on the cluster, as far as jobs decide that."""
-    wide = policy_kind(kind.policy) in ("composed", "epochs", "own") and rng.random() < 0.3
+    wide = kind.policy_kind in ("composed", "epochs", "own") and rng.random() < 0.3
     speed = Speed(cluster, ignores_distance=kind.distance == "ignored")
     submitted_s = sorted(float(rng.randint(0, 12) * 5) for _ in range(rng.randint(1, 9)))
     jobs: list[Job] = []
@@ -1010,7 +1011,7 @@ def _jobs(
 
 
 def _runs(job: Job, scheme: Scheme, speed: Speed, tenure: Tenure) -> bool:
-    alone = Workload(name="alone", jobs=(job,))
+    alone = workload_of(job, name="alone")
     try:
         speed.require_runs(alone)
     except UserError:
@@ -1074,15 +1075,9 @@ def _measured(
     spread = None
     if kind.measured == "spread" and rng.random() < 0.8:
         spread = {found: rate * rng.choice([0.0, 0.5, 1.0, 1.0]) for found, rate in rates.items()}
-    return GangJob(
-        id=name,
-        gang=gang,
-        steps=float(rng.choice([1, 20, 60, 200])),
-        throughput=rates,
-        spread_throughput=spread,
-        release_s=submit_s,
-        weight=rng.choice([1.0, 2.0]),
-    )
+    steps = float(rng.choice([1, 20, 60, 200]))
+    found = in_rounds.gang(name, steps, gang=gang, spread=spread, release_s=submit_s, **rates)
+    return replace(found, weight=rng.choice([1.0, 2.0]))
 
 
 # Runs.
@@ -1177,10 +1172,8 @@ def require_finite(kernel: Kernel) -> None:
     metrics = measure(kernel)
     for field in fields(metrics):
         value = getattr(metrics, field.name)
-        values = list(value.values()) if isinstance(value, Mapping) else [value]
-        for number in values:
-            assert number is None or math.isfinite(number), (field.name, value)
-            assert number is None or number >= 0, (field.name, value)
+        for number in value.values() if isinstance(value, Mapping) else [value]:
+            assert number is None or 0 <= number < math.inf, (field.name, value)
     for name in ("gpu_usage", "overall_usage", "loan_usage", "cru", "computing_usage"):
         value = getattr(metrics, name)
         assert value is None or value <= 1 + TOLERANCE, (name, value)

@@ -230,18 +230,11 @@ def test_a_recall_is_obeyed():
 # When it is asked.
 
 
-def wakes(after_s: float) -> Act:
-    """Return an action that asks for the next one after a time."""
+def wakes(at_s: float, *, is_later: bool = False) -> Act:
+    """Return an action that asks to be called at a time, or so much later."""
 
     def act(policy: Broken, view: View) -> None:
-        policy.wake_s = view.now_s + after_s
-
-    return act
-
-
-def wakes_at(at_s: float) -> Act:
-    def act(policy: Broken, view: View) -> None:
-        policy.wake_s = at_s
+        policy.wake_s = at_s + view.now_s if is_later else at_s
 
     return act
 
@@ -264,7 +257,7 @@ def has_no_answer(policy: Broken, view: View) -> None:
     raise DecisionError("odd chose no servers: it gave up")
 
 
-ALONE = (job_of("x", 0, 1),)
+ALONE, IN_TURN = (job_of("x", 0, 1),), (job_of("x", 0, 30), job_of("y", 5, 30))
 CALLED = "job x and .* wait for ever: the policy was called .* times"
 
 
@@ -274,23 +267,19 @@ CALLED = "job x and .* wait for ever: the policy was called .* times"
         (nothing, "job x and 2 others wait for ever: no GPU is in use", {"is_lazy": True}),
         (nothing, "job x waits for ever: no GPU is in use", {"is_lazy": True, "jobs": ALONE}),
         (has_no_answer, "odd chose no servers: it gave up; the first job is x$", {}),
-        *((wakes(later_s), CALLED, {"is_lazy": True}) for later_s in (0.0, 1e-12, 5.0)),
         *(
-            (wakes_at(time_s), "", {"is_lazy": is_lazy})
+            (wakes(later_s, is_later=True), CALLED, {"is_lazy": True})
+            for later_s in (0.0, 1e-12, 5.0)
+        ),
+        *(
+            (wakes(time_s), "", {"is_lazy": is_lazy})
             for time_s in (0.0, -1.0, math.nan, -math.inf)
             for is_lazy in (False, True)
         ),
         # Something happens each time, but time does not go on.
         (stops_all, "", {}),
         # Their GPUs are free at once, which is news.
-        (
-            moves_all,
-            "",
-            {
-                "jobs": (job_of("x", 0, 30), job_of("y", 5, 30)),
-                "tenure": Leases(lease_s=10, hand_over_s_per_gpu=0),
-            },
-        ),
+        (moves_all, "", {"jobs": IN_TURN, "tenure": Leases(lease_s=10, hand_over_s_per_gpu=0)}),
     ],
 )
 def test_it_goes_on_for_ever(act, rule, case):
@@ -317,29 +306,23 @@ def always(placed: Any, *, forks: bool = False) -> RoundPolicy:
     return in_rounds.Scripted(lambda state: placed, forks=forks)
 
 
-@pytest.mark.parametrize("name", TABLES["decisions"])
+NO_DECISIONS = {
+    "none": None,
+    "a list": [("x", ({"s0": {"a": 1}},))],
+    "no placements": {"x": None, "y": None},
+    "no tuple": {"x": {"s0": {"a": 1}}},
+    "a number": {"x": 1},
+}
+"""Those that are not even of the right type."""
+
+
+@pytest.mark.parametrize("name", [*TABLES["decisions"], *NO_DECISIONS])
 def test_a_rule_in_rounds_returns_nonsense(name):
-    case = TABLES["decisions"][name]
-    placed = {job: tuple(placements) for job, placements in case["placed"].items()}
+    case = TABLES["decisions"].get(name, {"rule": ""})
+    placed = {job: tuple(placements) for job, placements in case.get("placed", {}).items()}
+    rule = always(placed or NO_DECISIONS[name], forks=case.get("forks", False))
     with raises(case["rule"], "scripted", "0"):
-        run_round_rule(always(placed, forks=case.get("forks", False)))
-
-
-@pytest.mark.parametrize(
-    "decision",
-    [
-        None,
-        [("x", ({"s0": {"a": 1}},))],
-        {"x": None, "y": None},
-        {"x": {"s0": {"a": 1}}},
-        {"x": 1},
-    ],
-    ids=["none", "a list", "no placements", "no tuple", "a number"],
-)
-def test_a_rule_in_rounds_returns_what_is_no_decision(decision):
-    """Not even of the right type."""
-    with raises("", "scripted", "0"):
-        run_round_rule(always(decision))
+        run_round_rule(rule)
 
 
 def test_a_copy_where_its_job_cannot_run():
@@ -370,10 +353,13 @@ class Quiet(in_rounds.FirstFit):
         return {} if self._is_lazy else super().decide(state)
 
 
+NOBODY_RUNS = ("[0-9]+", "job x and 1 other wait")
+
+
 @pytest.mark.parametrize(
     ("quiet_s", "at", "rule"),
     [
-        *((quiet_s, "[0-9]+", "job x and 1 other wait") for quiet_s in (0.0, math.inf)),
+        *((quiet_s, *NOBODY_RUNS) for quiet_s in (0.0, math.inf)),
         *((quiet_s, "0", "") for quiet_s in (math.nan, -math.inf, -5.0)),
     ],
 )
@@ -480,20 +466,17 @@ class Migrating(on_racks.FirstGpus):
         return self._grants
 
 
-@pytest.mark.parametrize(
-    ("grants", "rule"),
-    [
-        *((granted(case["grants"]), case["rule"]) for case in TABLES["moves"].values()),
-        ([None], ""),
-        (None, ""),
-    ],
-)
-def test_a_placement_rule_moves_wrongly(grants, rule):
-    last = on_racks.job("z", 50, submit_s=10)
-    with raises(rule, "granting", "10"):
-        run_placement_rule(
-            Migrating(grants), RACKS, on_racks.job("x", 50), on_racks.job("y", 100), last
-        )
+NO_MOVES = {"a list of none": [None], "none": None}
+
+
+@pytest.mark.parametrize("name", [*TABLES["moves"], *NO_MOVES])
+def test_a_placement_rule_moves_wrongly(name):
+    case = TABLES["moves"].get(name, {"rule": ""})
+    grants = granted(case["grants"]) if "grants" in case else NO_MOVES[name]
+    jobs = (("x", 50, 0), ("y", 100, 0), ("z", 50, 10))
+    submitted = [on_racks.job(name, run_s, submit_s=at_s) for name, run_s, at_s in jobs]
+    with raises(case["rule"], "granting", "10"):
+        run_placement_rule(Migrating(grants), RACKS, *submitted)
 
 
 class GrowsOnLoan(QueuePolicy):

@@ -17,9 +17,6 @@ from tests.lyra_opt.simulation.replays import job_of, replay
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel
 
-BASE_S = 1000.0
-ONE_AFTER_THE_OTHER = [job_of("a", BASE_S, 100, 2), job_of("b", BASE_S, 100, 2)]
-
 
 @pytest.mark.parametrize(
     ("gang", "jobs", "rate"),

@@ -64,8 +64,8 @@ def cluster(
 ) -> Cluster:
     racks = None
     if topology is not None:
-        sizes = zip(("racks", "machines_per_rack", "gpus_per_machine"), topology, strict=True)
-        racks = Topology.uniform(**dict(sizes))
+        count, machines, gpus = topology
+        racks = Topology.uniform(racks=count, machines_per_rack=machines, gpus_per_machine=gpus)
     return Cluster(
         name=name,
         gpu_types=tuple(GpuType(name=each) for each in gpu_types),
