@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.fields import written
 from lyra_opt.core.result import Limits, Status
-from lyra_opt.preemption import Demand, Shape, check
+from lyra_opt.preemption import PROBLEM, Demand, Shape, check
 from lyra_opt.preemption.bounds.dual_bound import dual_bound
 from lyra_opt.preemption.counting import Verdict, count
 from lyra_opt.preemption.exact import solver
@@ -72,42 +73,22 @@ def test_brute_force_agrees_on_ten_thousand_instances(kind):
 
 def enlarged(rng, instance, factor):
     """Return an instance whose GPUs and weights are multiplied, and nearly but not quite alike."""
-
-    def big(request):
-        return {
-            name: amount * factor + int(rng.integers(3)) if amount and name == "gpu" else amount
-            for name, amount in request.items()
-        }
-
-    def used(gangs, node):
-        pods = [pods for each in gangs for pods in each.pods if pods.node == node]
-        return sum(each.count * each.request.get("gpu", 0) for each in pods)
-
-    gangs = [
-        replace(
-            each,
-            pods=[replace(pods, request=big(pods.request)) for pods in each.pods],
-            weight=each.weight * 2**48 + int(rng.integers(3)),
-        )
-        for each in instance.gangs
-    ]
-    nodes = []
-    for node in instance.nodes:
-        free = node.capacity.get("gpu", 0) - used(instance.gangs, node.id)
-        gpus = used(gangs, node.id) + free * factor + int(rng.integers(4))
-        changed = {"gpu": gpus} if "gpu" in node.capacity else {}
-        nodes.append(replace(node, capacity={**node.capacity, **changed}))
-    demand = instance.demand
-    if demand is not None:
-        shapes = [replace(shape, request=big(shape.request)) for shape in demand.shapes]
-        demand = replace(demand, shapes=shapes)
-    budgets = [
-        replace(each, most=each.most * factor, used=each.used * factor)
-        if each.counts == "lost:gpu"
-        else each
-        for each in instance.budgets
-    ]
-    return replace(instance, nodes=nodes, gangs=gangs, demand=demand, budgets=budgets)
+    document, held = PROBLEM.instance_document(instance), Counter()
+    gangs, demand = document.get("gangs", []), document.get("demand") or {"shapes": []}
+    for pods in [*(pods for each in gangs for pods in each["pods"]), *demand["shapes"]]:
+        if gpus := pods["request"].get("gpu"):
+            pods["request"]["gpu"] = gpus * factor + int(rng.integers(3))
+            held[pods.get("node")] += pods.get("count", 1) * pods["request"]["gpu"]
+    for each in gangs:
+        each["weight"] = each.get("weight", 1) * 2**48 + int(rng.integers(3))
+    for node, free in zip(document["nodes"], instance.index.free, strict=True):
+        if "gpu" in node["capacity"]:
+            gpus = int(free[instance.resources.index("gpu")])
+            node["capacity"]["gpu"] = held[node["id"]] + gpus * factor + int(rng.integers(4))
+    for budget in document.get("budgets", ()):
+        if budget.get("counts") == "lost:gpu":
+            budget |= {key: budget.get(key, 0) * factor for key in ("most", "used")}
+    return PROBLEM.parse_instance(document)
 
 
 @draws(200)
