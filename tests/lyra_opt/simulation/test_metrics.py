@@ -62,6 +62,7 @@ ADDING_UP = "waited for .* s and held GPUs for .* do not add up to its completio
         ("rest", "completed with 1.0 of [0-9.]+ work left"),
         ("left", "1 jobs did not complete; first: {last}"),
         ("completion_s", "1 jobs did not complete; first: {last}"),
+        ("slower_type_s", "job {last} has a completion time of .* but its parts"),
     ],
 )
 def test_what_is_lost_is_noticed(make, field, message):
@@ -84,11 +85,16 @@ def test_lost_gpu_seconds_are_found(make):
         require_conserved(simulation)
 
 
-def test_costs_and_gpu_seconds_by_tier_are_those_held():
-    """Each is counted apart."""
-    on_tiers, paid = on_a_rack(), first_come()
+def test_costs_gpu_seconds_by_tier_and_parts_of_time_are_counted_apart():
+    """No part of a completion time is negative."""
+    on_tiers, paid, faster = on_a_rack(), first_come(), first_come()
     on_tiers.runs[0].gpu_s_by_tier[2] += 1
     paid.runs[0].cost += 1
-    for simulation, message in ((on_tiers, "tiers of job x"), (paid, "cost of jobs")):
+    faster.runs[0].slower_type_s = -1.0
+    for simulation, message in (
+        (on_tiers, "tiers of job x"),
+        (paid, "cost of jobs"),
+        (faster, "job a: slower_type_s is negative: -1.0 s"),
+    ):
         with pytest.raises(AssertionError, match=message):
             require_conserved(simulation)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
     from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.workload import Job, Workload
+    from lyra_opt.simulation.workload import Job
 
 
 class State(NamedTuple):
@@ -58,23 +58,20 @@ def states_of(
         for workers in range(job.min_workers, job.max_workers + 1)
         for state in states_on(job, speed, hosts, workers)
     ]
+    if copy_efficiency is None:
+        return _best(alone)
     found = list(alone)
-    if copy_efficiency is not None:
-        servers = [
-            [host for host in hosts if cluster.server_of_host[host] == server]
-            for server in sorted({cluster.server_of_host[host] for host in hosts})
-        ]
-        of_server = [_best(states_on(job, speed, there, job.min_workers)) for there in servers]
-        for copies in range(2, len(servers) + 1):
-            worth = copy_efficiency[min(copies, len(copy_efficiency)) - 1]
-            for chosen in combinations(of_server, copies):
-                found += [
-                    State(
-                        tuple(int(count) for count in np.sum([each.gpus for each in held], axis=0)),
-                        worth * sum(each.rate for each in held),
-                    )
-                    for held in product(*chosen)
-                ]
+    servers = [
+        [host for host in hosts if cluster.server_of_host[host] == server]
+        for server in sorted({cluster.server_of_host[host] for host in hosts})
+    ]
+    of_server = [_best(states_on(job, speed, there, job.min_workers)) for there in servers]
+    for copies in range(2, len(servers) + 1):
+        worth = copy_efficiency[min(copies, len(copy_efficiency)) - 1]
+        for chosen in combinations(of_server, copies):
+            for held in product(*chosen):
+                gpus = np.sum([each.gpus for each in held], axis=0).tolist()
+                found.append(State(tuple(gpus), worth * sum(each.rate for each in held)))
     return _best(found)
 
 
@@ -134,24 +131,15 @@ def _placed(
     job: Job, cluster: Cluster, hosts: Sequence[int], needed: Sequence[tuple[int, int, int]]
 ) -> Iterator[tuple[dict[int, int], ...]]:
     """Yield the GPUs by host of each pool, whole workers on a host."""
-    width = job.gpus_per_worker
     of_pools = []
     for pool, count, replicas in needed:
         there = [host for host in hosts if cluster.pool_of_host[host] == pool]
-        of_pools.append(
-            [
-                {
-                    host: width * chunks
-                    for host, chunks in zip(there, divided, strict=True)
-                    if chunks
-                }
-                for divided in _divided(count * replicas, len(there))
-                if all(
-                    width * chunks <= cluster.gpus_of_host[host]
-                    for host, chunks in zip(there, divided, strict=True)
-                )
-            ]
-        )
+        held = [
+            {host: job.gpus_per_worker * n for host, n in zip(there, divided, strict=True) if n}
+            for divided in _divided(count * replicas, len(there))
+        ]
+        sizes = cluster.gpus_of_host
+        of_pools.append([gpus for gpus in held if all(n <= sizes[h] for h, n in gpus.items())])
     yield from product(*of_pools)
 
 
@@ -317,23 +305,3 @@ class Problem:
             return np.inf
         assert status == highspy.HighsModelStatus.kOptimal, status
         return float(model.getObjectiveValue())
-
-
-def exact_jobs(
-    workload: Workload,
-    speed: Speed,
-    *,
-    borrows: bool,
-    is_restart: bool,
-    weight: Sequence[float],
-    copy_efficiency: Sequence[float] | None = None,
-) -> list[Exact]:
-    """Return jobs of a workload; those that lose their work when they are stopped in one piece."""
-    first_s = workload.jobs[0].submit_s
-    found = []
-    for job, counts in zip(workload.jobs, weight, strict=True):
-        loses_work = is_restart and not job.checkpoints and copy_efficiency is None
-        is_rigid = job.min_workers == job.max_workers and not job.heterogeneous
-        states = states_of(job, speed, borrows=borrows, copy_efficiency=copy_efficiency)
-        found.append(Exact(job.submit_s - first_s, counts, states, loses_work and is_rigid))
-    return found

@@ -16,7 +16,7 @@ from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.topology import Rack, Topology
-from tests.lyra_opt.simulation.bounds.optimum import Problem, exact_jobs, rooms_of, states_of
+from tests.lyra_opt.simulation.bounds.optimum import Exact, Problem, rooms_of, states_of
 from tests.lyra_opt.simulation.in_rounds import gang
 from tests.lyra_opt.simulation.on_racks import slowdowns_of
 from tests.lyra_opt.simulation.replays import job_of, workload_of
@@ -64,11 +64,17 @@ class Small:
         )
 
     def problem(self, reading: Reading, *, is_queue: bool) -> Problem:
-        """Return what is to be solved exactly."""
-        is_restart, weight = reading is Reading.RESTART, self.weight.tolist()
-        jobs = exact_jobs(
-            self.workload, self.speed, is_restart=is_restart, weight=weight, **self.settings
-        )
+        """Return what is to be solved exactly.
+
+        Jobs that lose their work when they are stopped run in one piece.
+        """
+        first_s, jobs = self.workload.jobs[0].submit_s, []
+        loses_work = reading is Reading.RESTART and self.copy_efficiency is None
+        for job, weight in zip(self.workload.jobs, self.weight.tolist(), strict=True):
+            is_rigid = job.min_workers == job.max_workers and not job.heterogeneous
+            is_one_piece = loses_work and not job.checkpoints and is_rigid
+            states = states_of(job, self.speed, **self.settings)
+            jobs.append(Exact(job.submit_s - first_s, weight, states, is_one_piece))
         return Problem(jobs, rooms_of(self.cluster, self.plan), is_queue=is_queue)
 
     def pricer(self, reading: Reading, *, is_queue: bool, cell_s: float | None = None) -> Pricer:
