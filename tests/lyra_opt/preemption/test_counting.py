@@ -10,68 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.preemption import Demand, Shape
+from lyra_opt.preemption import PROBLEM
 from lyra_opt.preemption.counting import Verdict, blocking_gangs, count, required_domains
 from tests.draws import draws
 from tests.lyra_opt.preemption.draws import draw
-from tests.lyra_opt.preemption.heuristics.small import cluster, gang, pending
+from tests.tables import tables
 
 SEEDS = st.integers(0, 2**32 - 1)
 KINDS = ("one-shape", "vectors", "required-level", "preferred-level", "empty-nodes", "partial")
+TABLES = tables(__file__)
 
 
-def one_rack(pods, gpus, **others):
-    return pending(pods, gpus, level="rack", **others)
-
-
-GPUS = {"a": 8, "b": 8, "c": 4}
-SERVING = gang("serve", "a", gpus=4, is_protected=True)
-REASONS = {
-    "no-node": (
-        cluster(GPUS, demand=pending(1, 9)),
-        "no node has 9 gpu, even when empty",
-    ),
-    "no-allowed-node": (
-        cluster(GPUS, demand=Demand(shapes=[Shape(count=1, request={}, selector={"z": "a"})])),
-        "no node that the demand allows has room, even when empty",
-    ),
-    "cluster": (
-        cluster(GPUS, SERVING, demand=pending(3, 5)),
-        "the cluster has room for 1 of 3 pods when all gangs that may lose or move pods are gone",
-    ),
-    "rack": (
-        cluster(GPUS, SERVING, racks="rrs", demand=one_rack(4, 4)),
-        "rack 'r' has room for 3 of 4 pods when all gangs that may lose or move pods are gone; the "
-        "largest of 2 racks",
-    ),
-    "emptied": (
-        cluster(GPUS, SERVING, demand=pending(3, 4), empty_nodes=1),
-        None,
-    ),
-    "too-many-emptied": (
-        cluster(GPUS, SERVING, demand=pending(3, 4), empty_nodes=2),
-        "the cluster has room for 1 of 3 pods when all gangs that may lose or move pods are gone "
-        "and 2 nodes emptied",
-    ),
-    "held": (
-        cluster(GPUS, SERVING, empty_nodes=3),
-        "3 nodes must be chosen to be emptied, but only 2 of 3 can be; pods that can neither be "
-        "lost nor move hold the others",
-    ),
-    "volume": (
-        cluster(GPUS, gang("job", "a", gpus=7), demand=pending(2, 7), moves="any", victims="none"),
-        "the pending pods request 14 gpu, but the usable nodes have only 13 beside the pods that "
-        "cannot be lost",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REASONS)
+@pytest.mark.parametrize("case", TABLES["reasons"])
 def test_reasons_in_words(case):
-    instance, reason = REASONS[case]
-    found = count(instance)
-    assert found.reason == (reason or "")
-    assert (found.verdict is Verdict.IMPOSSIBLE) == (reason is not None)
+    changes, reason = TABLES["reasons"][case]
+    found = count(PROBLEM.parse_instance(TABLES["instance"] | changes))
+    assert found.reason == reason
+    assert (found.verdict is Verdict.IMPOSSIBLE) == bool(reason)
 
 
 @draws(100)
