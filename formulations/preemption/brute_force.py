@@ -163,28 +163,20 @@ def _solutions(instance: Instance) -> Iterator[Solution]:
 
 
 def _best_placement(instance: Instance, free: Amounts, emptied: Sequence[int]) -> Placement | None:
-    """Return the best placement of the pending pods on free resources; None if all are invalid."""
+    """Return the best placement of pending pods in the free capacity; None if none is valid."""
     demand = instance.demand
     if demand is None:
         return ()
-    is_unplaced_first = "extra_domains" not in instance.objective or (
-        "unplaced" in instance.objective
-        and instance.objective.index("unplaced") < instance.objective.index("extra_domains")
-    )
-    wanted = sum(shape.count for shape in demand.shapes)
+    domain_of = [node.domains.get(demand.level or "") for node in instance.nodes]
+    terms = [term for term in instance.objective if term in ("unplaced", "extra_domains")]
     best: tuple[tuple[int, int], Placement] | None = None
     placements = _placements(instance, demand.shapes, free, emptied)
     for placement in within_time(placements, CHOICES_BETWEEN_TIME_CHECKS):
-        unplaced = wanted - sum(map(sum, placement))
-        domains = {
-            node.domains.get(demand.level or "")
-            for n, node in enumerate(instance.nodes)
-            if any(of_shape[n] for of_shape in placement)
-        }
-        if len(domains) > 1 and demand.is_level_required and demand.level is not None:
+        domains = {domain_of[n] for counts in placement for n, count in enumerate(counts) if count}
+        if len(domains) > 1 and demand.is_level_required:
             continue
-        extra = max(0, len(domains) - 1)
-        value = (unplaced, extra) if is_unplaced_first else (extra, unplaced)
+        placed, extra = sum(map(sum, placement)), max(0, len(domains) - 1)
+        value = (extra, -placed) if terms[:1] == ["extra_domains"] else (-placed, extra)
         if best is None or value < best[0]:
             best = value, placement
     return None if best is None else best[1]
