@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +30,6 @@ REQUEST = (1, 12_000, 48 * 2**30)
 LABELS = {"nodes": "n", "pod_gpus": "of", "drained_nodes": "k", "scale": "k", "trap": ""}
 """Short names of parameters in the names of instances; other parameters have their own name."""
 
-_UNFIT_FOR_FILE_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
-
 
 class PreemptionFamily(ParameterisedFamily):
     """Base class of the families that generate preemption instances."""
@@ -46,11 +43,10 @@ class PreemptionFamily(ParameterisedFamily):
         for each in fields(parameters):
             value: Any = getattr(parameters, each.name)
             if each.name in self.required or value != each.default:
-                text = str(value)
                 label = LABELS.get(each.name, each.name.removesuffix("_percent"))
-                parts.append(f"{label}{'-' if label and not text.isdigit() else ''}{text}")
+                parts.append(f"{label}{'-' if label and isinstance(value, str) else ''}{value}")
         parts += [f"seed{seed}"] * self.is_drawn
-        return _UNFIT_FOR_FILE_NAMES.sub("-", "-".join(parts))
+        return "-".join(parts).replace("_", "-")
 
 
 def demand_of(parameters: PreemptionParameters) -> Demand:
