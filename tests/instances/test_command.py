@@ -13,7 +13,7 @@ import pytest
 
 from lyra_opt.__main__ import main
 from lyra_opt.core.loading import load_instance, load_solution
-from lyra_opt.core.problem import find_problem
+from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.instances import command
 from lyra_opt.instances.family import family_names, find_family, generate
 from lyra_opt.reclaim import check
@@ -25,8 +25,8 @@ TABLES = tables(__file__)
 GOLDEN_GZIP = "69a2e9519cf0af015786709459225df2c5a441a2dc670c5e8b26968ab4b9b457"
 
 
-def run(words: str, *more: object) -> int:
-    return main(["generate", "reclaim", *words.split(), *map(str, more)])
+def run(words: str, *more: object, problem: str = "reclaim") -> int:
+    return main(["generate", problem, *words.split(), *map(str, more)])
 
 
 @pytest.fixture
@@ -45,21 +45,13 @@ def test_files_of_several_seeds(out, capsys):
         assert loaded == generate("reclaim", "rnd-dist", servers=9, reclaim=2, seed=seed)
 
 
-def test_options_reach_the_family(out, capsys):
-    words = "--family grid --servers 9 --reclaim 2 --semantics interchangeable"
-    percents = ("--min-workers-percent", 40, "--off-loan-percent", 30)
-    assert run(words, *percents, "--out", out) == 0
-    path = capsys.readouterr().out.strip()
-    assert path.endswith("grid-v1-s9-k2-interchangeable40-offloan30-seed0.json")
-    assert load_instance(path).instance == generate(
-        "reclaim",
-        "grid",
-        servers=9,
-        reclaim=2,
-        semantics="interchangeable",
-        min_workers_percent=40,
-        off_loan_percent=30,
-    )
+@pytest.mark.parametrize("problem", TABLES["options"])
+def test_options_reach_the_family(out, capsys, problem):
+    words, name, parameters = TABLES["options"][problem]
+    assert run(words, "--out", out, problem=problem) == 0
+    (path,) = capsys.readouterr().out.splitlines()
+    assert path == str(out / f"{name}.json")
+    assert load_instance(path).instance == generate(problem, **parameters)
 
 
 def test_known_optimum_is_written_beside(out, capsys):
@@ -170,11 +162,12 @@ def test_later_instances_are_generated_before_the_first_is_written(out, monkeypa
     assert len(list(out.iterdir())) == 2
 
 
-def test_families_are_listed(capsys):
+@pytest.mark.parametrize("problem", problems())
+def test_families_are_listed(capsys, problem):
     """The command without options lists every family, one per line that begins with its name."""
-    assert main(["generate", "reclaim"]) == 0
+    assert run("", problem=problem) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[0] != " "]
-    assert listed == list(family_names("reclaim"))
+    assert listed == list(family_names(problem))
 
 
 @pytest.mark.parametrize("given", [("--family", "net"), ("--out", "here")])

@@ -160,35 +160,16 @@ def small(seed: int = 0, **assumed) -> Workload:
     return lyra_like(days=2, training_gpus=256, seed=seed, assumptions=assumptions)
 
 
-OPTIONS = {
-    "fungible": {"fungible_percent": 0},
-    "elastic": {"elastic_percent": 60},
-    "heterogeneous": {"heterogeneous_percent": 10},
-    "ideal": {"all_elastic": True},
-    "checkpoints": {"checkpoint_percent": 50},
-    "scaling_loss": {"scaling_loss_percent": 20},
-    "estimates": {"wrong_estimate_percent": 40},
-}
-CHANGED = {
-    "fungible": {"fungible"},
-    "elastic": {"max_workers"},
-    "heterogeneous": {"heterogeneous"},
-    "ideal": {"max_workers", "heterogeneous"},
-    "checkpoints": {"checkpoints"},
-    "scaling_loss": {"scaling_loss"},
-    "estimates": {"estimated_work_worker_s"},
-}
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_an_option_leaves_all_else_equal(option):
+@pytest.mark.parametrize("name", TABLES["options"])
+def test_an_option_leaves_all_else_equal(name):
+    option, expected = TABLES["options"][name]
     changed = set()
-    for base, other in zip(small().jobs, small(**OPTIONS[option]).jobs, strict=True):
+    for base, other in zip(small().jobs, small(**option).jobs, strict=True):
         for field in Job.__dataclass_fields__:
             if getattr(base, field) != getattr(other, field):
                 changed.add(field)
-    assert changed == CHANGED[option]
-    assert small(**OPTIONS[option]).name != small().name
+    assert changed == set(expected)
+    assert small(**option).name != small().name
 
 
 def test_more_elastic_jobs_hold_those_of_the_elastic_kind():

@@ -9,6 +9,7 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.core.errors import UserError
 from lyra_opt.instances import family
+from tests.tables import tables
 
 
 def test_scalars_give_one_instance():
@@ -63,30 +64,11 @@ def test_a_share_of_the_servers_is_given_back_by_default():
     assert lo.generate("reclaim", "span", servers=1).reclaim_servers == 1
 
 
-REFUSED = {
-    "seeds is 5: must be a list such as range": {"servers": 8, "seeds": 5},
-    "seed cannot be combined with seeds": {"servers": 8, "seed": 1, "seeds": [2]},
-    "2 combinations of parameters give the same instance, rnd-dist-v1-s8-k2-seed0": {
-        "servers": [8, 8]
-    },
-    "^servers is 0: must be an integer": {"servers": [8, 0]},
-    '^servers is "--a": must be an integer': {"servers": ["--a"]},
-    "^seed is -1: must be an integer": {"servers": 8, "seeds": [-1]},
-    "^servers is required": {"seeds": range(2)},
-    "^off_loan_percent is 101: must": {"servers": 8, "off_loan_percent": 101},
-    "^reclaim_percent is 9: cannot be combined with reclaim$": {
-        "servers": 8,
-        "reclaim": 2,
-        "reclaim_percent": 9,
-    },
-}
-
-
-@pytest.mark.parametrize("message", REFUSED)
-def test_refused(message):
+@pytest.mark.parametrize(("arguments", "message"), tables(__file__)["refused"])
+def test_refused(arguments, message):
     """In the words of Python: options of the command line are its arguments."""
     with pytest.raises(UserError, match=message):
-        lo.generate("reclaim", "rnd-dist", **REFUSED[message])
+        lo.generate("reclaim", "rnd-dist", **arguments)
 
 
 @pytest.mark.parametrize(

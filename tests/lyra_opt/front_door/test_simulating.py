@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.tenure import Tenure
     from lyra_opt.simulation.view import View
 
+ONE_SERVER = {"cluster.servers": 1}
 SMALL = {"cluster.servers": 4, "jobs.parameters.days": 1}
 
 TRACE = pd.DataFrame(
@@ -141,7 +142,7 @@ def test_schemes_in_every_form():
     own = ComposedScheme(name="mine", summary="shortest first", queue="shortest")
     runs = lo.simulate(
         jobs=TRACE,
-        changes={"cluster.servers": 1},
+        changes=ONE_SERVER,
         schemes=["sjf", own, {"name": "fifo", "queue": "shortest", "label": "told"}],
     )
     assert list(runs.summary.scheme) == ["sjf", "mine", "told"]
@@ -198,7 +199,7 @@ def test_policies_have_parameters_and_labels_in_dictionaries():
     """So two objects of one class, or a class with two values, can be compared."""
     runs = lo.simulate(
         jobs=TRACE.assign(gpus=4),
-        changes={"cluster.servers": 1},
+        changes=ONE_SERVER,
         schemes=[
             Hold,
             {"name": Hold, "gpus": 4},
@@ -222,24 +223,25 @@ def test_jobs_that_differ_far_down_are_other_jobs(tmp_path):
     """In memory, in clusters, in a store that is gone on with, and in a file that was changed."""
     rows = pd.concat([TRACE.assign(job_id=TRACE.job_id + str(n)) for n in range(15)])
     longer = rows.assign(duration_s=[*rows.duration_s[:-1], 60_000.0])
-    small = {"cluster.servers": 1}
-    first = jct_s(lo.simulate("plain", schemes=["fifo"], changes=small, jobs=rows, out=tmp_path))
-    second = jct_s(lo.simulate("plain", schemes=["fifo"], changes=small, jobs=longer))
+    first = jct_s(
+        lo.simulate("plain", schemes=["fifo"], changes=ONE_SERVER, jobs=rows, out=tmp_path)
+    )
+    second = jct_s(lo.simulate("plain", schemes=["fifo"], changes=ONE_SERVER, jobs=longer))
     assert second[0] - first[0] == pytest.approx(59_940 / len(rows))
     with pytest.raises(UserError):
         lo.simulate(
-            "plain", schemes=["fifo"], changes=small, jobs=longer, out=tmp_path, resume=True
+            "plain", schemes=["fifo"], changes=ONE_SERVER, jobs=longer, out=tmp_path, resume=True
         )
     path = tmp_path / "jobs.csv"
     for jobs, expected in ((rows, first), (longer, second)):
         jobs.to_csv(path, index=False)
-        again = lo.simulate("plain", schemes=["fifo"], changes=small, jobs=str(path))
+        again = lo.simulate("plain", schemes=["fifo"], changes=ONE_SERVER, jobs=str(path))
         assert jct_s(again) == pytest.approx(expected)
 
 
 def test_failed_replays_are_rows_and_said(capsys):
     """Or the mean over the others would be taken for that over all."""
-    runs = lo.simulate(jobs=TRACE, changes={"cluster.servers": 1}, schemes=["fifo", Broken])
+    runs = lo.simulate(jobs=TRACE, changes=ONE_SERVER, schemes=["fifo", Broken])
     assert "failed: Broken seed=0" in capsys.readouterr().err
     assert list(runs.summary.status) == ["finished", "error"]
     assert "nothing works" in runs.summary.message[1]
@@ -253,9 +255,7 @@ def test_processes_give_the_same():
     closure = OwnScheme(name="own", summary="a closure", make=lambda: _sjf_policy())
     for schemes in (["fifo", "sjf"], ["fifo", closure]):
         one, two = (
-            lo.simulate(
-                jobs=TRACE, changes={"cluster.servers": 1}, schemes=schemes, processes=processes
-            )
+            lo.simulate(jobs=TRACE, changes=ONE_SERVER, schemes=schemes, processes=processes)
             for processes in (1, 2)
         )
         pd.testing.assert_frame_equal(one.jobs, two.jobs)
@@ -288,7 +288,7 @@ def test_a_script_needs_no_guard(tmp_path):
 def test_folders(tmp_path, capsys):
     """One that is given is kept, and read by `load_study`; another is gone with its runs."""
     out = tmp_path / "out"
-    given: dict[str, Any] = {"jobs": TRACE, "changes": {"cluster.servers": 1}}
+    given: dict[str, Any] = {"jobs": TRACE, "changes": ONE_SERVER}
     kept = lo.simulate(**given, out=out, progress=True)
     assert "1 run to do" in capsys.readouterr().err
     assert list(lo.load_study(out).jct_mean_s) == jct_s(kept)
@@ -324,7 +324,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "scenario 'no'": {"scenario": "no"},
     "cluster.servers is 0: must be an integer": {"changes": {"cluster.servers": 0}},
     "clster": {"changes": {"clster": 1}},
-    "row 0, column gpus is": {"jobs": TRACE.assign(gpus=0), "changes": {"cluster.servers": 1}},
+    "row 0, column gpus is": {"jobs": TRACE.assign(gpus=0), "changes": ONE_SERVER},
     "must include submit_s": {"jobs": pd.DataFrame({"id": ["a"], "work_worker_s": 1.0})},
     "jobs.trace is .*an object is given": {
         "jobs": TRACE,
@@ -356,14 +356,14 @@ REFUSED: dict[str, dict[str, Any]] = {
     "schemes.lyra.reclaimr is .*did you mean reclaimer": {
         "schemes": [{"name": "lyra", "reclaimr": FirstInFile}],
         "jobs": TRACE,
-        "changes": {"cluster.servers": 1},
+        "changes": ONE_SERVER,
     },
     "scheme FirstInFile must be a ": {"schemes": [{"name": FirstInFile}]},
     "scenario is .*must be a name, a TOML file": {"scenario": 5},
-    "scheme 'fifoo'": {"schemes": ["fifoo"], "jobs": TRACE, "changes": {"cluster.servers": 1}},
+    "scheme 'fifoo'": {"schemes": ["fifoo"], "jobs": TRACE, "changes": ONE_SERVER},
     "is a file, not a folder": {
         "jobs": TRACE,
-        "changes": {"cluster.servers": 1},
+        "changes": ONE_SERVER,
         "out": __file__,
     },
 }

@@ -264,17 +264,6 @@ def test_rollout_is_never_worse_than_its_base_policies(instance):
     assert value("rollout", instance) <= base * (1 + 1e-11)
 
 
-@pytest.mark.parametrize(
-    ("shorts", "extra", "ratio"), [(20, 10, 1.65), (60, 54, 1.83), (200, 180, 1.85)]
-)
-def test_lyra_on_the_worst_case_family_of_the_note(shorts, extra, ratio):
-    """Ratios to srw that this project measured with an earlier program, to the digits kept."""
-    jobs = [job(f"s{i}", 1, extra + 1, 1.0) for i in range(shorts)]
-    long = job("long", 1, extra + 1, extra * (extra + 1) / 2)
-    instance = instance_of(shorts + 1 + extra, long, *jobs)
-    assert value("lyra", instance) / value("srw", instance) == pytest.approx(ratio, abs=0.005)
-
-
 @pytest.mark.parametrize("gpus", [10, 50])
 def test_srw_runs_side_by_side_what_should_queue(gpus):
     """Equal jobs that may each use the whole cluster: (n + 1) / 2n of srw's mean JCT."""
