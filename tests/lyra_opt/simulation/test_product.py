@@ -18,7 +18,7 @@ from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster, GpuType
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure
 from lyra_opt.simulation.policy import QueuePolicy
-from lyra_opt.simulation.scheme import Options, prepare, simulate
+from lyra_opt.simulation.scheme import prepare, simulate
 from lyra_opt.simulation.tenure import Leases, Rounds
 from lyra_opt.simulation.topology import Rack, Topology
 from tests.draws import sampled
@@ -35,7 +35,6 @@ from tests.lyra_opt.simulation.product import (
     require_same,
 )
 from tests.lyra_opt.simulation.replays import (
-    SAME_GPU,
     borrowing,
     job_of,
     lending,
@@ -215,16 +214,6 @@ def test_fungible_jobs_are_on_one_kind_of_gpus(name):
     _, lent_gpu_s = found.totals.held_gpu_s
     ran_on_loan = found.runs[1].ran_on_loan
     assert lent_gpu_s == (found.runs[1].held_gpu_s if ran_on_loan else 0)
-
-
-def test_a_gang_that_fits_the_own_gpus_does_not_wait_for_both_kinds():
-    """Hadar buys from the borrowed server first, as it has most free GPUs, and then an own one."""
-    lent = {"inference_servers": 1, "inference_gpus_per_server": 3, "inference_gpu": SAME_GPU}
-    cluster = Cluster.of_servers(2, gpus_per_server=2, **lent)
-    options = Options(rounds=Rounds(restart_s=0))
-    jobs = [job_of("x", 0, 50, 4, fungible=True)]
-    found = replay(jobs, cluster, "hadar", plan=lending(1), options=options)
-    assert found.runs[0].completion_s == 50
 
 
 class MovesAway(QueuePolicy):

@@ -68,13 +68,6 @@ class Held(Observer):
                     self.changed_s.add(view.now_s)
 
 
-def test_a_gang_starts_at_the_next_epoch_and_pays_its_start():
-    kernel = run_pollux([job_of("gang", 61.0, 100.0, 3)])
-    (run,) = kernel.runs
-    assert (run.start_s, run.completion_s) == (120.0, 250.0)
-    assert (run.restarts, run.preemptions, run.paused_s) == (0, 0, 30.0)
-
-
 def test_a_job_starts_on_one_gpu_and_doubles():
     """Though its base demand is four; never more than twice the most that it has had."""
     held = Held()
@@ -136,17 +129,7 @@ def test_a_model_that_uses_one_gpu_stays_on_it():
     assert run.restarts == 0
 
 
-def test_gangs_may_queue():
-    """Where none may overtake, the small one waits for the large one; without a queue neither."""
-    first, large, small = (
-        ("first", 0.0, 1000.0, 2),
-        ("large", 60.0, 100.0, 4),
-        ("small", 120.0, 100.0),
-    )
-    jobs = [job_of(*fields) for fields in (first, large, small)]
-    for queue, starts_s in (("first-come", 1260.0), ("first-come-overtaking", 120.0)):
-        assert starts(run_pollux(jobs, queue=queue)) == [0.0, 1080.0, starts_s]
-    # Elastic jobs give nothing up for those that queue.
+def test_elastic_jobs_give_nothing_up_for_gangs_that_queue():
     elastic = [cifar("elastic", 0.0, hours=1.0, max_workers=4), job_of("gang", 600.0, 60.0, 3)]
     done_s = run_pollux(elastic[:1]).runs[0].completion_s
     assert starts(run_pollux(elastic, queue="first-come"))[1] >= done_s
