@@ -39,6 +39,7 @@ from lyra_opt.network.instance import GangPlacement, Machine, Solution, WaitingJ
 from lyra_opt.network.instance import Instance as NetworkInstance
 from lyra_opt.network.instance import Objective as NetworkObjective
 from lyra_opt.network.links import Tier
+from lyra_opt.preemption.heuristics.base import State
 from lyra_opt.preemption.instance import (
     GPU,
     VICTIMS,
@@ -843,58 +844,32 @@ def preemption_solutions_of(draw: DrawFn, instance: PreemptionInstance) -> Preem
     It may place too few pending pods, break hard budgets, and leave pods on nodes that are to be
     empty.
     """
-    index = instance.index
+    state, index = State(instance), instance.index
     candidates = np.flatnonzero(index.can_be_chosen_empty).tolist()
-    emptied = draw(st.permutations(candidates))[: instance.empty_nodes]
-    is_open = index.may_use.copy()
-    is_open[emptied] = False
+    for node in draw(st.permutations(candidates))[: instance.empty_nodes]:
+        state.choose_empty(node)
+        for k in state.groups_on(node):
+            state.put_back(int(k))
     must_leave = index.must_be_empty.copy()
-    must_leave[emptied] = True
-    free = index.free.copy()
-    lost = [0] * len(index.group_gang)
-    moved: dict[tuple[int, int], int] = {}
-
-    def hosts(request: np.ndarray, fit: np.ndarray) -> list[int]:
-        found: list[int] = np.flatnonzero(is_open & fit & (free >= request).all(axis=1)).tolist()
-        return found
-
-    groups = [group for gang in instance.gangs for group in gang.pods]
-    for k, (group, gang) in enumerate(zip(groups, index.group_gang, strict=True)):
-        if not (index.may_lose[gang] or index.may_move[gang]):
-            continue
-        home = int(index.group_node[k])
-        matching = np.array(
-            [group.selector.items() <= node.labels.items() for node in instance.nodes]
-        )
-        matching[home] = False
-        for _ in range(group.count if must_leave[home] else draw(st.integers(0, group.count))):
-            targets = hosts(index.group_request[k], matching) if index.may_move[gang] else []
-            choices = [*targets, *([home] if index.may_lose[gang] else [])]
-            if not choices:
+    must_leave[state.emptied] = True
+    for k, (gang, home) in enumerate(zip(index.group_gang, index.group_node, strict=True)):
+        count, request = int(index.group_count[k]), index.group_request[k]
+        for _ in range(count if must_leave[home] else draw(st.integers(0, count))):
+            fits = state.may_move_to(k) & (state.free >= request).all(axis=1)
+            targets = [*np.flatnonzero(fits).tolist(), *[None] * int(index.may_lose[gang])]
+            if not targets:
                 break
-            target = draw(st.sampled_from(choices))
-            free[home] += index.group_request[k]
-            if target == home:
-                lost[k] += 1
-            else:
-                free[target] -= index.group_request[k]
-                moved[k, target] = moved.get((k, target), 0) + 1
-    placed = np.zeros(index.shape_allowed.shape, dtype=np.int64)
-    is_near = np.ones(len(free), dtype=bool)
-    if instance.demand is not None and instance.demand.level and instance.demand.is_level_required:
-        is_near = index.domain == draw(st.integers(0, index.domains - 1))
+            target = draw(st.sampled_from(targets))
+            state.evict(k, 1)
+            if target is not None:
+                state.move(k, target)
+    area = draw(st.integers(0, state.areas - 1))
     for s, count in enumerate(index.shape_count.tolist()):
         for _ in range(draw(st.integers(int(index.shape_min[s]), count))):
-            fit = is_near & index.shape_allowed[s] & (placed[s] < index.shape_per_node[s])
-            if not (places := hosts(index.shape_request[s], fit)):
+            places = np.flatnonzero((state.area == area) & (state.room[s] > 0)).tolist()
+            if not places:
                 break
-            node = draw(st.sampled_from(places))
-            placed[s, node] += 1
-            free[node] -= index.shape_request[s]
+            state.place(s, draw(st.sampled_from(places)))
     return PreemptionSolution.of_counts(
-        instance,
-        lost=lost,
-        placed=placed,
-        moved=[(k, target, count) for (k, target), count in moved.items()],
-        emptied=emptied,
+        instance, lost=state.lost, placed=state.placed, moved=state.moves, emptied=state.emptied
     )
