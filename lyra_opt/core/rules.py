@@ -27,7 +27,7 @@ LARGEST_INTEGER = 2**53 - 1  # JSON readers that use doubles represent larger in
 
 
 def require_integer(
-    field: str, value: object, *, minimum: int, maximum: int = LARGEST_INTEGER
+    field: str, value: object, *, minimum: int, maximum: float = LARGEST_INTEGER
 ) -> int:
     """Return `value` if it is an integer from `minimum` to `maximum`; booleans are refused."""
     if type(value) is int and minimum <= value <= maximum:  # the common case, kept fast
@@ -145,12 +145,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Integer(Rule):
-    """The rule for an integer from `least` to `most`."""
+    """The rule for an integer from `least` to `most`, which can be infinite."""
 
     dtype = "int64"
 
     least: int = 0
-    most: int = LARGEST_INTEGER
+    most: float = LARGEST_INTEGER
 
     def check(self, path: str, value: Any) -> int:
         """Return the value as an int from `least` to `most`."""
@@ -160,7 +160,8 @@ class Integer(Rule):
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of an integer with its range."""
-        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+        most = {} if self.most == math.inf else {"maximum": self.most}
+        return {"type": "integer", "minimum": self.least, **most}
 
     def in_words(self) -> str:
         """Return the range in words, such as "integer of at least 1, at most 100"."""

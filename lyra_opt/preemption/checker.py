@@ -6,6 +6,7 @@ functions of the objective's terms, so that an error there cannot hide here.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,15 +15,15 @@ from lyra_opt.core.fields import declared, key
 from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.rules import Integer, ListOf, Named, Text
 from lyra_opt.preemption.costs import LOST
-from lyra_opt.preemption.instance import LostPods, matches
+from lyra_opt.preemption.instance import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lyra_opt.preemption.instance import Budget, Gang, Instance, Solution
+    from lyra_opt.preemption.instance import Budget, Gang, Instance, LostPods, MovedPods, Solution
     from lyra_opt.preemption.objective import Term
 
-CODE = Integer(most=2**400)
+CODE = Integer(most=math.inf)
 """The rule for objectives, which encode the values of all terms and can be large."""
 
 AMOUNT = Integer(most=2**100)
@@ -114,7 +115,7 @@ def check(instance: Instance, solution: Solution) -> Report:
 
 def _wrong_references(instance: Instance, solution: Solution) -> Iterator[str]:
     """Yield the entries that refer to nothing, or to a gang that is lost whole."""
-    entries = [*solution.lost_pods, *solution.moved_pods]
+    entries: list[LostPods | MovedPods] = [*solution.lost_pods, *solution.moved_pods]
     shapes = {shape.id for shape in instance.demand.shapes} if instance.demand else set()
     gangs = [*solution.lost_gangs, *(entry.gang for entry in entries)]
     nodes = [entry.to for entry in solution.moved_pods]
@@ -149,10 +150,10 @@ def _effects(instance: Instance, solution: Solution) -> dict[str, _Effect]:
     for name in solution.lost_gangs:
         pods = enumerate(instance.gangs[instance.gang_position[name]].pods)
         effects[name] = _Effect(is_lost=True, lost=Counter({p: group.count for p, group in pods}))
-    for entry in (*solution.lost_pods, *solution.moved_pods):
-        effect = effects[entry.gang]
-        counts = effect.lost if isinstance(entry, LostPods) else effect.moved
-        counts[entry.group] += entry.count
+    for lost in solution.lost_pods:
+        effects[lost.gang].lost[lost.group] += lost.count
+    for moved in solution.moved_pods:
+        effects[moved.gang].moved[moved.group] += moved.count
     return dict(effects)
 
 
@@ -266,7 +267,7 @@ def _domains_used(instance: Instance, solution: Solution) -> set[str]:
     """Return the domains with pending pods at the level of the demand; empty without a level."""
     level = instance.demand.level if instance.demand else None
     nodes = (instance.nodes[instance.node_position[each.node]] for each in solution.placements)
-    return {node.domains[level] for node in nodes if level in node.domains}
+    return {node.domains[level] for node in nodes if level is not None and level in node.domains}
 
 
 def _broken_choice(instance: Instance, solution: Solution) -> Iterator[str]:

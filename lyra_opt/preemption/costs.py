@@ -129,7 +129,7 @@ class Costs:
     def by_gang(self, instance: Instance, effect: Effect) -> NDArray[Any]:
         """Return the total cost of the lost and moved pods of each gang, (G,)."""
         lost = sum_by_gang(instance, self.lost_pod * effect.lost)
-        return self.loss * effect.is_whole + lost + self.move * effect.moved
+        return np.asarray(self.loss * effect.is_whole + lost + self.move * effect.moved)
 
     def total(self, instance: Instance, effect: Effect) -> int:
         """Return the total cost of all lost and moved pods."""

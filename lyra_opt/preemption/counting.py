@@ -155,9 +155,9 @@ def _count(instance: Instance, touchable: Flags) -> Counting:
         in_domain[shape] = _sums(domain, room, domains)
         if instance.empty_nodes:
             in_domain[shape] -= _least_loss(instance, room, domain, domains, emptiable)
-    fits = in_domain >= index.shape_min[:, None]
+    fits: Flags = np.asarray((in_domain >= index.shape_min[:, None]).all(axis=0))
     reason = _obstacle(instance, touchable, cannot, int(emptiable.sum()))
-    if not reason and not fits.all(axis=0).any():
+    if not reason and not fits.any():
         reason = _shortage(instance, in_domain)
     if not reason:
         reason = _lack_of_volume(instance, available)
@@ -165,7 +165,7 @@ def _count(instance: Instance, touchable: Flags) -> Counting:
         verdict=Verdict.IMPOSSIBLE if reason else _verdict(instance, touchable),
         reason=reason,
         room=in_domain,
-        domain_fits=fits.all(axis=0),
+        domain_fits=fits,
     )
 
 

@@ -86,12 +86,13 @@ def test_documents_and_pickles_survive(kind, seed):
     assert again.index.free.tolist() == instance.index.free.tolist()
 
 
-def test_solutions_survive():
-    """A solution file has the objective, which the checker recomputes."""
+@pytest.mark.parametrize("objective", [5, 2**1000])
+def test_solutions_survive(objective):
+    """A solution file has the objective, an integer of any size, which the checker recomputes."""
     instance = example()
-    document = PROBLEM.solution_document(instance, BEST, 5)
+    document = PROBLEM.solution_document(instance, BEST, objective)
     solution, claims = PROBLEM.parse_solution(json.loads(json.dumps(document)))
-    assert (solution, claims["objective"]) == (BEST, 5)
+    assert (solution, claims["objective"]) == (BEST, objective)
 
 
 def test_keys_of_the_demand_are_listed():
