@@ -9,8 +9,9 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.preemption.brute_force import BruteForce
-from lyra_opt.preemption import Gang, Instance, Node, PodGroup
+from lyra_opt.preemption import Gang, Instance, PodGroup
 from tests.lyra_opt.preemption.draws import KINDS, draw
+from tests.lyra_opt.preemption.heuristics.small import cluster
 from tests.optima import document_of
 from tests.reference import preemption as reference
 
@@ -39,15 +40,10 @@ def test_brute_force_agrees_with_the_reference(kind, count):
 
 def crowded(nodes: int) -> Instance:
     """Return nodes with a gang each, of which all but one must leave."""
-    return Instance(
-        name="crowded",
-        nodes=[Node(id=f"n{n}", capacity={"gpu": 4}) for n in range(nodes)],
-        gangs=[
-            Gang(id=f"g{n}", min_pods=1, pods=[PodGroup(node=f"n{n}", request={"gpu": 1}, count=4)])
-            for n in range(nodes)
-        ],
-        empty_nodes=nodes - 1,
-    )
+    gpus = {f"n{n}": 4 for n in range(nodes)}
+    pods = {node: [PodGroup(node=node, request={"gpu": 1}, count=4)] for node in gpus}
+    gangs = (Gang(id=node, min_pods=1, pods=pods[node]) for node in gpus)
+    return cluster(gpus, *gangs, empty_nodes=nodes - 1)
 
 
 def test_too_many_choices_are_declined_with_their_number():

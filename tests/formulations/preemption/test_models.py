@@ -18,9 +18,10 @@ from lyra_opt.formulations.preemption.model_data import PreemptionModel
 from lyra_opt.formulations.preemption.pulp_model import PULP_CBC, PULP_HIGHS
 from lyra_opt.formulations.preemption.staged import StagedSolver
 from lyra_opt.instances.family import generate
-from lyra_opt.preemption import Budget, Demand, Gang, Instance, Node, PodGroup, Shape
+from lyra_opt.preemption import Budget, Demand, Instance, Shape
 from tests.formulations.preemption.test_brute_force import PREEMPTION, assert_agrees
 from tests.lyra_opt.preemption.draws import KINDS, draw
+from tests.lyra_opt.preemption.heuristics.small import cluster, gang, pending
 from tests.optima import document_of
 from tests.reference import preemption as reference
 
@@ -148,14 +149,9 @@ def test_a_backend_that_finds_nothing_does_not_make_a_known_solution_infeasible(
 @pytest.mark.parametrize("name", SOLVERS)
 def test_bounds_that_are_tightened_until_nothing_is_left(name):
     """CBC crashes when it writes its solution, and says nothing of it."""
-    instance = Instance(
-        name="tight",
-        nodes=[Node(id="full", capacity={"gpu": 5}), Node(id="free", capacity={"gpu": 2})],
-        gangs=[
-            Gang(id="five", pods=[PodGroup(node="full", request={"gpu": 1}, count=5)]),
-            Gang(id="one", pods=[PodGroup(node="free", request={"gpu": 1})]),
-        ],
-        demand=Demand(priority=1, shapes=[Shape(count=2, request={"gpu": 2})]),
+    instance = cluster(
+        *({"full": 5, "free": 2}, gang("five", *["full"] * 5), gang("one", "free")),
+        demand=pending(2, 2),
         budgets=[Budget(id="b", gangs=["five", "one"], counts="lost_pods", most=3)],
     )
     assert solve_and_check(PREEMPTION, instance, SOLVERS[name]).status is Status.INFEASIBLE
@@ -163,14 +159,11 @@ def test_bounds_that_are_tightened_until_nothing_is_left(name):
 
 def memory(unit: int, *odd: int) -> Instance:
     """Return a node of two gangs, one of which must leave, with amounts in multiples of `unit`."""
-    gangs = [
-        Gang(id=f"of-{units}", pods=[PodGroup(node="n", request={"memory": units * unit})])
-        for units in (3, 5)
-    ]
+    gangs = [gang(f"of-{units}", "n", request={"memory": units * unit}) for units in (3, 5)]
     pods = [Shape(id=f"s{n}", count=1, request={"memory": n}) for n in (4 * unit, *odd)]
-    nodes, demand = [Node(id="n", capacity={"memory": 9 * unit})], Demand(priority=1, shapes=pods)
-    terms = ("lost:memory",)
-    return Instance(name="memory", nodes=nodes, gangs=gangs, demand=demand, objective=terms)
+    demand = Demand(priority=1, shapes=pods)
+    nodes = {"n": {"memory": 9 * unit}}
+    return cluster(nodes, *gangs, demand=demand, objective=("lost:memory",))
 
 
 def test_amounts_in_bytes_are_counted_in_their_common_unit():
