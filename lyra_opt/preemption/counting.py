@@ -18,12 +18,8 @@ import numpy as np
 from lyra_opt.core.errors import counted
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from lyra_opt.preemption.index import Flags, Integers
     from lyra_opt.preemption.instance import Instance
-
-    IntArray = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
 
 
 class Verdict(StrEnum):
@@ -58,7 +54,7 @@ class Counting:
 
     verdict: Verdict
     reason: str
-    room: IntArray
+    room: Integers
     domain_fits: Flags
 
 
@@ -100,7 +96,7 @@ def blocking_gangs(instance: Instance) -> tuple[str, ...] | None:
     return tuple(instance.gangs[gang].id for gang in np.sort(released))
 
 
-def required_domains(instance: Instance) -> tuple[IntArray, int]:
+def required_domains(instance: Instance) -> tuple[Integers, int]:
     """Return the domain of each node, (N,), and the number of domains of a required level.
 
     There is one domain if no level is required. Nodes on which the level allows no pods have domain
@@ -112,7 +108,7 @@ def required_domains(instance: Instance) -> tuple[IntArray, int]:
     return np.where(index.domain < 0, -1, 0), 1
 
 
-def emptied(instance: Instance, touchable: Flags) -> IntArray:
+def emptied(instance: Instance, touchable: Flags) -> Integers:
     """Return the free amount of each resource on each node once `touchable` gangs are gone, (N, R).
 
     `touchable`, shape (G,), marks these gangs.
@@ -128,7 +124,7 @@ def emptied(instance: Instance, touchable: Flags) -> IntArray:
     return found
 
 
-def node_room(instance: Instance, shape: int, available: IntArray) -> IntArray:
+def node_room(instance: Instance, shape: int, available: Integers) -> Integers:
     """Return the number of pods of a shape that fit on each node, (N,).
 
     `available`, shape (N, R), is the amount of each resource that is free for the pods.
@@ -190,15 +186,15 @@ def is_monotone(instance: Instance, touchable: Flags) -> bool:
     return not has_budget and not (index.may_move & ~index.may_lose & touchable).any()
 
 
-def _sums(domain: IntArray, values: IntArray, domains: int) -> IntArray:
+def _sums(domain: Integers, values: Integers, domains: int) -> Integers:
     """Return the sum of `values`, shape (N,), in each domain."""
     inside = domain >= 0
     return np.bincount(domain[inside], values[inside], domains).astype(np.int64)
 
 
 def _least_loss(
-    instance: Instance, room: IntArray, domain: IntArray, domains: int, emptiable: Flags
-) -> IntArray:
+    instance: Instance, room: Integers, domain: Integers, domains: int, emptiable: Flags
+) -> Integers:
     """Return the least number of pods by which emptying nodes reduces the room of a domain, (D,).
 
     Nodes outside the domain are emptied first, which does not reduce its room. Inside it, the nodes
@@ -234,7 +230,7 @@ def _obstacle(instance: Instance, touchable: Flags, cannot: Flags, emptiable: in
     return ""
 
 
-def _shortage(instance: Instance, room: IntArray) -> str:
+def _shortage(instance: Instance, room: Integers) -> str:
     """Return which shape does not fit in the `room` of each domain, (S, D), and by how much."""
     assert instance.demand is not None
     index, demand = instance.index, instance.demand
@@ -264,7 +260,7 @@ def _shortage(instance: Instance, room: IntArray) -> str:
     )
 
 
-def _lack_of_volume(instance: Instance, available: IntArray) -> str:
+def _lack_of_volume(instance: Instance, available: Integers) -> str:
     """Return which resource is too scarce for the pending pods and the pods that may only move.
 
     An empty string if none is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import counted
@@ -144,17 +145,19 @@ def _instance_panel(instance: Instance, resource: str) -> _Panel:
 
 def _solution_panel(instance: Instance, name: str, solution: Solution, resource: str) -> _Panel:
     """Return a panel with the pods on each node before and after; pods that stay come first."""
-    lost = {(each.gang, each.group): each.count for each in solution.lost_pods}
-    moves: dict[tuple[str, int], dict[str, int]] = {}
+    lost: Counter[tuple[str, int]] = Counter()
+    moves: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for each in solution.lost_pods:
+        lost[each.gang, each.group] += each.count
     for move in solution.moved_pods:
-        moves.setdefault((move.gang, move.group), {})[move.to] = move.count
+        moves[move.gang, move.group][move.to] += move.count
     stay: dict[str, list[_Block]] = {node.id: [] for node in instance.nodes}
     leaving, coming = ({node: list[_Block]() for node in stay} for _ in range(2))
     for gang in instance.gangs:
         for position, group in enumerate(gang.pods):
             width, at = group.request.get(resource, 0), (gang.id, position)
-            gone = group.count if gang.id in solution.lost_gangs else lost.get(at, 0)
-            to = moves.get(at, {})
+            gone = group.count if gang.id in solution.lost_gangs else lost[at]
+            to = moves[at]
             left = group.count - gone - sum(to.values())
             stay[group.node] += _block(gang.id, left, width, STAYS)
             leaving[group.node] += _block(gang.id, gone, width, LOST)

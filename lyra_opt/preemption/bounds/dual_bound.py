@@ -13,12 +13,10 @@ from lyra_opt.preemption.counting import Verdict, count, is_monotone, required_d
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from lyra_opt.preemption.counting import Counting
+    from lyra_opt.preemption.index import Flags, Integers
     from lyra_opt.preemption.instance import Instance
 
-    IntArray = NDArray[np.int64]
 
 MOST_PODS = 2**20
 """Largest number of pods of a demand for a single resource."""
@@ -67,9 +65,9 @@ class Relaxation:
         total of each resource in pods of the largest common size.
     """
 
-    least: IntArray
+    least: Integers
     is_all: bool
-    fits: NDArray[np.bool_]
+    fits: Flags
     constant: int
     emptying: int
     tasks: tuple[Task, ...]
@@ -125,7 +123,7 @@ def _emptying_bound(instance: Instance) -> int:
     return task.encoded(int(cost[must].sum()) + int(chosen.sum()))
 
 
-def _demands(instance: Instance, least: IntArray) -> Iterator[tuple[IntArray, int, IntArray]]:
+def _demands(instance: Instance, least: Integers) -> Iterator[tuple[Integers, int, Integers]]:
     """Yield demands: the request of a pod, the number of pods, and the most pods on each node."""
     index = instance.index
     limit = np.where(index.shape_allowed, index.shape_per_node[:, None], 0)

@@ -25,13 +25,9 @@ from lyra_opt.preemption.costs import Costs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from lyra_opt.preemption.index import PreemptionIndex
+    from lyra_opt.preemption.index import Flags, Integers, PreemptionIndex
     from lyra_opt.preemption.instance import Instance
 
-    IntArray = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
 
 INFINITE = 2**60
 """The cost of an impossible action, such as the loss of a protected gang."""
@@ -74,16 +70,16 @@ class Task:
     """
 
     index: PreemptionIndex
-    request: IntArray
+    request: Integers
     wanted: int
-    limit: IntArray
-    domain: IntArray
+    limit: Integers
+    domain: Integers
     domains: int
     is_open: Flags
-    loss: IntArray
-    own: IntArray
-    pod: IntArray
-    pods: IntArray
+    loss: Integers
+    own: Integers
+    pod: Integers
+    pods: Integers
     scale: int
     divisor: int
 
@@ -91,10 +87,10 @@ class Task:
     def of(
         cls,
         instance: Instance,
-        request: IntArray,
+        request: Integers,
         wanted: int,
-        limit: IntArray,
-        domain: IntArray,
+        limit: Integers,
+        domain: Integers,
         domains: int,
     ) -> Task:
         """Return the task at the costs of an instance, with all nodes open."""
@@ -155,15 +151,15 @@ class Prices:
         The pod groups that can be lost or moved, by node.
     """
 
-    bound: IntArray
-    nodes: IntArray
-    room: IntArray
-    cost: IntArray
-    excess: IntArray
-    chosen: IntArray
+    bound: Integers
+    nodes: Integers
+    room: Integers
+    cost: Integers
+    excess: Integers
+    chosen: Integers
     items: Items
 
-    def placement(self, task: Task) -> IntArray:
+    def placement(self, task: Task) -> Integers:
         """Return the number of pods to place on each node, (N,), `wanted` pods in all if they fit.
 
         Each node gets the number of pods that is best at the price. Further pods go where they
@@ -188,12 +184,12 @@ class Prices:
         found[self.nodes] = placed
         return found
 
-    def more_than(self, free: IntArray) -> Flags:
+    def more_than(self, free: Integers) -> Flags:
         """Return whether t pods fit on a node but are more than `free`, (N,), (M, T + 1)."""
         pods = np.arange(self.cost.shape[1])
         return (pods > free[self.nodes, None]) & (pods <= self.room[:, None])
 
-    def components(self, free: IntArray, price: int) -> Flags:
+    def components(self, free: Integers, price: int) -> Flags:
         """Return the nodes that gangs connect to a node with room for less than `price`, (N,).
 
         `price` is per pod. `free` is the number of pods that fit on each node without losses, (N,).
@@ -260,18 +256,18 @@ class Items:
         part of the cost of losing the gang that falls to this group, (I,).
     """
 
-    group: IntArray
-    gang: IntArray
-    row: IntArray
-    rank: IntArray
-    request: IntArray
-    count: IntArray
-    pods: IntArray
-    pod: IntArray
-    whole: IntArray
+    group: Integers
+    gang: Integers
+    row: Integers
+    rank: Integers
+    request: Integers
+    count: Integers
+    pods: Integers
+    pod: Integers
+    whole: Integers
 
     @classmethod
-    def of(cls, task: Task, groups: IntArray, nodes: IntArray) -> Items:
+    def of(cls, task: Task, groups: Integers, nodes: Integers) -> Items:
         """Build the items of the given pod groups on the given nodes."""
         index = task.index
         place = np.full(len(index.free), -1)
@@ -296,7 +292,7 @@ class Items:
             whole=np.where(task.loss[gang] < INFINITE, task.own[groups] + rest, INFINITE),
         )
 
-    def cost(self, resource: int, need: IntArray) -> IntArray:
+    def cost(self, resource: int, need: Integers) -> Integers:
         """Return the least cost of freeing the amounts `need` of a resource, (M, T + 1).
 
         The table of a node holds the least costs of freeing 0, 1, 2, ... units.
@@ -324,7 +320,7 @@ class Items:
             table[rows] = np.minimum(after, INFINITE)
         return np.take_along_axis(table, need, axis=1)
 
-    def _options(self, here: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    def _options(self, here: Integers) -> Iterator[tuple[Integers, Integers, Integers]]:
         """Yield the options of the items `here`: numbers of pods, positions in `here`, and costs.
 
         An option frees the resources of some pods of an item.
@@ -336,7 +332,7 @@ class Items:
             yield np.full(len(of), pods), of, pods * self.pod[here[of]]
 
 
-def _bounded(task: Task, nodes: IntArray, room: IntArray, cost: IntArray, items: Items) -> Prices:
+def _bounded(task: Task, nodes: Integers, room: Integers, cost: Integers, items: Items) -> Prices:
     """Return the lower bounds that follow from the best price of each domain."""
     domain = task.domain[nodes]
     price = _best_prices(cost, domain, task)
@@ -356,7 +352,7 @@ def _bounded(task: Task, nodes: IntArray, room: IntArray, cost: IntArray, items:
     )
 
 
-def _best_prices(cost: IntArray, domain: IntArray, task: Task) -> IntArray:
+def _best_prices(cost: Integers, domain: Integers, task: Task) -> Integers:
     """Return the best price of each domain, (D,).
 
     It is the slope of the convex envelopes at which the domain reaches the wanted number of pods.

@@ -21,13 +21,10 @@ from lyra_opt.preemption.exact.programme import Linear, Programme
 from lyra_opt.preemption.instance import matches
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from lyra_opt.preemption.index import Flags, Integers
     from lyra_opt.preemption.instance import Budget, Instance
     from lyra_opt.preemption.objective import Term
 
-    IntArray = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
 
 NONE = -1
 NOTHING = Linear(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -51,7 +48,7 @@ class Scope:
 
     instance: Instance
     allowed: Flags
-    least: IntArray
+    least: Integers
     is_open: Flags
 
 
@@ -90,7 +87,7 @@ class Model:
         self._extra = self._add_domains() if has_domains else NOTHING
         self.programme.terms += map(self._term, instance.terms.terms)
 
-    def _add_groups(self, groups: IntArray) -> None:
+    def _add_groups(self, groups: Integers) -> None:
         """Add the columns z, e and o of the pod groups."""
         index = self._index
         self._k, self._gang = groups, index.group_gang[groups]
@@ -106,7 +103,7 @@ class Model:
         self._e_of = self._columns_for(self._e_most)
         self._o_of = self._columns_for(self._count * index.may_move[self._gang])
 
-    def _columns_for(self, most: IntArray) -> IntArray:
+    def _columns_for(self, most: Integers) -> Integers:
         """Add a column for each positive upper limit; return the column of each limit, or -1."""
         found = np.full(len(most), NONE)
         found[most > 0] = self.programme.columns(most[most > 0])
@@ -140,7 +137,7 @@ class Model:
         out = self._kind[movable], self._o_of[movable], 1
         programme.at_most(np.zeros(len(kinds)), out, (self._i_kind, self._i, -1))
 
-    def _gone(self, groups: IntArray, sign: int) -> list[tuple[Any, Any, Any]]:
+    def _gone(self, groups: Integers, sign: int) -> list[tuple[Any, Any, Any]]:
         """Return matrix entries for `sign` times the lost and moved pods of each group."""
         parts = []
         for of, value in ((self._z_of, self._count), (self._e_of, 1), (self._o_of, 1)):
@@ -161,7 +158,7 @@ class Model:
         leaving = np.flatnonzero(index.must_be_empty[self._node])
         programme.at_most(-self._count[leaving], *self._gone(leaving, -1))
 
-    def _add_demand(self, room: IntArray) -> None:
+    def _add_demand(self, room: Integers) -> None:
         """Add the columns x for the pending pods, and stronger rows for their number on a node.
 
         If only t pods fit on a node while a gang keeps its pods there, and U pods without the gang,
@@ -272,7 +269,7 @@ class Model:
             return Linear(columns, np.concatenate([each.values for each in self._excess]))
         return self._use(term.costs)
 
-    def plan(self, values: IntArray) -> Plan:
+    def plan(self, values: Integers) -> Plan:
         """Return the plan that feasible values of the columns describe."""
         index = self._index
         lost = np.zeros(len(index.group_gang), dtype=np.int64)
@@ -289,7 +286,7 @@ class Model:
             emptied=tuple(self._b_node[values[self._b] > 0].tolist()),
         )
 
-    def _moved(self, values: IntArray) -> list[tuple[int, int, int]]:
+    def _moved(self, values: Integers) -> list[tuple[int, int, int]]:
         """Return moves (pod group, target node, pods) that match the pods moving out and in."""
         into: dict[int, dict[int, int]] = {}
         for i in np.flatnonzero(values[self._i]).tolist():

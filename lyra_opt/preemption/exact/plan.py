@@ -10,12 +10,8 @@ from lyra_opt.preemption.instance import Solution
 from lyra_opt.preemption.objective import excess_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from lyra_opt.preemption.index import Integers
     from lyra_opt.preemption.instance import Instance
-
-    IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +30,8 @@ class Plan:
         Positions of the nodes chosen to be emptied.
     """
 
-    lost: IntArray
-    placed: IntArray
+    lost: Integers
+    placed: Integers
     moved: tuple[tuple[int, int, int], ...] = ()
     emptied: tuple[int, ...] = ()
 

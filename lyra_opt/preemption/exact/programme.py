@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    IntArray = NDArray[np.int64]
+    from lyra_opt.preemption.index import Integers
+
     Numbers = NDArray[Any] | Sequence[int]
 
 BITS = 10
@@ -53,8 +54,8 @@ OPTIONS: dict[str, str | int | float | bool] = {
 class Linear:
     """A sum of columns with integer coefficients, plus an offset."""
 
-    columns: IntArray
-    values: IntArray
+    columns: Integers
+    values: Integers
     offset: int = 0
 
 
@@ -85,7 +86,7 @@ class Outcome:
         Number of nodes of the search trees.
     """
 
-    values: IntArray | None
+    values: Integers | None
     bound: tuple[int, ...] | None
     is_proved: bool
     stopped_by: StoppedBy | None = None
@@ -98,11 +99,11 @@ class Programme:
     def __init__(self) -> None:
         self.terms: list[Linear] = []
         self.upper: list[int] = []
-        self._limits: list[tuple[NDArray[np.float64], IntArray]] = []
-        self._entries: list[tuple[IntArray, IntArray, IntArray]] = []
+        self._limits: list[tuple[NDArray[np.float64], Integers]] = []
+        self._entries: list[tuple[Integers, Integers, Integers]] = []
         self._rows = 0
 
-    def columns(self, upper: Numbers) -> IntArray:
+    def columns(self, upper: Numbers) -> Integers:
         """Add integer columns from 0 to `upper`, and return their positions."""
         first = len(self.upper)
         self.upper += np.asarray(upper, dtype=np.int64).tolist()
@@ -122,11 +123,11 @@ class Programme:
         """
         self._add(np.full(len(high), -np.inf), np.asarray(high, dtype=np.int64), entries)
 
-    def between(self, low: int, high: int, columns: IntArray) -> None:
+    def between(self, low: int, high: int, columns: Integers) -> None:
         """Require that the sum of some columns is from `low` to `high`."""
         self._add(np.array([float(low)]), np.array([high]), [(0, columns, 1)])
 
-    def _add(self, low: NDArray[np.float64], high: IntArray, entries: Sequence[Any]) -> None:
+    def _add(self, low: NDArray[np.float64], high: Integers, entries: Sequence[Any]) -> None:
         for row, column, value in entries:
             parts = np.broadcast_arrays(row + np.int64(self._rows), column, value)
             where, which, what = (np.atleast_1d(part).astype(np.int64) for part in parts)
@@ -230,7 +231,7 @@ def _joined(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts) if parts else _NOTHING
 
 
-def _sums(place: IntArray, values: IntArray, size: int) -> IntArray:
+def _sums(place: Integers, values: Integers, size: int) -> Integers:
     """Return the sum of the values at each place."""
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, place, values)
@@ -249,12 +250,12 @@ class _Rows:
     """Rows with limits, and their entries in order of rows."""
 
     low: NDArray[np.float64]
-    high: IntArray
-    row: IntArray
-    column: IntArray
-    value: IntArray
+    high: Integers
+    row: Integers
+    column: Integers
+    value: Integers
 
-    def allow(self, values: IntArray) -> bool:
+    def allow(self, values: Integers) -> bool:
         """Return whether integer values of the columns satisfy all rows."""
         sums = _sums(self.row, self.value * values[self.column], len(self.high))
         return bool(((self.low <= sums) & (sums <= self.high)).all())
@@ -269,7 +270,7 @@ class _Rows:
             np.append(self.value, linear.values),
         )
 
-    def without(self, positions: IntArray) -> _Rows:
+    def without(self, positions: Integers) -> _Rows:
         """Return the rows without those at the given positions."""
         stays = np.ones(len(self.high), dtype=bool)
         stays[positions] = False
@@ -282,7 +283,7 @@ class _Step(NamedTuple):
     """The result of one run of HiGHS: a lower bound on its objective, and values of columns."""
 
     bound: int = 0
-    values: IntArray | None = None
+    values: Integers | None = None
     is_infeasible: bool = False
     stopped_by: StoppedBy | None = None
 
@@ -463,7 +464,7 @@ class _Minimisation:
         return _Step(bound=bound, values=values, stopped_by=stops.get(status))
 
 
-def _value(linear: Linear, values: IntArray) -> int:
+def _value(linear: Linear, values: Integers) -> int:
     """Return the exact value of a sum for given values of the columns."""
     pairs = zip(linear.values.tolist(), values[linear.columns].tolist(), strict=True)
     total: int = sum(coefficient * value for coefficient, value in pairs)

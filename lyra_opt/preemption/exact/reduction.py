@@ -14,16 +14,12 @@ from lyra_opt.preemption.exact.start import make_room, put_back
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from lyra_opt.preemption.bounds.dual_bound import Relaxation
     from lyra_opt.preemption.bounds.prices import Prices, Task
     from lyra_opt.preemption.costs import Costs
     from lyra_opt.preemption.exact.plan import Plan
+    from lyra_opt.preemption.index import Flags, Integers
     from lyra_opt.preemption.instance import Instance
-
-    IntArray = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +43,7 @@ class Reduction:
 
     instance: Instance
     task: Task
-    free: IntArray
+    free: Integers
     costs: Costs
 
     @classmethod
@@ -100,7 +96,8 @@ class Reduction:
         if price is None:
             return task.is_open
         price = min(limit + 1, -task.scaled(-price))
-        return task.is_open & (supply | found.components(self.free, price))
+        is_open: Flags = task.is_open & (supply | found.components(self.free, price))
+        return is_open
 
     def _with_chains(self, task: Task, bound: int, limit: int) -> Flags:
         """Return the open nodes, and nodes on which pods may make room for pods that move in.

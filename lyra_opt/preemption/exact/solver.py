@@ -74,13 +74,22 @@ class Exact(Solver):
         if counting.verdict is Verdict.IMPOSSIBLE:
             return SolveResult(status=Status.INFEASIBLE, message=counting.reason)
         search = _Search(instance, counting, observer)
+
+        def start() -> None:
+            found = Fast().solve(instance, limits=limits, rng=rng)
+            if isinstance(found.objective, int) and found.solution is not None:
+                search.offer(found.objective, found.solution)
+
         if warm_start is not None:
-            search.start_from(warm_start)
+            report = check(instance, warm_start)
+            if report.objective is None:
+                raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
+            search.offer(report.objective, warm_start)
         if not search.is_reducible:
-            search.offer_start(Fast().solve(instance, limits=limits, rng=rng))
+            start()
         search.run()
         if search.result().status is Status.UNKNOWN:  # a limit came before the first solution
-            search.offer_start(Fast().solve(instance, limits=limits, rng=rng))
+            start()
         return search.result()
 
 
@@ -93,7 +102,6 @@ class _Search:
         self._relaxation = Relaxation.of(instance, counting)
         self._bounds = domain_bounds(self._relaxation)
         self._domain, _ = required_domains(instance)
-        self._values: tuple[int, ...] | None = None
         self._solution: Solution | None = None
         self._code: int | None = None
         self._stopped_by: StoppedBy | None = None
@@ -127,32 +135,19 @@ class _Search:
             counters=self._counters,
         )
 
-    def start_from(self, solution: Solution) -> None:
-        """Use a given solution as the first incumbent."""
-        report = check(self._instance, solution)
-        if report.objective is None or report.terms is None:
-            raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
-        self._keep(tuple(report.terms.values()), solution)
+    def offer(self, code: int, solution: Solution) -> None:
+        """Keep a valid solution with this objective if it is better than the incumbent."""
+        if self._code is None or code < self._code:
+            self._code, self._solution = code, solution
+            if self._observer is not None:
+                self._observer("objective", code, solution)
 
-    def offer_start(self, found: SolveResult[Solution]) -> None:
-        """Use the solution of a heuristic if it is better than the incumbent."""
-        if isinstance(found.objective, int) and found.solution is not None:
-            values = self._instance.terms.decode(found.objective)
-            if self._values is None or values < self._values:
-                self._keep(values, found.solution)
-
-    def _keep(self, values: tuple[int, ...], solution: Solution) -> None:
-        self._values, self._solution = values, solution
-        self._code = self._instance.terms.encode(values)
-        if self._observer is not None:
-            self._observer("objective", self._code, solution)
-
-    def _offer(self, plan: Plan | None) -> None:
+    def _offer_plan(self, plan: Plan | None) -> None:
         """Keep a valid plan if it is better than the incumbent."""
         if plan is not None:
-            values = plan.values(self._instance)
-            if self._values is None or values < self._values:
-                self._keep(values, plan.solution(self._instance))
+            code = self._instance.terms.encode(plan.values(self._instance))
+            if self._code is None or code < self._code:
+                self.offer(code, plan.solution(self._instance))
 
     def _raise_bound(self, domain: int, bound: int) -> None:
         self._bounds[domain] = max(self._bounds[domain], bound)
@@ -220,7 +215,7 @@ class _Search:
                 return scope
             bound = self._relaxation.constant + task.encoded(int(found.bound[0]))
             for plan in reduction.plans(task, found):
-                self._offer(plan)
+                self._offer_plan(plan)
             limit = self._limit(guess)
             self._raise_bound(domain, bound if limit is None else min(bound, limit + 1))
             if self._is_settled(domain):
@@ -246,7 +241,7 @@ class _Search:
         outcome = model.programme.minimise(cutoff=cutoff)
         self._counters["nodes"] += outcome.nodes
         if outcome.values is not None:
-            self._offer(model.plan(outcome.values))
+            self._offer_plan(model.plan(outcome.values))
         if outcome.bound is not None:
             pairs = zip(outcome.bound, terms.terms, strict=True)
             bound = terms.encode([min(max(0, value), term.largest) for value, term in pairs])

@@ -9,16 +9,12 @@ import numpy as np
 from lyra_opt.preemption.exact.plan import Plan
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from lyra_opt.preemption.costs import Costs
+    from lyra_opt.preemption.index import Flags, Integers
     from lyra_opt.preemption.instance import Instance
 
-    IntArray = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
 
-
-def put_back(instance: Instance, costs: Costs, placed: IntArray) -> Plan | None:
+def put_back(instance: Instance, costs: Costs, placed: Integers) -> Plan | None:
     """Return a plan that places the pending pods as given, with the losses of `make_room`.
 
     The nodes to be emptied are those without pending pods whose gangs cost least. Return None if
@@ -51,7 +47,7 @@ def put_back(instance: Instance, costs: Costs, placed: IntArray) -> Plan | None:
     return plan if plan.keeps_budgets(instance) else None
 
 
-def make_room(instance: Instance, costs: Costs, placed: IntArray, closed: Flags) -> IntArray | None:
+def make_room(instance: Instance, costs: Costs, placed: Integers, closed: Flags) -> Integers | None:
     """Return the lost pods of each group, (K,), that make room for given pending pods.
 
     First, all gangs that may be lost leave the nodes on which the pending pods do not fit, and the

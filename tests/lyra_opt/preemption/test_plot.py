@@ -64,6 +64,13 @@ def test_colours_say_who_stays_leaves_and_comes():
     ]
 
 
+def test_entries_for_the_same_pods_are_summed():
+    """A solution may list pods of a group one by one."""
+    moved = [MovedPods(gang="train-b", to="n3")] * 2
+    figure = draw(example(moves="any"), {"x": replace(BEST, moved_pods=moved)}).figure()
+    assert (MOVES, AFTER_3, 2, 4) in blocks(figure, 0)
+
+
 def test_an_instance_alone():
     """Without solutions a node has one bar, which says whom the rules protect."""
     instance = large(0, empty_nodes=1)
