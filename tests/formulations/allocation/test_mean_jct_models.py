@@ -20,7 +20,6 @@ from tests.lyra_opt.allocation.examples import instance_of, job
 
 def relaxed(instance: Instance, step_s: float, start: Schedule | None = None) -> float:
     bound = lo.solve(instance, time_indexed(step_s), start=start).dual_bound
-    assert bound is not None
     return float(bound)
 
 
@@ -29,7 +28,6 @@ def on_grid(instance: Instance, step_s: float) -> tuple[Schedule, float]:
     model, solver = ScheduleModel.of(instance, 0.0, step_s), schedule_on_grid()
     run = solver.backend.run(solver.build(model), None, Settings())
     assert run.stopped_by is None
-    assert run.values is not None
     return model.solution(run.values), model.mean_s(run.bound)
 
 

@@ -74,7 +74,6 @@ def programme_of(seed: int, kind: str, jobs: int = 150) -> ShareProgramme:
 
 def attained(programme: ShareProgramme, point: SharePoint) -> float:
     """Return the level that the shares of a point attain once they are feasible."""
-    assert point.shares is not None
     got = programme.got(programme.repaired(point.shares, point.level)) - programme.need
     asked = programme.level > 0
     return float((got[asked] / programme.level[asked]).min())
@@ -92,7 +91,6 @@ def test_what_is_found_is_the_optimum_of_all(seed, kind):
             continue
         assert point.level == pytest.approx(best, rel=1e-8)
         assert attained(programme, point) == pytest.approx(best, rel=1e-8)
-        assert point.prices is not None
         bound = programme.dual_bound(point.prices, tolerance=0.0)
         assert bound == pytest.approx(best, rel=1e-8)
 
@@ -117,13 +115,10 @@ def test_sums_of_few_jobs_are_those_of_all(seed, jobs):
     programme = sum_of(seed, jobs)
     assert is_sum_for_sifting(programme)
     whole = WHOLE(programme)
-    assert whole.shares is not None
     best = float((programme.gain * programme.repaired(whole.shares)).sum())
     point = sifted_sum(programme, WHOLE)
     if point is None:
         return
-    assert point.shares is not None
-    assert point.prices is not None
     found = float((programme.gain * programme.repaired(point.shares)).sum())
     assert found == pytest.approx(best, rel=1e-9)
     assert programme.dual_bound(point.prices, tolerance=0.0) == pytest.approx(best, rel=1e-8)
@@ -150,7 +145,6 @@ def test_sums_need_few_jobs(monkeypatch):
     monkeypatch.setattr(sifting, "TRIED", 0.3)
     sizes.clear()
     point = sifted_sum(programme, noting(sizes))
-    assert point is not None
     assert len(sizes) > 1
     assert float((programme.gain * point.shares).sum()) == pytest.approx(best, rel=1e-9)
 
@@ -204,7 +198,6 @@ def test_vertices_are_the_cheapest_shares(seed, kind):
 
 def wrong(point: SharePoint) -> SharePoint:
     """Return a point with other prices, and a level that nobody attains."""
-    assert point.prices is not None
     return replace(point, prices=point.prices.times(2.0), level=point.level * 1.01)
 
 

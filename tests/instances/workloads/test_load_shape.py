@@ -119,7 +119,6 @@ def test_same_seed_same_bytes():
 def test_gangs_are_the_jobs():
     """What a calibration tries is what a replay gets, with a shape and without."""
     cluster = Cluster.of_servers(20)
-    assert LYRA_LIKE.gangs is not None
     for parameters in ({"days": 1}, {"days": 1, "shape": {"wide_per_mille": 100}}):
         gangs = LYRA_LIKE.gangs(cluster, 3, **parameters)
         jobs = LYRA_LIKE.make(cluster, 3, **parameters).jobs

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import lyra_opt as lo
 from lyra_opt.core.loading import load_instance, load_solution
-from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
 from lyra_opt.testing import counterexamples
 from tests.conftest import assert_one_line_error
 from tests.tables import tables
@@ -39,6 +38,13 @@ def _in_a_fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counterexamples, "DRAWS", 10)
 
 
+def searched(run: Any, *arguments: object) -> tuple[int, dict[str, Any]]:
+    """Return exit code and record of a search, which says nothing on stderr."""
+    exit_code, out, err = run("counterexample", *arguments, "--json")
+    assert err == ""
+    return exit_code, json.loads(out)
+
+
 def assert_verified(run: Any, record: dict[str, Any], prover: str) -> None:
     """Assert that each solution verifies, and that each solver gives its value on the file."""
     loaded = load_instance(record["file"])
@@ -49,33 +55,28 @@ def assert_verified(run: Any, record: dict[str, Any], prover: str) -> None:
         assert run("verify", record["file"], path)[0] == 0
     named = record["heuristic"], record["against"]
     for name, value in zip(named, values, strict=True):
-        solver = find_solver(loaded.problem.name, prover if name == "optimum" else name)
-        answer = solve_and_check(loaded.problem, loaded.instance, solver, seed=record["seed"])
+        solver = prover if name == "optimum" else name
+        answer = lo.solve(loaded.instance, solver, seed=record["seed"])
         assert answer.objective == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize(("arguments", "files"), TABLES["files"])
 def test_the_files_hold_what_is_claimed(run, tmp_path, arguments, files):
     """Read back: each solution verifies, and each solver gives its value on the written file."""
-    exit_code, out, err = run("counterexample", *arguments, *SMALL, "--json")
-    record = json.loads(out)
-    assert (exit_code, err) == (0, "")
+    exit_code, record = searched(run, *arguments, *SMALL)
+    assert exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == files
     assert sorted([record["file"], *record["solution_files"]]) == files
-
-    loaded = load_instance(record["file"])
-    assert loaded.instance.name == record["instance"]
-    values = record["objective"], record["against_objective"]
-    assert values[0] > values[1] >= record["optimum"]
+    assert load_instance(record["file"]).instance.name == record["instance"]
+    assert record["objective"] > record["against_objective"] >= record["optimum"]
     assert_verified(run, record, "brute-force")
 
 
 @pytest.mark.parametrize(("arguments", "prover", "variant"), TABLES["allocation_files"])
 def test_the_files_of_an_allocation(run, arguments, prover, variant):
     """As for reclaim; of the reduction, the heuristic's value is the smaller."""
-    exit_code, out, err = run("counterexample", *arguments, "--json")
-    record = json.loads(out)
-    assert (exit_code, err) == (0, "")
+    exit_code, record = searched(run, *arguments)
+    assert exit_code == 0
     assert list(record) == KEYS
     assert (record["problem"], record["variant"]) == ("allocation", variant)
     assert record["proved_by"] == prover
@@ -83,22 +84,19 @@ def test_the_files_of_an_allocation(run, arguments, prover, variant):
     smaller, larger = values if variant == "jct_reduction" else values[::-1]
     assert record["ratio"] == pytest.approx(larger / smaller)
     assert record["ratio"] > 1 + 1e-6
-    loaded = load_instance(record["file"])
-    assert record["size"]["gpus"] == loaded.instance.gpus
+    assert record["size"]["gpus"] == load_instance(record["file"]).instance.gpus
     assert_verified(run, record, prover)
 
 
 def test_json_has_every_key_found_or_not(run):
     """In the documented order; exit code 1 and no file where nothing was found."""
-    exit_code, out, _ = run(*GREEDY, "--json")
-    record = json.loads(out)
+    exit_code, record = searched(run, *GREEDY[1:])
     assert exit_code == 0
     assert list(record) == KEYS
     assert record["found"]
     assert record["ratio"] == record["objective"] / record["against_objective"]
     assert record["size"]["servers"] == len(load_instance(record["file"]).instance.servers)
-    exit_code, out, _ = run(*GREEDY, "--max", "servers=2", "--json")
-    record = json.loads(out)
+    exit_code, record = searched(run, *GREEDY[1:], "--max", "servers=2")
     assert exit_code == 1
     assert list(record) == KEYS
     assert not record["found"]
@@ -107,10 +105,7 @@ def test_json_has_every_key_found_or_not(run):
 
 def test_an_infinite_ratio_is_null(run):
     """JSON has no infinity."""
-    _, out, _ = run(
-        "counterexample", "--heuristic", "random", "--against", "optimum", *SMALL, "--json"
-    )
-    record = json.loads(out)
+    _, record = searched(run, "--heuristic", "random", "--against", "optimum", *SMALL)
     assert (record["against_objective"], record["ratio"]) == (0, None)
 
 
@@ -139,18 +134,19 @@ def test_an_allocation_for_people(run):
     assert lines[3].startswith("proved: no smaller plain instance is a counterexample ")
 
 
-def test_the_problem_follows_from_the_solvers(run):
+@pytest.mark.parametrize(
+    ("heuristic", "against", "options", "problem"),
+    [
+        ("srw", "optimum", (), "allocation"),
+        ("scf", "exact", (), "reclaim"),
+        ("cpsat", "srw", (), "allocation"),
+        ("cpsat", "optimum", ("--problem", "allocation"), "allocation"),
+    ],
+)
+def test_the_problem_follows_from_the_solvers(run, heuristic, against, options, problem):
     """Where both problems have the heuristic the other solver decides, or --problem."""
-
-    def problem(*arguments: object) -> str:
-        _, out, _ = run("counterexample", *arguments, "--time-limit", 1e-9, "--json")
-        return json.loads(out)["problem"]
-
-    assert problem("--heuristic", "srw", "--against", "optimum") == "allocation"
-    assert problem("--heuristic", "scf", "--against", "exact") == "reclaim"
-    assert problem("--heuristic", "cpsat", "--against", "srw") == "allocation"
-    asked = ("--problem", "allocation")
-    assert problem("--heuristic", "cpsat", "--against", "optimum", *asked) == "allocation"
+    asked = ("--heuristic", heuristic, "--against", against, *options)
+    assert searched(run, *asked, "--time-limit", 1e-9)[1]["problem"] == problem
 
 
 def test_none_found(run, tmp_path):
@@ -188,17 +184,18 @@ def test_a_failing_solver(run, monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_variant(run):
+@pytest.mark.parametrize(
+    ("against", "options", "variant"),
+    [
+        ("peeling", (), "rigid"),
+        ("lyra-greedy-elastic", (), "interchangeable"),
+        ("optimum", ("--variant", "interchangeable"), "interchangeable"),
+    ],
+)
+def test_variant(run, against, options, variant):
     """The first that both take, or the one asked for."""
-
-    def variant(*arguments: object) -> str:
-        _, out, _ = run("counterexample", *arguments, *SMALL, "--time-limit", 1e-9, "--json")
-        return json.loads(out)["variant"]
-
-    assert variant("--heuristic", "random", "--against", "peeling") == "rigid"
-    assert variant("--heuristic", "random", "--against", "lyra-greedy-elastic") == "interchangeable"
-    asked = ("--variant", "interchangeable")
-    assert variant("--heuristic", "random", "--against", "optimum", *asked) == "interchangeable"
+    asked = ("--heuristic", "random", "--against", against, *options, *SMALL)
+    assert searched(run, *asked, "--time-limit", 1e-9)[1]["variant"] == variant
 
 
 @pytest.mark.parametrize(("changed", "parts"), TABLES["bad_usage"])

@@ -54,7 +54,6 @@ def test_a_long_solve_says_what_it_knows_and_how_long_it_lasts(monkeypatch):
     with as_loud_as(Loudness.QUIET), solving("exact", Semantics.RIGID, 10.0, 2) as observer:
         assert observer is None
     with solving("exact", Semantics.RIGID, 10.0, runs_behind=2) as observer:
-        assert observer is not None
         for kind, value in (("objective", 7), ("dual_bound", 3), ("objective", 9)):
             observer(kind, value)
         line = "exact: 0 s, at most 30 s left, incumbent 7, bound 3"

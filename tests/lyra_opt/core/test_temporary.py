@@ -52,7 +52,6 @@ def test_the_next_start_removes_what_a_killed_process_left(tmp_path, monkeypatch
     kept = set(tmp_path.iterdir())
 
     def read(process: subprocess.Popen[str]) -> set[Path]:
-        assert process.stdout is not None
         assert process.stdout.readline()
         return set(tmp_path.iterdir())
 

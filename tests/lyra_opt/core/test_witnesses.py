@@ -83,7 +83,6 @@ def test_the_witness_is_another_method(figure_5, name, method):
     """And here it proves what the answer claims."""
     answer = solve_and_certify(PROBLEM, figure_5, find_solver("reclaim", name))
     assert answer.status is Status.OPTIMAL
-    assert answer.witness is not None
     assert (answer.witness.method, answer.witness.dual_bound) == (method, 1)
     assert answer.witness.proves
 
@@ -94,15 +93,12 @@ def test_a_proof_that_the_own_bound_does_not_reach_asks_another_engine():
     assert PROBLEM.dual_bound(instance) < 8
     answer = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "pulp-highs"))
     assert (answer.status, answer.objective) == (Status.OPTIMAL, 8)
-    assert answer.witness is not None
     assert (answer.witness.method, answer.witness.proves) == ("cpsat-strengthened", True)
     heuristic = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "lyra-greedy"))
-    assert heuristic.witness is not None
     assert heuristic.witness.method == OWN_BOUND
     assert not heuristic.witness.proves
     assert str(heuristic.witness).startswith(f"{OWN_BOUND} is {heuristic.dual_bound}, in ")
     tightest = evidence_of([heuristic]).tightest
-    assert tightest is not None
     assert tightest.bound_by == OWN_BOUND
 
 
@@ -126,7 +122,6 @@ def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch):
     monkeypatch.setattr(witnesses, "find_solver", lambda *_: stopped)
     answer = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "exact"))
     witness = answer.witness
-    assert witness is not None
     assert (witness.stopped_by, witness.proves) == (StoppedBy.TIME, False)
     assert str(witness).startswith(
         f"cpsat-strengthened, stopped by time, proves only the bound {witness.dual_bound}"
@@ -175,8 +170,6 @@ def test_a_better_solution_of_the_witness_is_told():
     instance = generate("reclaim", "net", reclaim=6)
     answer = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "fast"))
     witness = answer.witness
-    assert witness is not None
-    assert answer.objective is not None
     assert answer.objective > 8
     assert (witness.objective, witness.proves) == (8, False)
     assert "finds and proves a better solution, 8, in " in str(witness)

@@ -51,7 +51,6 @@ def test_a_solver_is_a_name_a_class_or_an_object(fleet):
 def test_certify_brings_a_witness(fleet):
     """Which `print` names."""
     answer = lo.solve(fleet, "exact", certify=True)
-    assert answer.witness is not None
     assert answer.witness.proves
     assert "witness:           cpsat-strengthened confirms the answer" in str(answer)
     assert lo.solve(fleet, "exact").witness is None

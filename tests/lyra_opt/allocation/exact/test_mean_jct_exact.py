@@ -64,8 +64,6 @@ def solved(
     result: SolveResult[Schedule] = find_solver("allocation", name).solve(
         instance, limits=limits or Limits(), rng=np.random.default_rng(0), warm_start=warm_start
     )
-    assert result.solution is not None
-    assert result.objective is not None
     assert result.dual_bound is not None
     report = check(instance, result.solution)
     assert not report.violations
@@ -98,7 +96,6 @@ def value_from_initial(jobs: tuple[tuple[int, int, float], ...], initial: tuple[
         events,
         OrderSolution(0.0, 0.0, lengths, np.ones((2, 2)), extra, np.zeros((2, 2), dtype=bool)),
     )
-    assert in_units is not None
     return f"{in_units.value * data.unit_s / 2:.2f}"
 
 
@@ -250,15 +247,12 @@ def test_multipliers_that_are_wrong_lift_no_bound():
     best = min(starting_schedules(data), key=lambda in_units: in_units.value)
     events, known = best.events(data), [None] * data.jobs
     right = OrderProgramme(data, best.value).solve(events, known)
-    assert right is not None
     for iterations in (0, 2, 5):
         hurried = OrderProgramme(data, best.value)
         hurried._solver.setOptionValue("simplex_iteration_limit", iterations)
         early = hurried.solve(events, known)
-        assert early is not None
         assert early.bound <= right.value * (1 + 1e-9)
     in_units = replay(data, events, right)
-    assert in_units is not None
     assert in_units.value == pytest.approx(right.value, rel=1e-9)
 
 
@@ -267,7 +261,6 @@ def test_an_order_that_cannot_be_gives_no_schedule():
     data = OrderData(instance)
     events = [Event(Kind.START, 0), Event(Kind.COMPLETION, 0), Event(Kind.COMPLETION, 1)]
     solution = OrderProgramme(data, 5.0).solve(events, [None, None])
-    assert solution is not None
     assert replay(data, events, solution) is None
 
 

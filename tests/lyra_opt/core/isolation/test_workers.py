@@ -27,7 +27,7 @@ from tests.lyra_opt.core.isolation.faults import EATEN_MIB, SLEEPS, Faulty, firs
 from tests.tables import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 TABLES = tables(__file__)
 
@@ -55,12 +55,24 @@ def solved(workers: Workers, fault: str, **options: Any) -> Answer[Any]:
     return solve_and_check(PROBLEM, FLEET, Faulty(fault), executor=workers, **options)
 
 
+def ended(workers: Workers, fault: str, **options: Any) -> Answer[Any]:
+    """Return the answer of a faulty solver with a short time limit."""
+    return solved(workers, fault, limits=Limits(time_s=LIMIT_S), **options)
+
+
+def wait_while(is_so: Callable[[], bool]) -> None:
+    """Wait, for two minutes at the most."""
+    until_s = time.monotonic() + 120
+    while is_so():
+        assert time.monotonic() < until_s, "it lives on"
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize(("fault", "said"), TABLES["faults"])
 def test_a_fault_is_an_error_that_names_it(workers, fault, said):
     """And the next call of the same workers is none the worse."""
     answer = solved(workers, fault)
     assert answer.status is Status.ERROR
-    assert answer.message is not None
     assert re.fullmatch(said, answer.message), answer.message
     assert (answer.cpu_time_s is None) == ("its process" in said)
     assert solved(workers, "prints").status is Status.FEASIBLE
@@ -69,74 +81,61 @@ def test_a_fault_is_an_error_that_names_it(workers, fault, said):
 def test_a_crash_says_where(workers):
     """In Python's lines, for ``--debug``."""
     trace = solved(workers, "crashes").traceback
-    assert trace is not None
     assert "faults.py" in trace
     assert "in crashes" in trace
 
 
 def test_a_solver_that_looks_at_no_clock_is_ended(workers):
     """After its limit and the grace, in compiled or other code that never returns."""
-    answer = solved(workers, "hangs", limits=Limits(time_s=LIMIT_S))
-    assert answer.status is Status.UNKNOWN
-    assert answer.stopped_by is StoppedBy.TIME
+    answer = ended(workers, "hangs")
+    assert (answer.status, answer.stopped_by) == (Status.UNKNOWN, StoppedBy.TIME)
     assert answer.message == "exceeded its time limit and was killed"
-    assert answer.wall_time_s is not None
     assert answer.wall_time_s >= LIMIT_S + grace_s(LIMIT_S)
-    assert answer.traceback is not None
     assert "in hangs" in answer.traceback
 
 
 def test_half_a_message_is_not_waited_for(workers):
     """A solver may be stopped as it sends, or write into descriptors that are not its own."""
-    fault = "writes-where-it-should-not-and-hangs"
-    answer = solved(workers, fault, limits=Limits(time_s=LIMIT_S))
-    assert answer.status is Status.UNKNOWN
-    assert answer.stopped_by is StoppedBy.TIME
+    answer = ended(workers, "writes-where-it-should-not-and-hangs")
+    assert (answer.status, answer.stopped_by) == (Status.UNKNOWN, StoppedBy.TIME)
 
 
 def test_what_it_told_of_is_kept(workers):
     """The solution, checked, and the bound; and when it told of them."""
     solution, objective = first_servers(FLEET)
-    limits = Limits(time_s=LIMIT_S)
-    answer = solved(workers, "tells-and-hangs", limits=limits, record=True)
+    answer = ended(workers, "tells-and-hangs", record=True)
     assert (answer.status, answer.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
-    assert (answer.solution, answer.objective) == (solution, objective)
-    assert answer.dual_bound == 0
+    assert (answer.solution, answer.objective, answer.dual_bound) == (solution, objective, 0)
     assert [point.value for point in answer.trajectory if not point.is_checked] == [objective, 0]
 
 
-def test_what_it_told_of_is_not_believed(workers):
-    """A bound beyond a valid solution is an error, told or returned."""
-    answer = solved(workers, "tells-too-much-and-hangs", limits=Limits(time_s=LIMIT_S))
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("tells-too-much-and-hangs", "contradicts a valid solution"),
+        ("tells-nonsense-and-hangs", "dual_bound must be an int or a finite float, not nan"),
+    ],
+)
+def test_what_it_told_of_is_not_believed(workers, fault, said):
+    """A bound beyond a valid solution, or that is none, is its error, told or returned."""
+    answer = ended(workers, fault)
     assert answer.status is Status.ERROR
-    assert answer.message is not None
-    assert "contradicts a valid solution" in answer.message
+    assert said in answer.message
 
 
-def test_nonsense_that_it_told_is_its_error(workers):
-    """Not that of whoever asked."""
-    answer = solved(workers, "tells-nonsense-and-hangs", limits=Limits(time_s=LIMIT_S))
-    assert (answer.status, answer.message) == (
-        Status.ERROR,
-        "dual_bound must be an int or a finite float, not nan",
-    )
-
-
-def test_the_start_is_kept_where_nothing_better_was_told(workers):
+@pytest.mark.parametrize("fault", ["hangs", "tells-and-hangs"])
+def test_the_start_is_kept_where_nothing_better_was_told(workers, fault):
     """A run that is ended has at least what it began with."""
-    best = solve_and_check(PROBLEM, FLEET, find_solver("reclaim", "exact"))
-    options: Any = {"limits": Limits(time_s=LIMIT_S), "warm_start": best.solution}
-    for fault in ("hangs", "tells-and-hangs"):
-        answer = solved(workers, fault, **options)
-        assert (answer.solution, answer.objective) == (best.solution, best.objective)
-        assert answer.stopped_by is StoppedBy.TIME
+    best = lo.solve(FLEET, "exact")
+    answer = ended(workers, fault, warm_start=best.solution)
+    assert (answer.solution, answer.objective) == (best.solution, best.objective)
+    assert answer.stopped_by is StoppedBy.TIME
 
 
 def test_memory_is_limited(workers):
     """A solver that takes ever more is ended, whatever its time limit."""
     answer = solved(workers, "eats", limits=Limits(memory_mib=100))
     assert answer.stopped_by is StoppedBy.MEMORY
-    assert answer.peak_memory_mib is not None
     assert answer.peak_memory_mib > 100
 
 
@@ -148,12 +147,9 @@ def test_packages_are_not_the_solvers_memory(workers):
 @pytest.mark.parametrize(
     "fault",
     [
-        "starts-others-and-hangs",
-        "starts-a-session-and-hangs",
-        "starts-a-session-and-crashes",
-        "starts-a-bare-session-and-crashes",
+        *("starts-others-and-hangs", "starts-a-session-and-hangs", "starts-a-daemon-and-hangs"),
+        *("starts-a-session-and-crashes", "starts-a-bare-session-and-crashes"),
         "starts-a-session-and-returns",
-        "starts-a-daemon-and-hangs",
     ],
 )
 def test_what_a_solver_starts_ends_with_it(workers, fault):
@@ -161,10 +157,8 @@ def test_what_a_solver_starts_ends_with_it(workers, fault):
     answer = solved(workers, fault, limits=Limits(time_s=2.0))
     assert (answer.stopped_by is StoppedBy.TIME) == fault.endswith("hangs"), answer
     workers.end()
-    until_s = time.monotonic() + 120
-    while any(_command(process) == SLEEPS for process in Path("/proc").glob("[0-9]*")):
-        assert time.monotonic() < until_s, "it lives on"
-        time.sleep(0.05)
+    processes = Path("/proc")
+    wait_while(lambda: any(_command(each) == SLEEPS for each in processes.glob("[0-9]*")))
 
 
 def _command(process: Path) -> tuple[str, ...]:
@@ -177,7 +171,6 @@ def _command(process: Path) -> tuple[str, ...]:
 def test_memory_counts_what_a_solver_starts(workers):
     """As CBC is, which is a process of its own."""
     answer = solved(workers, "has-one-that-eats")
-    assert answer.peak_memory_mib is not None
     assert answer.peak_memory_mib > EATEN_MIB
 
 
@@ -203,12 +196,10 @@ class Speaker(Solver):
 
 def test_bounds_of_a_call_that_is_over_are_no_bounds_of_the_next(workers):
     """A thread of a solver may speak late: of another instance, whose bound may be beyond."""
-    speaker = Speaker()
-    assert solve_and_check(PROBLEM, FLEET, speaker, executor=workers).dual_bound == 1
-    limits = Limits(time_s=LIMIT_S)
-    late = solve_and_check(PROBLEM, FLEET, speaker, executor=workers, limits=limits)
-    assert late.stopped_by is StoppedBy.TIME
-    assert late.dual_bound is None
+    asked: Any = {"problem": PROBLEM, "instance": FLEET, "solver": Speaker(), "executor": workers}
+    assert solve_and_check(**asked).dual_bound == 1
+    late = solve_and_check(**asked, limits=Limits(time_s=LIMIT_S))
+    assert (late.stopped_by, late.dual_bound) == (StoppedBy.TIME, None)
 
 
 def test_what_was_told_before_an_end_improves(workers):
@@ -222,9 +213,7 @@ def test_what_was_told_before_an_end_improves(workers):
                 time.sleep(1)
 
     answer = solve_and_check(
-        PROBLEM,
-        FLEET,
-        Hanging(),
+        *(PROBLEM, FLEET, Hanging()),
         executor=workers,
         limits=Limits(time_s=LIMIT_S),
         observer=lambda _kind, value, _solution=None: told.append(value),
@@ -266,8 +255,7 @@ def test_an_answer_in_time_counts_however_late_it_is_read(workers, monkeypatch, 
 def test_temporary_files_of_a_solver_that_is_ended_go(workers, monkeypatch, tmp_path):
     """As those of a model that CBC was solving."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    answer = solved(workers, "leaves-files-and-hangs", limits=Limits(time_s=LIMIT_S))
-    assert answer.stopped_by is StoppedBy.TIME
+    assert ended(workers, "leaves-files-and-hangs").stopped_by is StoppedBy.TIME
     assert not list(tmp_path.iterdir())
 
 
@@ -303,7 +291,6 @@ def test_children_end_with_the_workers():
         children = [workers.child_of(PROBLEM, solver) for solver in (greedy, marginal, other)]
     assert children[0] == children[1] != children[2]
     for child in children:
-        assert child is not None
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)
 
@@ -374,14 +361,12 @@ def test_a_child_ends_with_its_parent(tmp_path, does):
         stdout=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(files)},
     ) as parent:
-        assert parent.stdout is not None
         child = int(parent.stdout.readline())
         parent.kill()
-    until_s = time.monotonic() + 120
-    while Path(f"/proc/{child}").exists():
-        state = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
-        if state == "Z":
-            break
-        assert time.monotonic() < until_s, "it lives on"
-        time.sleep(0.05)
+
+    def is_alive() -> bool:
+        status = Path(f"/proc/{child}/stat")
+        return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+    wait_while(is_alive)
     assert not list(files.iterdir())

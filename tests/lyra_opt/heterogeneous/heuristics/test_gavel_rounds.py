@@ -180,7 +180,6 @@ def test_makespan_shares_let_all_complete_together():
     """Steps 30 and 10 on one GPU: 3/4 and 1/4 of the time, all done at 40 s."""
     instance = instance_of([{"a": 1}], [job("x", 30), job("y", 10)])
     shares = solver_shares(share_instance(state_of(instance), Objective.MAKESPAN_SHARE))
-    assert shares is not None
     assert [shares.shares[name]["a"] for name in "xy"] == pytest.approx([0.75, 0.25])
 
 

@@ -41,7 +41,6 @@ def test_no_solution_is_beyond_the_bound(data):
     """On instances too large for brute force, whatever the checker calls valid."""
     instance = data.draw(network_instances(max_jobs=12, max_machines=9, max_gpus=8))
     objective = check(instance, data.draw(network_solutions_of(instance))).objective
-    assert objective is not None
     assert dual_bound(instance) >= objective
 
 
@@ -119,7 +118,6 @@ def test_large_racks_are_taken_apart(monkeypatch):
     instance = instance_of([[3, 3], [3, 3]], jobs)
     monkeypatch.setattr(module, "MOST_WORK", 80)
     apart = price_bound(instance, offers_of(instance))
-    assert apart is not None
     assert 4.0 <= apart.value <= 6
     monkeypatch.setattr(module, "MOST_WORK", 0)
     assert price_bound(instance, offers_of(instance)) is None

@@ -41,6 +41,16 @@ def sizes(reduced: ReducedReclaim) -> tuple[int, int]:
     return reduced.losses.servers + reduced.losses.jobs, reduced.losses.entries
 
 
+def of_sums(reduced: ReducedReclaim, each: float) -> Multipliers:
+    """Return multipliers of 0, but for those of sums."""
+    size, entries = sizes(reduced)
+    return Multipliers(level=0, sums=np.full(size, each), entries=np.zeros(entries, dtype=np.int64))
+
+
+def hyp8(servers: int, reclaim: int, seed: int) -> ReducedReclaim:
+    return reduce_instance(generate("reclaim", "hyp8", servers=servers, reclaim=reclaim, seed=seed))
+
+
 @st.composite
 def certificates(draw, most: int = 60) -> tuple[ReducedReclaim, SemidefiniteCertificate]:
     """Draw an instance and numbers for it that no search would find."""
@@ -116,23 +126,14 @@ def test_a_wrong_factor_proves_no_more(drawn, wrong):
 
 
 def test_numbers_beyond_doubles_are_refused():
-    reduced = reduce_instance(generate("reclaim", "hyp8", servers=13, reclaim=5, seed=3))
-    size, entries = sizes(reduced)
-    certificate = SemidefiniteCertificate(
-        denominator=1,
-        multipliers=Multipliers(
-            level=0,
-            sums=np.full(size, 2**62),
-            entries=np.zeros(entries, dtype=np.int64),
-        ),
-        shift=1,
-        unit=1,
+    reduced = hyp8(13, 5, 3)
+    large, small = (
+        SemidefiniteCertificate(denominator=1, multipliers=of_sums(reduced, each), shift=1, unit=1)
+        for each in (2**62, 0)
     )
-    assert certificate.bound(reduced) is None
-    small = certificate.multipliers._replace(sums=np.zeros(size, dtype=np.int64))
-    proved = dataclasses.replace(certificate, multipliers=small)
-    assert proved.bound(reduced) == 0
-    assert dataclasses.replace(proved, shift=2**60).bound(reduced) is None
+    assert large.bound(reduced) is None
+    assert small.bound(reduced) == 0
+    assert dataclasses.replace(small, shift=2**60).bound(reduced) is None
 
 
 @pytest.mark.slow
@@ -165,33 +166,29 @@ def test_stronger_than_the_linear_relaxation(factor):
 
 
 def test_trivial_numbers_of_servers():
-    reduced = reduce_instance(generate("reclaim", "hyp8", servers=14, reclaim=4, seed=1))
-    none = dataclasses.replace(reduced, reclaim_servers=0)
-    everything = dataclasses.replace(reduced, reclaim_servers=14)
+    none, everything = (
+        dataclasses.replace(hyp8(14, 4, 1), reclaim_servers=servers) for servers in (0, 14)
+    )
     assert bound_of(none) == 0
     assert bound_of(everything) == least_cost(everything)
 
 
 def test_weights_beyond_64_bits_are_declined():
-    reduced = reduce_instance(generate("reclaim", "hyp8", servers=13, reclaim=5, seed=3))
+    reduced = hyp8(13, 5, 3)
     heavy = dataclasses.replace(reduced, weight=reduced.weight.astype(object) * 2**70)
     assert bound_of(heavy) == 0
 
 
 def test_it_declines_where_limits_leave_no_room(monkeypatch):
-    reduced = reduce_instance(generate("reclaim", "hyp8", servers=300, reclaim=90, seed=1))
-    rng = np.random.default_rng(0)
-    with limited_to(Limits(time_s=1e-4)):
-        assert semidefinite_bound(reduced, NO_LIMIT, rng) == 0
-    with limited_to(Limits(memory_mib=1)):
-        assert semidefinite_bound(reduced, NO_LIMIT, rng) == 0
+    reduced = hyp8(300, 90, 1)
+    for limits in (Limits(time_s=1e-4), Limits(memory_mib=1)):
+        with limited_to(limits):
+            assert bound_of(reduced) == 0
     monkeypatch.setattr(semidefinite, "LARGEST_SIZE", 599)
-    assert semidefinite_bound(reduced, NO_LIMIT, rng) == 0
+    assert bound_of(reduced) == 0
 
 
 def test_multipliers_too_unlike_for_doubles_are_declined():
-    reduced = reduce_instance(generate("reclaim", "hyp8", servers=13, reclaim=5, seed=3))
-    size, entries = sizes(reduced)
-    multipliers = Multipliers(level=0.0, sums=np.full(size, 1e12), entries=np.zeros(entries))
-    assert in_integers(reduced, multipliers, 0.0, 1) is None
-    assert in_integers(reduced, multipliers._replace(sums=np.zeros(size)), 0.0, 1) is not None
+    reduced = hyp8(13, 5, 3)
+    assert in_integers(reduced, of_sums(reduced, 1e12), 0.0, 1) is None
+    assert in_integers(reduced, of_sums(reduced, 0.0), 0.0, 1) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
 from lyra_opt.core import kernels
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
@@ -25,8 +27,10 @@ from tests.draws import draws
 from tests.optima import objective, optimum
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lyra_opt.reclaim import Instance
-    from lyra_opt.reclaim.reduction import ReducedReclaim
+    from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult
 
 PROBLEM = find_problem("reclaim")
 HUGE = 2**70
@@ -61,6 +65,13 @@ def scaled(reduced: ReducedReclaim, factor: int) -> ReducedReclaim:
 
 def first_places(reduced: ReducedReclaim) -> list[int]:
     return list(range(reduced.reclaim_servers))
+
+
+def searched(
+    reduced: ReducedReclaim, moves: int, *starts: Sequence[int], bound: int = 0
+) -> SearchResult:
+    rng = np.random.default_rng(0)
+    return search_by_swaps(reduced, starts, moves_per_start=moves, rng=rng, bound=bound)
 
 
 class TestWalk:
@@ -195,17 +206,9 @@ class TestSearch:
         """A lower bound that is met saves the rest."""
         reduced = reduce_instance(cluster(60, 18, "rigid"))
         start = first_places(reduced)
-        whole = search_by_swaps(
-            reduced, [start], moves_per_start=2_000, rng=np.random.default_rng(0)
-        )
+        whole = searched(reduced, 2_000, start)
         assert whole.moves == 2_000
-        short = search_by_swaps(
-            reduced,
-            [start],
-            moves_per_start=2_000,
-            rng=np.random.default_rng(0),
-            bound=whole.objective,
-        )
+        short = searched(reduced, 2_000, start, bound=whole.objective)
         assert (short.objective, short.places) == (whole.objective, whole.places)
         assert short.moves < whole.moves
         assert short.stopped_by is None
@@ -214,15 +217,11 @@ class TestSearch:
         """In whatever order they name their servers."""
         reduced = reduce_instance(cluster(30, 9, "rigid"))
         start = first_places(reduced)
-        found = search_by_swaps(
-            reduced, [start, start[::-1]], moves_per_start=50, rng=np.random.default_rng(0)
-        )
-        assert found.moves == 50
+        assert searched(reduced, 50, start, start[::-1]).moves == 50
 
     def test_needs_a_start(self):
-        reduced = reduce_instance(cluster(10, 3, "rigid"))
         with pytest.raises(ValueError, match="start"):
-            search_by_swaps(reduced, [], moves_per_start=1, rng=np.random.default_rng(0))
+            searched(reduce_instance(cluster(10, 3, "rigid")), 1)
 
 
 class TestTabu:
@@ -238,32 +237,24 @@ class TestTabu:
     @pytest.mark.parametrize("semantics", SEMANTICS)
     def test_finds_the_optimum_of_small_clusters(self, semantics):
         """Of all forty, with a fixed seed."""
-        cases = [
-            cluster(11, reclaim, semantics, seed) for seed in range(10) for reclaim in (2, 4, 6, 8)
-        ]
-        optima = [optimum(instance) for instance in cases]
-        found = [solve_and_check(PROBLEM, instance, Tabu(), seed=0).objective for instance in cases]
-        assert found == optima
+        for seed, reclaim in product(range(10), (2, 4, 6, 8)):
+            instance = cluster(11, reclaim, semantics, seed)
+            assert lo.solve(instance, Tabu).objective == optimum(instance)
 
     @pytest.mark.parametrize("semantics", SEMANTICS)
     def test_improves_on_its_starts(self, semantics):
         """Where they leave something: fifteen fragmented clusters of 100 servers."""
-        cases = [
-            cluster(100, reclaim, semantics, seed) for seed in range(5) for reclaim in (10, 30, 50)
-        ]
+        cases = [cluster(100, *case) for case in product((10, 30, 50), (semantics,), range(5))]
         starts = sum(min(starts_of(instance)) for instance in cases)
-        found = sum(solve_and_check(PROBLEM, instance, Tabu()).objective for instance in cases)
-        assert found < starts
+        assert sum(lo.solve(instance, Tabu).objective for instance in cases) < starts
 
     def test_weights_whose_sum_leaves_64_bits(self):
         """The same search in Python's integers: all jobs weigh as much as a job may."""
         instance = generate("reclaim", "messy-trace", servers=250, reclaim=75)
-        heavy = replace(
-            instance, jobs=tuple(replace(job, weight=LARGEST_WEIGHT) for job in instance.jobs)
-        )
+        heaviest = tuple(replace(job, weight=LARGEST_WEIGHT) for job in instance.jobs)
+        heavy = replace(instance, jobs=heaviest)
         assert heavy.total_weight > 2**62
-        plain = Tabu(20).solve(instance, limits=Limits(), rng=np.random.default_rng(0))
-        huge = Tabu(20).solve(heavy, limits=Limits(), rng=np.random.default_rng(0))
+        plain, huge = (lo.solve(one, Tabu(20)) for one in (instance, heavy))
         assert huge.objective == plain.objective * LARGEST_WEIGHT
         assert huge.solution == plain.solution
 
