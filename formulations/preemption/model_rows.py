@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Terms = list[tuple[int, str, Any]]
     """A sum, as triples: the coefficient, the kind and the key of each variable."""
+    Row = tuple[str, Terms, int]
+    """Name, terms, and the number that their sum is at most, or equals."""
 
 
 class Variables(NamedTuple):
@@ -62,14 +64,6 @@ class Variables(NamedTuple):
     excess: Mapping[int, Any]
 
 
-class Row(NamedTuple):
-    """A row of the model: the sum of its terms is at most, or equal to, `most`."""
-
-    name: str
-    terms: Terms
-    most: int
-
-
 class ModelRows:
     """The upper bounds of the variables, the rows of each constraint, and the costs of each term.
 
@@ -108,7 +102,7 @@ class ModelRows:
         for add in (self._lose, self._empty, self._keep_budgets, self._fit):
             add()
         rows = [row for of_constraint in self.rows_of.values() for row in of_constraint]
-        in_rows = {key for row in rows for _, kind, key in row.terms if kind == "lost"}
+        in_rows = {key for _, terms, _ in rows for _, kind, key in terms if kind == "lost"}
         lost: Any = self.largest.lost
         for c in lost.keys() - in_rows:  # PuLP leaves out variables without a row
             del lost[c]
@@ -116,7 +110,7 @@ class ModelRows:
 
     def _row(self, constraint: str, key: object, terms: Terms, most: int) -> None:
         name = constraint if key == "" else f"{constraint}_{key}"
-        self.rows_of[constraint].append(Row(name, terms, most))
+        self.rows_of[constraint].append((name, terms, most))
 
     def _divided_row(self, constraint: str, key: object, terms: Terms, most: int) -> None:
         """Add a row, divided by the greatest common divisor of its coefficients.
