@@ -65,21 +65,23 @@ def test_integers_are_uniform(bound):
     assert all(abs(count - 2000) <= 225 for count in counts.values())
 
 
-def test_shuffles_are_uniform():
-    stream = IntegerStream(test="shuffles")
-    counts = Counter()
-    for _ in range(6000):
-        items = ["a", "b", "c"]
-        stream.shuffle(items)
-        counts[tuple(items)] += 1
-    assert set(counts) == set(permutations("abc"))
-    assert all(abs(count - 1000) <= 150 for count in counts.values())
+def shuffled(stream: IntegerStream) -> tuple[str, ...]:
+    items = ["a", "b", "c"]
+    stream.shuffle(items)
+    return tuple(items)
 
 
-def test_samples_are_uniform():
-    stream = IntegerStream(test="samples")
-    counts = Counter(tuple(stream.sample(range(4), 2)) for _ in range(12_000))
-    assert set(counts) == set(permutations(range(4), 2))
+@pytest.mark.parametrize(
+    ("name", "draw", "possible"),
+    [
+        ("shuffles", shuffled, set(permutations("abc"))),
+        ("samples", lambda stream: tuple(stream.sample(range(4), 2)), {*permutations(range(4), 2)}),
+    ],
+)
+def test_orders_are_uniform(name, draw, possible):
+    stream = IntegerStream(test=name)
+    counts = Counter(draw(stream) for _ in range(1000 * len(possible)))
+    assert set(counts) == possible
     assert all(abs(count - 1000) <= 150 for count in counts.values())
 
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from lyra_opt.core.problem import find_problem
+import lyra_opt as lo
 from lyra_opt.core.result import Status
-from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.reclaim.brute_force import BruteForce
 from lyra_opt.reclaim import Solution
 from lyra_opt.testing.strategies import reclaim_instances
@@ -16,12 +15,10 @@ from tests.formulations.reclaim.exact_solvers import scattered_jobs
 from tests.optima import document_of, objective
 from tests.reference.reclaim import choices
 
-RECLAIM = find_problem("reclaim")
-
 
 @given(reclaim_instances())
 def test_first_of_the_best_choices_is_returned(instance):
-    answer = solve_and_check(RECLAIM, instance, BruteForce())
+    answer = lo.solve(instance, BruteForce)
     solutions = map(Solution, choices(document_of(instance)))
     best = min(solutions, key=lambda solution: objective(instance, solution))
     assert (answer.status, answer.message) == (Status.OPTIMAL, None)
@@ -29,10 +26,7 @@ def test_first_of_the_best_choices_is_returned(instance):
 
 
 def test_lyra_figure_5(figure_5):
-    costs = [
-        solve_and_check(RECLAIM, replace(figure_5, reclaim_servers=k), BruteForce()).objective
-        for k in range(7)
-    ]
+    costs = [lo.solve(replace(figure_5, reclaim_servers=k), BruteForce).objective for k in range(7)]
     assert costs == [0, 1, 1, 2, 3, 3, 4]
 
 
@@ -45,4 +39,4 @@ def test_too_many_choices_are_declined_with_their_number():
 def test_nearly_all_of_many_servers_are_no_deep_recursion():
     """There are 2000 choices, each a long one; every job has a second server."""
     instance = scattered_jobs(2000, [2, 2, 2], 1999)
-    assert solve_and_check(RECLAIM, instance, BruteForce()).objective == 3
+    assert lo.solve(instance, BruteForce).objective == 3

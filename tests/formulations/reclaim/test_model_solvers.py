@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits, Status, StoppedBy
-from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
+import lyra_opt as lo
+from lyra_opt.core.result import Status, StoppedBy
 from lyra_opt.formulations.reclaim.brute_force import BruteForce
 from lyra_opt.formulations.reclaim.cpsat_model import CPSAT, CPSAT_STRENGTHENED
 from lyra_opt.formulations.reclaim.model_data import LARGEST_WEIGHT_IN_FLOATS
@@ -23,7 +21,6 @@ from tests.formulations.reclaim.exact_solvers import MODEL_SOLVERS, last_servers
 from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.optima import objective
 
-RECLAIM = find_problem("reclaim")
 # No backend closes it in the second and a half that all ten runs on it take.
 HARD = scattered_jobs(60, [4] * 120, 20)
 
@@ -31,16 +28,13 @@ every_model_solver = pytest.mark.parametrize("name", MODEL_SOLVERS)
 
 
 @every_model_solver
-def test_time_limit_claims_no_optimum_and_loses_nothing(name):
+@pytest.mark.parametrize("time_s", [1e-9, 1e-6, 0.15])
+def test_time_limit_claims_no_optimum_and_loses_nothing(name, time_s):
     start = last_servers(HARD)
-    solver = find_solver("reclaim", name)
-    for time_s in (0, 1e-6, 0.15):
-        answer = solve_and_check(
-            RECLAIM, HARD, solver, limits=Limits(time_s=time_s), warm_start=start
-        )
-        assert (answer.status, answer.message) == (Status.FEASIBLE, None)
-        assert answer.stopped_by is StoppedBy.TIME
-        assert 0 <= answer.dual_bound < answer.objective <= objective(HARD, start)
+    answer = lo.solve(HARD, name, time_limit_s=time_s, start=start)
+    assert (answer.status, answer.message) == (Status.FEASIBLE, None)
+    assert answer.stopped_by is StoppedBy.TIME
+    assert 0 <= answer.dual_bound < answer.objective <= objective(HARD, start)
 
 
 @every_model_solver
@@ -54,8 +48,8 @@ def test_heavy_weights_are_solved_or_left_open_but_never_wrong(name):
         instance,
         jobs=tuple(replace(j, weight=w) for j, w in zip(instance.jobs, weights, strict=True)),
     )
-    best = solve_and_check(RECLAIM, instance, BruteForce())
-    answer = solve_and_check(RECLAIM, instance, find_solver("reclaim", name))
+    best = lo.solve(instance, BruteForce)
+    answer = lo.solve(instance, name)
     assert answer.status != "error", answer.message
     assert answer.dual_bound <= best.objective <= answer.objective
     if in_integers:
@@ -71,9 +65,9 @@ def test_cpsat_proves_every_optimum(instance, data):
     weight = st.integers(0, 3) | st.integers(2**53 - 4, 2**53 - 1)
     jobs = tuple(replace(job, weight=data.draw(weight)) for job in instance.jobs)
     heavy = replace(instance, jobs=jobs)
-    best = solve_and_check(RECLAIM, heavy, BruteForce())
+    best = lo.solve(heavy, BruteForce)
     for solver in (CPSAT, CPSAT_STRENGTHENED):
-        answer = solve_and_check(RECLAIM, heavy, solver)
+        answer = lo.solve(heavy, solver)
         assert (answer.status, answer.objective) == ("optimal", best.objective), answer.message
 
 
@@ -88,7 +82,7 @@ def test_too_many_workers_for_floats_are_declined():
     job = job_on("j", {"s": 10**6, "t": 10**6 - 1}, min_workers=10**6)
     crowded = fleet("st", job, gpus=10**6, semantics="interchangeable")
     assert "job 'j' has 1999999" in PULP_HIGHS.supports(crowded).reason
-    assert solve_and_check(RECLAIM, crowded, CPSAT).objective == 0
+    assert lo.solve(crowded, CPSAT).objective == 0
 
 
 # Backends that lie
@@ -96,6 +90,6 @@ def test_too_many_workers_for_floats_are_declined():
 
 def test_choice_of_the_wrong_size_is_reported(figure_5):
     wrong = lying(CPSAT, values=[0.0] * 10, bound=1.0)
-    answer = solve_and_check(RECLAIM, replace(figure_5, reclaim_servers=2), wrong)
+    answer = lo.solve(replace(figure_5, reclaim_servers=2), wrong)
     assert answer.status is Status.ERROR
     assert "chose 0 servers instead of 2" in answer.message

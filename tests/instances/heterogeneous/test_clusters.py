@@ -118,31 +118,26 @@ def test_the_last_server_has_what_remains():
     assert [gpu_type.price_per_hour for gpu_type in cluster.gpu_types] == [0.74, 0.135]
 
 
-def test_which_gangs_fit():
+@pytest.mark.parametrize(
+    ("gang", "spread", "rates"),
+    [
+        (1, {"v100": 9.0}, {"v100": 4, "k80": 1}),
+        (4, None, {"v100": 4}),
+        (4, {"v100": 5.0}, {"v100": 5}),
+        (6, {"v100": 3.0}, {"v100": 3}),
+        (6, {"k80": 3.0}, {}),
+        (7, None, {}),
+    ],
+)
+def test_which_gangs_fit(gang, spread, rates):
     """On one server, on several at the rate of several, or not at all."""
-    cluster = cluster_of({"v100": 6, "k80": 2}, gpus_per_server=4)
-
-    def rates(gang: int, spread: dict[str, float] | None = None) -> dict[str, float]:
-        measured = GangJob(
-            id="x",
-            gang=gang,
-            steps=1,
-            throughput={"v100": 4.0, "k80": 1.0},
-            spread_throughput=spread,
-        )
-        speed, job = Speed(cluster), Job.of_gang(measured)
-        found = speed.rates_of(job)
-        fits = nullcontext() if found else pytest.raises(UserError, match="job x")
-        with fits:
-            speed.require_runs(Workload(name="one", jobs=(job,)))
-        return found
-
-    assert rates(1, {"v100": 9.0}) == {"v100": 4, "k80": 1}
-    assert rates(4) == {"v100": 4}
-    assert rates(4, {"v100": 5.0}) == {"v100": 5}
-    assert rates(6, {"v100": 3.0}) == {"v100": 3}
-    assert rates(6, {"k80": 3.0}) == {}
-    assert rates(7) == {}
+    alone = {"v100": 4.0, "k80": 1.0}
+    measured = GangJob(id="x", gang=gang, steps=1, throughput=alone, spread_throughput=spread)
+    speed = Speed(cluster_of({"v100": 6, "k80": 2}, gpus_per_server=4))
+    job = Job.of_gang(measured)
+    assert speed.rates_of(job) == rates
+    with nullcontext() if rates else pytest.raises(UserError, match="job x"):
+        speed.require_runs(Workload(name="one", jobs=(job,)))
 
 
 def test_types_of_ones_own():

@@ -84,15 +84,9 @@ class TestGavelLike:
 
     def test_options_leave_the_other_draws(self):
         """Priorities, deadlines and arrivals are drawn from streams of their own."""
-        plain = gavel_like(jobs=300, seed=3, gpu_types=MEASURED_TYPES)
-        rich = gavel_like(
-            jobs=300,
-            seed=3,
-            gpu_types=MEASURED_TYPES,
-            arrivals_per_hour=1.0,
-            high_priority_percent=20,
-            slo_percent=100,
-        )
+        given = {"jobs": 300, "seed": 3, "gpu_types": MEASURED_TYPES}
+        asked = {"arrivals_per_hour": 1.0, "high_priority_percent": 20, "slo_percent": 100}
+        plain, rich = gavel_like(**given), gavel_like(**given, **asked)
         assert v100_hours(plain) == v100_hours(rich)
         assert plain.submission_span_s == 0 < rich.submission_span_s
         assert Counter(job.weight for job in gangs_of(rich))[5.0] == pytest.approx(60, abs=20)
@@ -165,20 +159,11 @@ class TestMixes:
 
 def trace_of(*jobs: tuple[float, float, int]) -> Workload:
     """Return a trace of jobs with hour of submission, hours and GPUs."""
-    return Workload(
-        name="trace",
-        jobs=tuple(
-            Job(
-                id=f"t{number}",
-                submit_s=submit_h * HOUR_S,
-                work_worker_s=hours * HOUR_S * gpus,
-                min_workers=gpus,
-                max_workers=gpus,
-            )
-            for number, (submit_h, hours, gpus) in enumerate(jobs)
-        ),
-        assumptions=("Of a test.",),
-    )
+    rows = [
+        Job.rigid(id=f"t{n}", submit_s=at_h * HOUR_S, gpus=gpus, work_gpu_s=hours * HOUR_S * gpus)
+        for n, (at_h, hours, gpus) in enumerate(jobs)
+    ]
+    return Workload(name="trace", jobs=tuple(rows), assumptions=("Of a test.",))
 
 
 class TestHadar480:
@@ -186,16 +171,8 @@ class TestHadar480:
 
     # One candidate of each class, and of each rule a job that is none.
     TRACE = trace_of(
-        (2.9, 0.5, 1),
-        (3.0, 0.5, 1),
-        (4.0, 2.0, 4),
-        (5.0, 15.0, 2),
-        (6.0, 9.0, 8),
-        (7.0, 0.5, 3),
-        (8.0, 55.0, 1),
-        (10.5, 101.0, 1),
-        (11.0, 0.5, 1),
-        (29.0, 3.0, 1),
+        *((2.9, 0.5, 1), (3.0, 0.5, 1), (4.0, 2.0, 4), (5.0, 15.0, 2), (6.0, 9.0, 8)),
+        *((7.0, 0.5, 3), (8.0, 55.0, 1), (10.5, 101.0, 1), (11.0, 0.5, 1), (29.0, 3.0, 1)),
     )
 
     def test_classes(self):

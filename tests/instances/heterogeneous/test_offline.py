@@ -134,12 +134,13 @@ def test_horizon_that_is_too_short_is_remarked():
     assert "no solution" in OFFLINE.remarks({"jobs": 2, "objective": "makespan"})[0]
 
 
-def test_drawn_packing_changes_nothing_else(tmp_path):
-    """The same jobs, with kinds and rates of 30 to 100 % beside one another; no schedules."""
-    parameters = {"jobs": 12, "objective": "max_min_share", "packing": "drawn"}
-    instance = OFFLINE.generate(parameters, 0)
+PACKED = {"jobs": 12, "objective": "max_min_share", "packing": "drawn"}
+
+
+def test_drawn_packing_changes_nothing_else():
+    """The same jobs, with kinds and rates of 30 to 100 % beside one another."""
+    instance, plain = (OFFLINE.generate({**PACKED, "packing": each}, 0) for each in ("drawn", "no"))
     assert "-max_min_share-packed-drawn-" in instance.name
-    plain = OFFLINE.generate({"jobs": 12, "objective": "max_min_share"}, 0)
     assert tuple(replace(job, kind=None) for job in instance.jobs) == plain.jobs
     rate_of = {job.kind: job.throughput for job in instance.jobs}
     gangs = {job.kind: job.gang for job in instance.jobs}
@@ -149,13 +150,18 @@ def test_drawn_packing_changes_nothing_else(tmp_path):
         for name, rate in entry.throughput.items():
             alone = rate_of[entry.kind][name]
             assert 0.3 * alone <= rate <= alone
+
+
+def test_packing_is_measured_or_refused(tmp_path):
+    """A table of pairs has their rates; schedules have no packing."""
     with pytest.raises(UserError, match="must be no for the objective makespan"):
-        OFFLINE.generate(parameters | {"objective": "makespan"}, 0)
+        OFFLINE.generate(PACKED | {"objective": "makespan"}, 0)
     with pytest.raises(FieldError, match="table gavel has no rates of pairs"):
-        OFFLINE.generate(parameters | {"packing": "measured"}, 0)
+        OFFLINE.generate(PACKED | {"packing": "measured"}, 0)
     table = tmp_path / "mine.csv"
-    rows = ["model,batch_size,gpus,beside_model,beside_batch_size,v100", "A,,1,,,4", "A,,1,A,,3"]
-    table.write_text("\n".join(rows))
-    own = {"throughputs": table, "gpu_types": "v100", "largest_gang": 1}
-    measured = OFFLINE.generate(parameters | own | {"packing": "measured"}, 0)
+    table.write_text(
+        "model,batch_size,gpus,beside_model,beside_batch_size,v100\nA,,1,,,4\nA,,1,A,,3\n"
+    )
+    own = {"throughputs": table, "gpu_types": "v100", "largest_gang": 1, "packing": "measured"}
+    measured = OFFLINE.generate(PACKED | own, 0)
     assert [dict(entry.throughput) for entry in measured.packed] == [{"v100": 3.0}]

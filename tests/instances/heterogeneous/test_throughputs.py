@@ -26,21 +26,12 @@ SMALL = ThroughputTable(
     reference="slow",
     reference_speed=0.5,
     gpu_types=("slow", "fast"),
-    job_types=(
-        JobType(
-            model="Net",
-            batch_size=8,
-            gang=2,
-            throughput={"slow": 1.0, "fast": 6.0},
-            spread_throughput={"slow": 0.8},
-        ),
-        JobType(
-            model="Net",
-            batch_size=16,
-            gang=2,
-            throughput={"slow": 2.0},
-            spread_throughput=None,
-        ),
+    job_types=tuple(
+        JobType(model="Net", batch_size=batch, gang=2, throughput=rates, spread_throughput=spread)
+        for batch, rates, spread in (
+            (8, {"slow": 1.0, "fast": 6.0}, {"slow": 0.8}),
+            (16, {"slow": 2.0}, None),
+        )
     ),
     source="of a test",
 )
@@ -199,11 +190,9 @@ class TestGangs:
 
     def test_a_job_that_runs_nowhere_is_one_all_the_same(self):
         """Whoever places it finds that nothing can run it."""
-        kind = SMALL.job_types[1]
-        assert not SMALL.runs_on(kind, [GpuType(name="fast")])
-        job = SMALL.gang_of(
-            "x", kind, gang=2, reference_s=10, release_s=0, gpu_types=[GpuType(name="fast")]
-        )
+        kind, fast = SMALL.job_types[1], [GpuType(name="fast")]
+        assert not SMALL.runs_on(kind, fast)
+        job = SMALL.gang_of("x", kind, gang=2, reference_s=10, release_s=0, gpu_types=fast)
         assert job.throughput == {"fast": 0.0, "slow": 2.0}
 
 

@@ -12,6 +12,8 @@ from tests.conftest import assert_one_line_error
 from tests.tables import tables
 
 TABLES = tables(__file__)
+NETWORK = lo.generate("network", "epoch", jobs=6, timers="none")
+ROUNDS_OF_JOBS = lo.generate("heterogeneous", "offline", jobs=4)
 
 FIGURE_5 = Path(__file__).parents[3] / "instances/library/lyra-figure-5.json"
 
@@ -86,9 +88,9 @@ TIGHTEST = Tightest()
 @pytest.mark.parametrize(
     ("instance", "own", "like"),
     [
-        (lo.generate("heterogeneous", "offline", jobs=4), "Queues", "tiresias"),
-        (lo.generate("network", "epoch", jobs=6, timers="none"), "Tightest", "best-fit"),
-        (lo.generate("network", "epoch", jobs=6, timers="none"), "TIGHTEST", "best-fit"),
+        (ROUNDS_OF_JOBS, "Queues", "tiresias"),
+        (NETWORK, "Tightest", "best-fit"),
+        (NETWORK, "TIGHTEST", "best-fit"),
     ],
 )
 def test_policies_answer_instances(instance, own, like, run):
@@ -119,8 +121,6 @@ class Servers(RoundPolicy):
 class Targets(StepPolicy):
     name, decide = "ids", lambda self, state: state.set_target(state.instance.jobs[0].id, 1)
 """
-NETWORK = lo.generate("network", "epoch", jobs=6, timers="none")
-ROUNDS_OF_JOBS = lo.generate("heterogeneous", "offline", jobs=4)
 
 
 @pytest.mark.parametrize(

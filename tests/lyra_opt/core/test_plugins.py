@@ -148,10 +148,8 @@ class TestOwn:
     def test_objects_of_a_file_reach_other_processes(self, fruits, own):
         """A fresh process, which has not been told of the file, unpickles them."""
         sent = pickle.dumps(fruits.find(f"{own}:Pip"))
-        code = (
-            "import lyra_opt.core.plugins, pickle, sys;"
-            "print(pickle.loads(sys.stdin.buffer.read()).name)"
-        )
+        read = "pickle.loads(sys.stdin.buffer.read())"
+        code = f"import lyra_opt.core.plugins, pickle, sys; print({read}.name)"
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, input=sent, capture_output=True, check=True)
         assert done.stdout.decode() == "own-pip\n"

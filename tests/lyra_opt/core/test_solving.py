@@ -15,7 +15,7 @@ import lyra_opt as lo
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy, same_value
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import COMMON_ANSWER_KEYS, refute_claims, solve_and_check
+from lyra_opt.core.solving import COMMON_ANSWER_KEYS, Answer, refute_claims, solve_and_check
 from lyra_opt.core.stopwatch import OutOfTimeError
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
@@ -65,6 +65,10 @@ def claim(
     )
 
 
+def answer_of(instance: Any, solver: ScriptedSolver, **options: Any) -> Answer[Any]:
+    return solve_and_check(PROBLEM, instance, solver, **options)
+
+
 LIES = {
     "the solver claims objective 2, but the checker computes 3": (Status.FEASIBLE, BAD, 2),
     "the solver claims objective 4, but the checker computes 1": (Status.FEASIBLE, GOOD, 4),
@@ -83,7 +87,7 @@ LIES = {
 @pytest.mark.parametrize("message", LIES)
 def test_lies_are_caught(figure_5, message):
     """Status error, a message with both numbers, and no solution to be used by mistake."""
-    answer = solve_and_check(PROBLEM, figure_5, claim(*LIES[message]))
+    answer = answer_of(figure_5, claim(*LIES[message]))
     assert (answer.status, answer.message) == ("error", message)
     assert (answer.solution, answer.objective, answer.dual_bound) == (None, None, None)
 
@@ -92,16 +96,16 @@ def test_lies_are_caught(figure_5, message):
 def test_out_of_time_is_a_result_once_the_time_is_over(figure_5, time_s, status):
     """Before that, it comes from a shorter limit inside of the solver: a fault of its own."""
     solver = ScriptedSolver(OutOfTimeError())
-    answer = solve_and_check(PROBLEM, figure_5, solver, limits=Limits(time_s=time_s))
+    answer = answer_of(figure_5, solver, limits=Limits(time_s=time_s))
     assert answer.status == status
     assert answer.stopped_by is (StoppedBy.TIME if status == "unknown" else None)
 
 
 def test_a_false_proof_is_caught_by_another_solver(figure_5):
     """A false bound hidden behind a bad solution: refuted by the first better solution."""
-    lie = solve_and_check(PROBLEM, figure_5, claim(Status.OPTIMAL, BAD, 3, 3))
+    lie = answer_of(figure_5, claim(Status.OPTIMAL, BAD, 3, 3))
     assert lie.status == "optimal"  # alone, nothing contradicts it
-    truth = solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, GOOD, 1))
+    truth = answer_of(figure_5, claim(Status.FEASIBLE, GOOD, 1))
     caught, kept = refute_claims([lie, truth])
     assert kept is truth
     assert (caught.status, caught.solution, caught.dual_bound) == ("error", None, None)
@@ -112,44 +116,33 @@ def test_a_false_proof_is_caught_by_another_solver(figure_5):
 
 def test_optimal_whenever_the_bound_is_met(figure_5):
     """Also for a solver that did not notice, and for a heuristic with a certificate."""
-    assert (
-        solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, GOOD, 1, 1)).status == "optimal"
-    )
+    assert answer_of(figure_5, claim(Status.FEASIBLE, GOOD, 1, 1)).status == "optimal"
     modest = claim(Status.FEASIBLE, GOOD, 1)
-    assert solve_and_check(PROBLEM, figure_5, modest).status == "feasible"
-    certified = solve_and_check(PROBLEM, figure_5, modest, certify=True)
+    assert answer_of(figure_5, modest).status == "feasible"
+    certified = answer_of(figure_5, modest, certify=True)
     assert (certified.status, certified.dual_bound, certified.gap) == ("optimal", 1, 0.0)
 
 
 def test_the_better_of_two_bounds_is_kept(figure_5):
     """The solver's own and the certificate's."""
-    weak = solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, BAD, 3, 0), certify=True)
+    weak = answer_of(figure_5, claim(Status.FEASIBLE, BAD, 3, 0), certify=True)
     assert weak.dual_bound == 1
     assert weak.gap == pytest.approx(2)
 
 
 def test_a_bound_without_a_solution_is_kept(figure_5):
     """Unknown, but not nothing."""
-    answer = solve_and_check(PROBLEM, figure_5, claim(Status.UNKNOWN, dual_bound=1))
+    answer = answer_of(figure_5, claim(Status.UNKNOWN, dual_bound=1))
     assert (answer.status, answer.dual_bound, answer.gap) == ("unknown", 1, None)
 
 
 def test_every_key_is_always_present(figure_5):
     """Null where a key does not apply."""
-    answer = solve_and_check(PROBLEM, figure_5, ScriptedSolver(RuntimeError("x")))
-    record = answer.as_json_object("f.json")
-    keys = [*COMMON_ANSWER_KEYS, *PROBLEM.answer_keys]
-    assert sorted(record) == sorted(keys)
-    assert [key for key in keys if record[key] is not None] == [
-        "file",
-        "instance",
-        "problem",
-        "solver",
-        "status",
-        "wall_time_s",
-        "seed",
-        "message",
-    ]
+    record = answer_of(figure_5, ScriptedSolver(RuntimeError("x"))).as_json_object("f.json")
+    assert sorted(record) == sorted([*COMMON_ANSWER_KEYS, *PROBLEM.answer_keys])
+    assert {key for key in record if record[key] is not None} == {
+        *("file", "instance", "problem", "solver", "status", "wall_time_s", "seed", "message"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -242,25 +235,18 @@ def test_what_a_plug_in_does_to_an_instance_is_not_believed(change, message):
 
 
 @pytest.mark.parametrize("nonsense", [None, "optimal", 3])
-def test_what_is_no_result_is_an_error(nonsense):
+def test_what_is_no_result_is_an_error(figure_5, nonsense):
     """Of that solver alone."""
-    answer = solve_and_check(
-        PROBLEM, generate("reclaim", "span", servers=4, reclaim=1), claim(Status.UNKNOWN)
-    )
-    assert answer.status is Status.UNKNOWN
-    scripted = ScriptedSolver(nonsense)
-    answer = solve_and_check(PROBLEM, generate("reclaim", "span", servers=4, reclaim=1), scripted)
+    answer = answer_of(figure_5, ScriptedSolver(nonsense))
     assert answer.status is Status.ERROR
-    assert "must return a SolveResult" in (answer.message or "")
+    assert "must return a SolveResult" in answer.message
 
 
 def test_an_exception_keeps_its_traceback(figure_5):
     """For whoever mends the solver; JSON has the message alone."""
-    answer = solve_and_check(PROBLEM, figure_5, ScriptedSolver(ZeroDivisionError("oh")))
+    answer = answer_of(figure_5, ScriptedSolver(ZeroDivisionError("oh")))
     assert answer.status is Status.ERROR
-    assert re.fullmatch(
-        r"ZeroDivisionError: oh \(test_solving\.py, line \d+\)", answer.message or ""
-    )
+    assert re.fullmatch(r"ZeroDivisionError: oh \(test_solving\.py, line \d+\)", answer.message)
     assert "raise self.result" in answer.traceback
     assert "traceback" not in answer.as_json_object("file")
 
@@ -272,7 +258,7 @@ def test_the_line_that_failed_is_the_one_to_mend(figure_5):
         def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
             return json.loads("{")  # type: ignore[no-any-return]
 
-    answer = solve_and_check(PROBLEM, figure_5, Reader(RuntimeError()))
+    answer = answer_of(figure_5, Reader(RuntimeError()))
     assert "JSONDecodeError" in (answer.message or "")
     assert "(test_solving.py, line" in (answer.message or "")
 
@@ -281,7 +267,7 @@ def test_the_line_that_failed_is_the_one_to_mend(figure_5):
 def test_a_solver_that_exits_is_an_error(figure_5, method, monkeypatch):
     """Nobody's `sys.exit` ends the process silently, as if all were well."""
     monkeypatch.setattr(ScriptedSolver, method, lambda *_, **__: sys.exit(0))
-    answer = solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, GOOD, 1))
+    answer = answer_of(figure_5, claim(Status.FEASIBLE, GOOD, 1))
     assert answer.status is Status.ERROR
     assert (answer.message or "").startswith("it exited (test_solving.py, line ")
 
@@ -295,7 +281,7 @@ def test_numbers_of_numpy_are_taken(figure_5):
         dual_bound=np.float64(1.0),
         counters={"nodes": np.int32(3)},  # type: ignore[dict-item]
     )
-    answer = solve_and_check(PROBLEM, figure_5, ScriptedSolver(result), record=True)
+    answer = answer_of(figure_5, ScriptedSolver(result), record=True)
     assert answer.status is Status.OPTIMAL
     assert [type(each) for each in (answer.objective, answer.dual_bound)] == [int, float]
     assert json.dumps([answer.as_json_object("file"), answer.counters])
@@ -303,9 +289,7 @@ def test_numbers_of_numpy_are_taken(figure_5):
 
 def test_an_answer_prints_as_a_readable_block(figure_5):
     """Status, objective, bound, distance, what was chosen: a line each, nothing that is missing."""
-    answer = replace(
-        solve_and_check(PROBLEM, figure_5, claim(Status.FEASIBLE, BAD, 3, 1)), wall_time_s=0.5
-    )
+    answer = replace(answer_of(figure_5, claim(Status.FEASIBLE, BAD, 3, 1)), wall_time_s=0.5)
     assert str(answer).splitlines() == [
         "scripted on lyra-figure-5 (reclaim)",
         "  status:            feasible",
@@ -318,6 +302,6 @@ def test_an_answer_prints_as_a_readable_block(figure_5):
         "  scaled in workers: 0",
         "  time:              500.00 ms",
     ]
-    skipped = str(solve_and_check(PROBLEM, figure_5, ScriptedSolver(RuntimeError("oh\nno"))))
+    skipped = str(answer_of(figure_5, ScriptedSolver(RuntimeError("oh\nno"))))
     assert "message: RuntimeError: oh\\nno" in skipped
     assert "objective" not in skipped

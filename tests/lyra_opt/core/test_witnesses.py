@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
+import lyra_opt as lo
 from lyra_opt.core import witnesses
 from lyra_opt.core.problem import find_problem, problems
-from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver, find_solver, solver_names
 from lyra_opt.core.solving import OWN_BOUND, Witness, evidence_of
-from lyra_opt.core.witnesses import OWN_ENGINE, engine_of, solve_and_certify
+from lyra_opt.core.witnesses import OWN_ENGINE, engine_of
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
 
 PROBLEM = find_problem("reclaim")
 BAD = Solution(("s1", "s5"))  # it costs 3, the optimum is 1
+
+
+certified = partial(lo.solve, certify=True)
 
 
 class Scripted(Solver):
@@ -81,7 +86,7 @@ def test_every_solver_with_a_bound_has_a_witness(problem, name):
 )
 def test_the_witness_is_another_method(figure_5, name, method):
     """And here it proves what the answer claims."""
-    answer = solve_and_certify(PROBLEM, figure_5, find_solver("reclaim", name))
+    answer = certified(figure_5, name)
     assert answer.status is Status.OPTIMAL
     assert (answer.witness.method, answer.witness.dual_bound) == (method, 1)
     assert answer.witness.proves
@@ -91,10 +96,10 @@ def test_a_proof_that_the_own_bound_does_not_reach_asks_another_engine():
     """On a design the bound of prices is far off, so that CP-SAT confirms HiGHS."""
     instance = generate("reclaim", "net", reclaim=6)
     assert PROBLEM.dual_bound(instance) < 8
-    answer = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "pulp-highs"))
+    answer = certified(instance, "pulp-highs")
     assert (answer.status, answer.objective) == (Status.OPTIMAL, 8)
     assert (answer.witness.method, answer.witness.proves) == ("cpsat-strengthened", True)
-    heuristic = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "lyra-greedy"))
+    heuristic = certified(instance, "lyra-greedy")
     assert heuristic.witness.method == OWN_BOUND
     assert not heuristic.witness.proves
     assert str(heuristic.witness).startswith(f"{OWN_BOUND} is {heuristic.dual_bound}, in ")
@@ -104,9 +109,7 @@ def test_a_proof_that_the_own_bound_does_not_reach_asks_another_engine():
 
 def test_a_witness_that_did_not_run_proves_nothing(figure_5):
     """Bounds that models begin with are the toolkit's own, as those of `exact` are."""
-    answer = solve_and_certify(
-        PROBLEM, figure_5, find_solver("reclaim", "exact"), limits=Limits(time_s=1e-7)
-    )
+    answer = certified(figure_5, "exact", time_limit_s=1e-7)
     assert answer.witness is None
     assert (
         answer.message == "the witness cpsat-strengthened ran out of time before its search started"
@@ -120,7 +123,7 @@ def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch):
     stopped.name, stopped.engine = "cpsat-strengthened", "cpsat"
     stopped.result = replace(stopped.result, stopped_by=StoppedBy.TIME)
     monkeypatch.setattr(witnesses, "find_solver", lambda *_: stopped)
-    answer = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "exact"))
+    answer = certified(instance, "exact")
     witness = answer.witness
     assert (witness.stopped_by, witness.proves) == (StoppedBy.TIME, False)
     assert str(witness).startswith(
@@ -147,7 +150,7 @@ def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch):
 )
 def test_a_false_proof_is_refuted(figure_5, solver, message):
     """By the first better solution that the witness finds."""
-    answer = solve_and_certify(PROBLEM, figure_5, solver)
+    answer = certified(figure_5, solver)
     assert answer.status is Status.ERROR
     assert answer.message == message
     assert answer.solution is None
@@ -157,7 +160,7 @@ def test_a_witness_that_is_refuted_costs_no_valid_answer(figure_5, monkeypatch):
     """It is the witness that failed: the answer stays, and says so."""
     liar = Scripted(Status.UNKNOWN, None, None, 2)  # the optimum is 1
     monkeypatch.setattr(witnesses, "find_solver", lambda *_: liar)
-    answer = solve_and_certify(PROBLEM, figure_5, find_solver("reclaim", "exact"))
+    answer = certified(figure_5, "exact")
     assert (answer.status, answer.objective, answer.witness) == (Status.OPTIMAL, 1, None)
     assert answer.message == (
         "the witness scripted failed: contradiction: exact found objective 1, but "
@@ -168,7 +171,7 @@ def test_a_witness_that_is_refuted_costs_no_valid_answer(figure_5, monkeypatch):
 def test_a_better_solution_of_the_witness_is_told():
     """And counts as the best found: a bound-giving heuristic beside CP-SAT."""
     instance = generate("reclaim", "net", reclaim=6)
-    answer = solve_and_certify(PROBLEM, instance, find_solver("reclaim", "fast"))
+    answer = certified(instance, "fast")
     witness = answer.witness
     assert answer.objective > 8
     assert (witness.objective, witness.proves) == (8, False)

@@ -45,16 +45,17 @@ def test_prices_grow_exponentially_from_least_to_most():
     assert PriceRange(-inf, -inf).price(1, 4) == 0
 
 
+def priced(gangs: list[int], can_run: list[list[int]], **columns: list[float]) -> PricedJobs:
+    """Return jobs by gangs, types they can run on, longest rounds, most and last worth."""
+    numbers = {name: np.array(column, dtype=float) for name, column in columns.items()}
+    return PricedJobs(gangs=np.array(gangs), can_run=np.array(can_run, dtype=bool), **numbers)
+
+
 def test_constants_of_the_prices():
     """Worked by hand, as B3 of the fact sheet has them: rounds of 1 s, 4 GPUs."""
-    priced = PricedJobs(
-        gangs=np.array([1, 2]),
-        can_run=np.array([[True, True, False], [True, False, False]]),
-        longest_rounds=np.array([8.0, 8.0]),
-        most_worth=np.array([80 / 4, 800 / 8]),
-        last_worth=np.array([1.0, 32.0]),
-    )
-    ranges = dict(zip("abc", price_ranges(priced, 4), strict=True))
+    worth = {"most_worth": [80 / 4, 800 / 8], "last_worth": [1, 32]}
+    jobs = priced([1, 2], [[1, 1, 0], [1, 0, 0]], longest_rounds=[8, 8], **worth)
+    ranges = dict(zip("abc", price_ranges(jobs, 4), strict=True))
     eta = 1 / (8 * 1 / 4)
     assert e ** ranges["a"].log_most == pytest.approx(max(80 / 4 / 1, 800 / 8 / 2))
     assert e ** ranges["b"].log_most == pytest.approx(80 / 4)
@@ -64,13 +65,7 @@ def test_constants_of_the_prices():
 
 def test_prices_where_nothing_is_worth_anything_late():
     """Deadlines make U_min 0, which prices cannot start from."""
-    late = PricedJobs(
-        gangs=np.array([1]),
-        can_run=np.array([[True]]),
-        longest_rounds=np.array([1.0]),
-        most_worth=np.array([5.0]),
-        last_worth=np.array([0.0]),
-    )
+    late = priced([1], [[1]], longest_rounds=[1], most_worth=[5], last_worth=[0])
     assert price_ranges(late, 1)[0].log_ratio == pytest.approx(log(1e12))
 
 
@@ -88,20 +83,13 @@ def test_a_gang_takes_mixed_types_where_that_is_best():
     assert decided(Hadar(), state_of(instance)) == {"x": ({"s0": {"a": 2}, "s1": {"b": 1}},)}
 
 
-def test_what_spreading_costs_is_weighed_against_speed():
+@pytest.mark.parametrize(("spread", "servers"), [(4.0, {"s0", "s1"}), (0.5, {"s2"})])
+def test_what_spreading_costs_is_weighed_against_speed(spread, servers):
     """One slow server beats two fast ones only where the gang is slower there than that."""
-    for spread, servers in ((4.0, {"s0", "s1"}), (0.5, {"s2"})):
-        gang = job(
-            "x",
-            64,
-            gang=2,
-            throughput={"a": 8.0, "b": 2.0},
-            spread_throughput={"a": spread, "b": 0.5},
-            utility=InverseJct(scale=100.0),
-        )
-        instance = instance_of([{"a": 1}, {"a": 1}, {"b": 2}], [gang])
-        decision = decided(Hadar(), state_of(instance))
-        assert set(decision["x"][0]) == servers
+    rates = {"throughput": {"a": 8.0, "b": 2.0}, "spread_throughput": {"a": spread, "b": 0.5}}
+    gang = job("x", 64, gang=2, utility=InverseJct(scale=100.0), **rates)
+    decision = decided(Hadar(), state_of(instance_of([{"a": 1}, {"a": 1}, {"b": 2}], [gang])))
+    assert set(decision["x"][0]) == servers
 
 
 def test_a_communication_cost_keeps_gangs_together():
@@ -119,16 +107,14 @@ def test_nobody_runs_whose_payoff_is_not_positive():
     assert set(run("hadar", instance).last_round) == {"good"}
 
 
-def test_the_programme_skips_whom_the_greedy_takes():
+@pytest.mark.parametrize(("width", "taken"), [(1, "small"), (4, "pair")])
+def test_the_programme_skips_whom_the_greedy_takes(width, taken):
     """Density 3 first would leave one of two GPUs; the pair of gang 2 is worth more."""
-    utilities = {"small": 3.0, "pair": 5.0}
     jobs = [
-        job(name, 1, gang=gang, utility=Deadline(deadline_s=99, value=utilities[name]))
-        for name, gang in (("small", 1), ("pair", 2))
+        job(name, 1, gang=gang, utility=Deadline(deadline_s=99, value=value))
+        for name, gang, value in (("small", 1, 3.0), ("pair", 2, 5.0))
     ]
-    instance = instance_of([{"a": 2}], jobs)
-    assert set(decided(Hadar(width=1), state_of(instance))) == {"small"}
-    assert set(decided(Hadar(width=4), state_of(instance))) == {"pair"}
+    assert set(decided(Hadar(width=width), state_of(instance_of([{"a": 2}], jobs)))) == {taken}
 
 
 @pytest.mark.parametrize("width", [1, 8])
