@@ -37,7 +37,7 @@ def could_stay(instance: Instance, solution: Solution) -> dict[str, int]:
     pods are placed by first fit. Another order of units may find more pods. Moved pods keep their
     new nodes. Time O(lost pod groups * log pods * nodes), vectorised over nodes.
     """
-    state = state_of(instance, solution, _placed(instance, solution))
+    state, _ = _state_of(instance, solution)
     gangs = _return_pods(state) if state.fits() else {}
     return {instance.gangs[g].id: gangs[g] for g in sorted(gangs)}
 
@@ -49,8 +49,7 @@ def put_back(instance: Instance, solution: Solution) -> Solution:
     placed only in domains that the solution uses. The objective is therefore never worse, and for
     one shape no further pod or gang can stay in the result.
     """
-    placed = _placed(instance, solution)
-    state = state_of(instance, solution, placed)
+    state, placed = _state_of(instance, solution)
     let_pods_return(state, placed)
     found = result_of(state).solution
     assert found is not None
@@ -82,21 +81,17 @@ def closed_nodes(state: State) -> Flags:
     return is_closed
 
 
-def _placed(instance: Instance, solution: Solution) -> Integers:
-    placed = np.zeros_like(instance.index.shape_allowed, dtype=np.int64)
+def _state_of(instance: Instance, solution: Solution) -> tuple[State, Integers]:
+    """Return the state after all losses and moves of a valid solution, and its placement, (S, N).
+
+    The state wants as many pods of each shape as the solution places, and none is placed yet.
+    """
+    index, node = instance.index, instance.node_position
+    placed = np.zeros_like(index.shape_allowed, dtype=np.int64)
     shapes = instance.demand.shapes if instance.demand else ()
     position = {shape.id: s for s, shape in enumerate(shapes)}
     for entry in solution.placements:
-        placed[position[entry.shape], instance.node_position[entry.node]] += entry.count
-    return placed
-
-
-def state_of(instance: Instance, solution: Solution, placed: Integers) -> State:
-    """Return the state after all losses and moves of a valid solution, before pods are placed.
-
-    The state wants as many pods of each shape as `placed`, (S, N), has.
-    """
-    index = instance.index
+        placed[position[entry.shape], node[entry.node]] += entry.count
     state = State(instance, placed.sum(axis=1))
     is_lost = np.zeros(len(index.size), dtype=bool)
     is_lost[[instance.gang_position[name] for name in solution.lost_gangs]] = True
@@ -110,10 +105,10 @@ def state_of(instance: Instance, solution: Solution, placed: Integers) -> State:
     for moved in solution.moved_pods:
         group = group_of(moved.gang, moved.group)
         state.evict(group, moved.count)
-        state.move(group, instance.node_position[moved.to], moved.count)
+        state.move(group, node[moved.to], moved.count)
     for name in solution.emptied_nodes:
-        state.choose_empty(instance.node_position[name])
-    return state
+        state.choose_empty(node[name])
+    return state, placed
 
 
 def _return_pods(state: State) -> dict[int, int]:

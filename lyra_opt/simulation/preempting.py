@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -176,18 +177,15 @@ def _preemption(view: View, pending: Pending, solution: Solution) -> Preemption:
     """Convert a solution of the preemption instance to jobs and hosts."""
     pool = view.cluster.pools[pending.room.number]
     host_of = {view.cluster.name_of_host[host]: host for host in pool.hosts}
-    lost: dict[int, dict[int, int]] = {}
+    lost: dict[int, Counter[int]] = defaultdict(Counter)
     for pods in solution.lost_pods:
         run = view.runs[int(pods.gang)]
-        host = sorted(run.gpus)[pods.group]
-        of_run = lost.setdefault(run.order, {})
-        of_run[host] = of_run.get(host, 0) + pods.count * run.job.gpus_per_worker
-    gpus: dict[int, int] = {}
+        lost[run.order][sorted(run.gpus)[pods.group]] += pods.count * run.job.gpus_per_worker
+    gpus = Counter[int]()
     for placed in solution.placements:
-        host = host_of[placed.node]
-        gpus[host] = gpus.get(host, 0) + placed.count * pending.gpus_per_pod
+        gpus[host_of[placed.node]] += placed.count * pending.gpus_per_pod
     return Preemption(
         stopped=[view.runs[int(gang)] for gang in solution.lost_gangs],
-        shrunk=[(view.runs[order], by_host) for order, by_host in lost.items()],
-        gpus=gpus,
+        shrunk=[(view.runs[order], dict(by_host)) for order, by_host in lost.items()],
+        gpus=dict(gpus),
     )

@@ -190,12 +190,10 @@ class Model:
 
     def _add_capacities(self) -> None:
         """Limit the amount of each resource that pods hold on each node."""
+        gone = self._gone(np.arange(len(self._k)), -1)
         for resource in range(self._index.free.shape[1]):
             request = self._request[:, resource]
-            leave = (
-                (self._node[of != NONE], of[of != NONE], -(request * pods)[of != NONE])
-                for of, pods in ((self._z_of, self._count), (self._e_of, 1), (self._o_of, 1))
-            )
+            leave = ((self._node[k], columns, pods * request[k]) for k, columns, pods in gone)
             shape_request = self._index.shape_request[self._x_shape, resource]
             self.programme.at_most(
                 self._index.free[:, resource],
