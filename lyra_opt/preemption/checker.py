@@ -116,25 +116,17 @@ def check(instance: Instance, solution: Solution) -> Report:
 def _wrong_references(instance: Instance, solution: Solution) -> Iterator[str]:
     """Yield the entries that refer to nothing, or to a gang that is lost whole."""
     entries: list[LostPods | MovedPods] = [*solution.lost_pods, *solution.moved_pods]
-    shapes = {shape.id for shape in instance.demand.shapes} if instance.demand else set()
     gangs = [*solution.lost_gangs, *(entry.gang for entry in entries)]
     nodes = [entry.to for entry in solution.moved_pods]
     nodes += [*(entry.node for entry in solution.placements), *solution.emptied_nodes]
-    yield from (
-        f"gang {name!r} is not in the instance"
-        for name in gangs
-        if name not in instance.gang_position
-    )
-    yield from (
-        f"node {name!r} is not in the instance"
-        for name in nodes
-        if name not in instance.node_position
-    )
-    yield from (
-        f"shape {entry.shape!r} is not in the demand"
-        for entry in solution.placements
-        if entry.shape not in shapes
-    )
+    shapes = {shape.id for shape in instance.demand.shapes} if instance.demand else set()
+    for kind, names, known in (
+        ("gang", gangs, instance.gang_position),
+        ("node", nodes, instance.node_position),
+        ("shape", [entry.shape for entry in solution.placements], shapes),
+    ):
+        whole = "demand" if kind == "shape" else "instance"
+        yield from (f"{kind} {name!r} is not in the {whole}" for name in names if name not in known)
     lost = {*solution.lost_gangs}
     for entry in entries:
         position = instance.gang_position.get(entry.gang)
