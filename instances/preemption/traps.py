@@ -209,15 +209,12 @@ def _gpu_blind(k: int) -> Solved:
     return Solved(nodes, gangs, {"demand": demand}, losing(old, on=old))
 
 
+_TRAPS = (
+    *(_gang_blind, _safe_bundle, _safe_first, _youngest_first, _few_nodes_first, _whole_gangs),
+    *(_fewest_pods, _prefix, _gpu_blind),
+)
+
 BUILDERS: Mapping[str, Callable[[int], Solved]] = {
-    "gang-blind": _gang_blind,
-    "safe-bundle": _safe_bundle,
-    "safe-first": _safe_first,
-    "youngest-first": _youngest_first,
-    "few-nodes-first": _few_nodes_first,
-    "whole-gangs": _whole_gangs,
-    "fewest-pods": _fewest_pods,
-    "prefix": _prefix,
-    "gpu-blind": _gpu_blind,
+    build.__name__.strip("_").replace("_", "-"): build for build in _TRAPS
 }
 """The function that builds each trap, by the name of the trap."""

@@ -1,18 +1,7 @@
 """Decisions of real schedulers, recorded on development machines, as preemption instances."""
 
 from lyra_opt.instances.preemption.parameters import RECORDINGS
-from lyra_opt.instances.preemption.recorded.agreement import Agreement, agreement
-from lyra_opt.instances.preemption.recorded.decisions import (
-    Decision,
-    read_decisions,
-    recorded_decisions,
-)
+from lyra_opt.instances.preemption.recorded.agreement import agreement
+from lyra_opt.instances.preemption.recorded.decisions import read_decisions, recorded_decisions
 
-__all__ = [
-    "RECORDINGS",
-    "Agreement",
-    "Decision",
-    "agreement",
-    "read_decisions",
-    "recorded_decisions",
-]
+__all__ = ["RECORDINGS", "agreement", "read_decisions", "recorded_decisions"]

@@ -16,7 +16,7 @@ from lyra_opt.preemption.instance import Moves
 if TYPE_CHECKING:
     import numpy as np
 
-    from lyra_opt.instances.preemption.recorded import Decision
+    from lyra_opt.instances.preemption.recorded.decisions import Decision
     from lyra_opt.preemption import Instance, Solution
 
 
