@@ -9,23 +9,26 @@ import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
+from lyra_opt.core.stopwatch import within_time
 from lyra_opt.preemption.costs import Effect
 from lyra_opt.preemption.instance import Moves, Solution, matches
 from lyra_opt.preemption.objective import excess_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lyra_opt.preemption.index import Flags, Integers, PreemptionIndex
     from lyra_opt.preemption.instance import Instance
 
-SEVERAL_SHAPES = "several shapes of pending pods"
-REQUIRED_LEVEL = "a required level"
-EMPTY_NODES = "nodes to be emptied"
-
 NOTHING_FOUND = (
     "the rule finds no victims that make room; this does not prove that no such victims exist"
 )
+
+
+def has_required_level(instance: Instance) -> bool:
+    """Return whether all pending pods must be in one domain of a level."""
+    demand = instance.demand
+    return demand is not None and demand.level is not None and demand.is_level_required
 
 
 class State:
@@ -65,8 +68,7 @@ class State:
         self.instance = instance
         self.index: PreemptionIndex = instance.index
         index = self.index
-        demand = instance.demand
-        is_split = demand is not None and demand.level is not None and demand.is_level_required
+        is_split = has_required_level(instance)
         self.area = np.maximum(index.domain, 0) if is_split else np.zeros_like(index.domain)
         self.areas = index.domains if is_split else 1
         self.stay = index.group_count.copy()
@@ -89,11 +91,9 @@ class State:
     def copy(self) -> State:
         """Return an independent copy; time O(S * N + K + N * R)."""
         other = object.__new__(State)
-        vars(other).update(vars(self))
-        for name in ("stay", "lost", "kept", "placed", "wanted", "free", "is_open", "room"):
-            setattr(other, name, getattr(self, name).copy())
-        other.room_in = self.room_in.copy()
-        other.moved, other.emptied = dict(self.moved), list(self.emptied)
+        for name, value in vars(self).items():
+            is_own = isinstance(value, np.ndarray | dict | list)
+            setattr(other, name, value.copy() if is_own else value)
         return other
 
     def become(self, other: State) -> None:
@@ -121,14 +121,15 @@ class State:
         """Let `count` lost pods of a group stay, without checking that they fit; by default all."""
         self._shift(group, -int(self.lost[group]) if count is None else -count)
 
-    def evict_groups(self, groups: Integers) -> None:
-        """Lose all staying pods of the given groups, in vectorised time O(groups + S * N * R)."""
-        index, counts = self.index, self.stay[groups]
+    def evict_groups(self, groups: Integers, counts: Integers | None = None) -> None:
+        """Lose pods of the given groups, by default all that stay. Time O(groups + S * N * R)."""
+        index = self.index
+        counts = self.stay[groups] if counts is None else counts
         np.add.at(
             self.free, index.group_node[groups], counts[:, None] * index.group_request[groups]
         )
         np.subtract.at(self.kept, index.group_gang[groups], counts)
-        self.stay[groups] = 0
+        self.stay[groups] -= counts
         self.lost[groups] += counts
         self._refresh()
 
@@ -137,33 +138,33 @@ class State:
         for group in self.groups_of(gang):
             self.evict(group)
         for group, node in [each for each in self.moved if each[0] in self.groups_of(gang)]:
-            self.recall(group, node, self.moved[group, node])
+            self.move(group, node, -self.moved[group, node])
 
     def put_back_gang(self, gang: int) -> None:
         """Let all lost pods of a gang stay on their nodes again."""
         for group in self.groups_of(gang):
             self.put_back(group)
 
-    def has_space(self, group: int, count: int = 1, node: int | None = None) -> bool:
-        """Return whether `count` pods of a group fit on a node, by default their own."""
-        at = int(self.index.group_node[group]) if node is None else node
-        return bool((self.free[at] >= count * self.index.group_request[group]).all())
+    def put_back_gangs(self, gangs: Iterable[int]) -> None:
+        """Let the gangs stay one after the other, each if the missing pods still fit."""
+        for gang in within_time(gangs, every=100):
+            self.put_back_gang(gang)
+            if not self.fits():
+                self.evict_gang(gang)
+
+    def has_space(self, group: int) -> bool:
+        """Return whether another pod of a group fits on its node."""
+        free = self.free[self.index.group_node[group]]
+        return bool((free >= self.index.group_request[group]).all())
 
     def move(self, group: int, node: int, count: int = 1) -> None:
-        """Move `count` lost pods of a group to another node, where they must fit."""
+        """Move lost pods of a group to a node where they fit; a negative count takes them back."""
         self.lost[group] -= count
         self.kept[self.index.group_gang[group]] += count
         self.moved[group, node] = self.moved.get((group, node), 0) + count
-        self._hold(node, count * self.index.group_request[group])
-
-    def recall(self, group: int, node: int, count: int = 1) -> None:
-        """Undo `move`: the pods are lost again."""
-        self.lost[group] += count
-        self.kept[self.index.group_gang[group]] -= count
-        self.moved[group, node] -= count
         if not self.moved[group, node]:
             del self.moved[group, node]
-        self._hold(node, -count * self.index.group_request[group])
+        self._hold(node, count * self.index.group_request[group])
 
     def may_hold(self, group: int) -> Flags:
         """Return whether each node is open and has the labels that pods of a group need, (N,)."""
@@ -257,8 +258,7 @@ class State:
             room = np.minimum(
                 pods_in(free, self.index.shape_request[shape]), self.room[shape, nodes]
             )
-            before = np.cumsum(room) - room
-            found[shape, nodes] = np.clip(missing[shape] - before, 0, room)
+            found[shape, nodes] = first_fit(missing[shape], room)
             if found[shape].sum() < missing[shape]:
                 return None
         return found
@@ -299,6 +299,11 @@ def pods_in(free: Integers, request: Integers) -> Integers:
     return room
 
 
+def first_fit(count: int, room: Integers) -> Integers:
+    """Return how many of `count` pods each node gets if the first nodes are filled first."""
+    return np.clip(count - (np.cumsum(room) - room), 0, room)
+
+
 class PreemptionHeuristic(HeuristicSolver):
     """A base class for rules that choose the lost pods; it completes their choice to a solution.
 
@@ -318,8 +323,12 @@ class PreemptionHeuristic(HeuristicSolver):
 
     problem = "preemption"
     variants = tuple(Moves)
-    handles: frozenset[str] = frozenset()
-    """The features that the rule can handle: `SEVERAL_SHAPES`, `REQUIRED_LEVEL`, `EMPTY_NODES`."""
+    takes_several_shapes = False
+    """Whether the rule handles several shapes of pending pods."""
+    takes_required_level = False
+    """Whether the rule handles a demand with a required level."""
+    takes_empty_nodes = False
+    """Whether the rule handles nodes to be emptied."""
 
     def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
         """Yield the numbers of pending pods for which the rule is tried, in order.
@@ -342,8 +351,14 @@ class PreemptionHeuristic(HeuristicSolver):
 
     def supports(self, instance: Instance) -> Unsupported | None:
         """Return which feature of the instance the rule cannot handle; None if it can."""
-        for feature in _features(instance):
-            if feature not in self.handles:
+        has_nodes = instance.empty_nodes > 0 or bool(instance.index.must_be_empty.any())
+        several = len(instance.index.shape_count) > 1
+        for feature, is_used, is_handled in (
+            ("several shapes of pending pods", several, self.takes_several_shapes),
+            ("a required level", has_required_level(instance), self.takes_required_level),
+            ("nodes to be emptied", has_nodes, self.takes_empty_nodes),
+        ):
+            if is_used and not is_handled:
                 return Unsupported(f"{self.name} does not handle {feature}")
         return super().supports(instance)
 
@@ -364,16 +379,6 @@ class PreemptionHeuristic(HeuristicSolver):
         return SolveResult(status=Status.UNKNOWN, message=message or NOTHING_FOUND)
 
 
-def _features(instance: Instance) -> Iterator[str]:
-    demand = instance.demand
-    if demand is not None and len(demand.shapes) > 1:
-        yield SEVERAL_SHAPES
-    if demand is not None and demand.level is not None and demand.is_level_required:
-        yield REQUIRED_LEVEL
-    if instance.empty_nodes or any(node.must_be_empty for node in instance.nodes):
-        yield EMPTY_NODES
-
-
 def complete(state: State) -> str | None:
     """Complete a rule's choice to a valid solution; return why this fails, or None if it works."""
     instance, index = state.instance, state.index
@@ -383,10 +388,8 @@ def complete(state: State) -> str | None:
         return (
             f"pods of gang {instance.gangs[gang].id!r} must leave, but the gang may not lose pods"
         )
-    holds = np.zeros(len(state.free), dtype=np.int64)
-    np.add.at(holds, index.group_node, state.stay)
-    for _, node in state.moved:
-        holds[node] += 1
+    holds = np.bincount(index.group_node, state.stay, len(state.free))
+    holds[[node for _, node in state.moved]] += 1
     is_idle = index.can_be_chosen_empty & (holds == 0) & ~state.placed.any(axis=0)
     is_idle[state.emptied] = False
     for node in np.flatnonzero(is_idle)[: max(0, instance.empty_nodes - len(state.emptied))]:
@@ -412,12 +415,9 @@ def _place_more(state: State) -> None:
     area = int(used[0]) if len(used) else int(np.argmax(state.room_in.sum(axis=0)))
     left = state.index.shape_count - state.placed.sum(axis=1)
     for shape in np.flatnonzero(left):
-        for node in np.flatnonzero((state.room[shape] > 0) & (state.area == area)):
-            count = min(int(left[shape]), int(state.room[shape, node]))
-            state.place(int(shape), int(node), count)
-            left[shape] -= count
-            if not left[shape]:
-                break
+        found = first_fit(left[shape], np.where(state.area == area, state.room[shape], 0))
+        for node in np.flatnonzero(found):
+            state.place(int(shape), int(node), int(found[node]))
 
 
 def result_of(state: State) -> SolveResult[Solution]:
@@ -429,11 +429,6 @@ def result_of(state: State) -> SolveResult[Solution]:
         moved=state.moves,
         emptied=state.emptied,
     )
-    objective = objective_of(state)
-    return SolveResult(status=Status.FEASIBLE, solution=solution, objective=objective)
-
-
-def objective_of(state: State) -> int:
-    """Return the objective of a completed state. Time O(terms * pod groups)."""
     terms = state.instance.terms
-    return terms.encode(terms.values(state.instance, state.lost, state.placed, state.moves))
+    values = terms.values(state.instance, state.lost, state.placed, state.moves)
+    return SolveResult(status=Status.FEASIBLE, solution=solution, objective=terms.encode(values))

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from heapq import heappop, heappush
 
 import numpy as np
 
 from lyra_opt.core.stopwatch import require_time
-from lyra_opt.preemption.heuristics.base import (
-    EMPTY_NODES,
-    REQUIRED_LEVEL,
-    PreemptionHeuristic,
-)
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.heuristics.base import State
+from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State
 
 Evictions = list[int]
 """Lost pods, each given by its pod group; a group can occur several times."""
@@ -44,7 +36,8 @@ class FewestPodsFirst(PreemptionHeuristic):
     """
 
     name = "fewest-pods-first"
-    handles = frozenset({REQUIRED_LEVEL, EMPTY_NODES})
+    takes_required_level = True
+    takes_empty_nodes = True
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
         """Empty nodes, then make room for the pending pods."""
@@ -71,7 +64,7 @@ def _fewest_pods(state: State) -> list[int]:
     is_allowed = index.can_be_chosen_empty.copy()
     is_allowed[index.group_node[~index.may_lose[index.group_gang] & (state.stay > 0)]] = False
     nodes = np.flatnonzero(is_allowed)
-    return [int(node) for node in nodes[np.argsort(pods[nodes], kind="stable")]]
+    return list(nodes[np.argsort(pods[nodes], kind="stable")].tolist())
 
 
 def _evictions_in(trial: State, area: int) -> Evictions | None:
@@ -81,13 +74,16 @@ def _evictions_in(trial: State, area: int) -> Evictions | None:
     """
     missing = trial.missing()[0]
     taken: Evictions = []
-    steps = []
-    allowed = (trial.area == area) & trial.is_open & trial.index.shape_allowed[0]
-    for node in np.flatnonzero(allowed).tolist():
+    steps: list[tuple[int, int, Evictions]] = []
+
+    def consider(node: int) -> None:
         step = _for_one_more(trial, node)
         if step is not None:
-            steps.append((len(step), node, step))
-    heapify(steps)
+            heappush(steps, (len(step), node, step))
+
+    allowed = (trial.area == area) & trial.is_open & trial.index.shape_allowed[0]
+    for node in np.flatnonzero(allowed).tolist():
+        consider(node)
     while trial.room_in[0, area] < missing:
         require_time()
         if not steps:
@@ -96,9 +92,7 @@ def _evictions_in(trial: State, area: int) -> Evictions | None:
         for group in step:
             trial.evict(group, 1)
         taken += step
-        following = _for_one_more(trial, node)
-        if following is not None:
-            heappush(steps, (len(following), node, following))
+        consider(node)
     return taken
 
 
@@ -110,18 +104,18 @@ def _for_one_more(state: State, node: int) -> Evictions | None:
     if room == index.shape_per_node[0]:
         return None
     short = np.maximum((room + 1) * request - state.free[node], 0)
-    groups = [int(k) for k in state.groups_on(node) if index.may_lose[index.group_gang[k]]]
-    left = {group: int(state.stay[group]) for group in groups}
+    groups = state.groups_on(node)
+    groups = groups[index.may_lose[index.group_gang[groups]]]
+    left, requests = state.stay[groups], index.group_request[groups]
     taken: Evictions = []
     while short.any():
-        best, most = -1, 0.0
-        for group in groups:
-            covered = np.minimum(index.group_request[group], short)[short > 0] / short[short > 0]
-            if left[group] and float(covered.sum()) > most:
-                best, most = group, float(covered.sum())
-        if best < 0:
+        is_short = short > 0
+        covered = np.minimum(requests, short)[:, is_short] / short[is_short]
+        coverage = np.where(left > 0, covered.sum(axis=1), 0.0)
+        if not coverage.any():
             return None
+        best = int(np.argmax(coverage))
         left[best] -= 1
-        taken.append(best)
-        short = np.maximum(short - index.group_request[best], 0)
+        taken.append(int(groups[best]))
+        short = np.maximum(short - requests[best], 0)
     return taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,17 +12,16 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.preemption.bounds.dual_bound import Relaxation, domain_bounds
-from lyra_opt.preemption.costs import Costs, Effect
+from lyra_opt.preemption.costs import Costs, Effect, sum_by_gang
 from lyra_opt.preemption.counting import Verdict, count
+from lyra_opt.preemption.heuristics import fast_kernels as kernels
 from lyra_opt.preemption.heuristics.base import (
     NOTHING_FOUND,
     State,
     complete,
-    objective_of,
+    has_required_level,
     result_of,
 )
-from lyra_opt.preemption.heuristics.fast_data import FORBIDDEN, Base, base_of
-from lyra_opt.preemption.heuristics.fast_kernels import COST, improve
 from lyra_opt.preemption.heuristics.rehoming import rehome
 from lyra_opt.preemption.instance import Moves
 from lyra_opt.preemption.put_back import let_pods_return
@@ -44,6 +43,18 @@ MOST_REPAIRS = 6
 """The most searches; after each in which budgets are exceeded, fewer gangs may be lost."""
 LARGEST = 2**61
 """A bound on the integers in the kernels."""
+MOST_LEVELS = 8
+"""The largest number of pods that are placed on a node at once."""
+SCALE = 16
+"""The factor by which small costs are multiplied, so that an additional 1 only breaks ties."""
+BITS = 48
+"""Number of bits of the largest sum of costs; costs are rounded if they need more."""
+FORBIDDEN = 2**52
+"""Cost of losing a gang that may not be lost whole."""
+SLOTS = 2**40
+"""Number of slots of a node. Each pod holds one, so a node is empty if all slots are free."""
+PARTS = 2**10
+"""Number of parts of an average node; the size of a gang is measured in such parts."""
 
 
 class Fast(HeuristicSolver):
@@ -96,23 +107,58 @@ class Fast(HeuristicSolver):
         )
 
 
-class _Start:
-    """A search in one area, such as a rack, which ends when its cost reaches `bound`."""
+class _Base(NamedTuple):
+    """The arrays of an instance, and the state of a search that has not begun.
 
-    def __init__(self, base: Base, within: Flags, wanted: Integers, bound: int) -> None:
-        self.data, self.search, self.active = base.start(within, wanted)
+    Parameters
+    ----------
+    data, search
+        The arrays for the kernels.
+    shapes
+        The shapes of the demand, the largest first. In the arrays, they come after the shapes that
+        represent nodes to be emptied.
+    scale, shift
+        Costs in the arrays are those of the objective times `scale`, without the last `shift` bits.
+    """
+
+    data: kernels.Data
+    search: kernels.Search
+    shapes: Integers
+    scale: int
+    shift: int
+
+
+class _Start:
+    """A search in one area, such as a rack, which ends when its cost reaches `bound`.
+
+    `within`, (N,), marks the nodes of the area; `wanted`, (S,), is the number of pods by shape.
+    """
+
+    def __init__(self, base: _Base, within: Flags, wanted: Integers, bound: int) -> None:
         self.base, self.wanted, self.bound = base, wanted, bound
+        first = len(base.search.missing) - len(wanted)
+        limit = base.data.limit.reshape(-1, len(within)).copy()
+        limit[first:, ~within] = 0
+        self.data = base.data._replace(limit=limit.ravel())
+        self.active = active = np.flatnonzero(limit.any(axis=0))
+        arrays = base.search._asdict().items()
+        own = {name: each.copy() for name, each in arrays if name != "journal"}
+        own["missing"][first:] = wanted[base.shapes]
+        own["numbers"][kernels.DIRTY] = len(active)
+        own["dirty"][: len(active)] = active
+        own["is_dirty"][active] = 1
+        self.search = base.search._replace(**own)
         nothing = np.zeros(0, dtype=np.int64)
         self.is_done = self._improve(0, nothing, nothing)
 
     @property
     def cost(self) -> int:
-        return int(self.search.numbers[COST])
+        return int(self.search.numbers[kernels.COST])
 
     def _improve(self, rounds: int, gangs: Integers, extras: Integers) -> bool:
         given = rounds, self.bound, self.active, gangs, extras, self.data, self.search
         work = (rounds + 1) * (len(self.active) + 20)
-        is_done, self.search = improve.run(*given, work=work, largest=LARGEST)
+        is_done, self.search = kernels.improve.run(*given, work=work, largest=LARGEST)
         return bool(is_done)
 
     def exchange(self) -> None:
@@ -142,6 +188,8 @@ class _Run:
         self.best: SolveResult[Solution] | None = None
         self.objective = instance.terms.largest + 1
         self.starts = 0
+        self.names = [term.name for term in instance.terms.terms]
+        self.counts_domains = "extra_domains" in self.names
 
     def search_all(self) -> None:
         """Search without moves, then with moves; search again while budgets are exceeded."""
@@ -159,13 +207,12 @@ class _Run:
     def _search(self, moves: Flags, is_frozen: Flags) -> State | None:
         """Search all areas, and keep the best solution; return the state with the least cost.
 
-        `lyra_opt.preemption.heuristics.fast_data.base_of` explains the flags.
+        `_base_of` explains the flags.
         """
         given = self.instance, moves, is_frozen
-        bases = [base_of(*given, by_size=each, seed=self.seed + each) for each in (True, False)]
+        bases = [_base_of(*given, by_size=each, seed=self.seed + each) for each in (True, False)]
         count, units = self.instance.index.shape_count, self.instance.terms.units
-        names = [term.name for term in self.instance.terms.terms]
-        unplaced = units[0] if names[:1] == ["unplaced"] else 0
+        unplaced = units[0] if self.names[:1] == ["unplaced"] else 0
         starts: list[tuple[int, int, int, _Start]] = []
         for (bound, within, wanted), base in islice(product(self._areas(), bases), MOST_STARTS):
             if self.objective <= bound or (starts and is_out_of_time()):
@@ -176,7 +223,7 @@ class _Run:
             if start.is_done:
                 starts.append((left_out if unplaced else 0, start.cost, self.starts, start))
             self.starts += 1
-            if start.is_done and start.cost <= goal and "extra_domains" not in names:
+            if start.is_done and start.cost <= goal and not self.counts_domains:
                 break
         state = None
         for *_, start in sorted(starts)[BEST_STARTS - 1 :: -1]:
@@ -186,25 +233,25 @@ class _Run:
 
     def _areas(self) -> Iterator[tuple[int, Flags, Integers]]:
         """Yield the lower bound of each area, its nodes as flags, and the pods to place there."""
-        index, demand, terms = self.instance.index, self.instance.demand, self.instance.terms
-        is_split = demand is not None and demand.level is not None and demand.is_level_required
+        index = self.instance.index
+        is_split = has_required_level(self.instance)
         for d, bound in sorted(self.bounds.items(), key=lambda item: item[::-1]):
             most = np.clip(self.counting.room[:, d], index.shape_min, index.shape_count)
             within = index.domain == d if is_split else np.ones_like(index.may_use)
             yield bound, within, most
             if (most > index.shape_min).any():
                 yield bound, within, index.shape_min
-        if any(term.name == "extra_domains" for term in terms.terms):
+        if self.counts_domains:
             yield from ((bound, index.domain == d, most) for d in range(index.domains))
 
     def _offer(self, start: _Start) -> State:
         """Complete the solution of a search, and keep it if it is the best; return its state."""
         index = self.instance.index
         state = State(self.instance, start.wanted)
-        lost, placed = np.array(start.search.lost), np.array(start.search.placed)
-        state.evict_groups(np.flatnonzero(lost == index.group_count))
-        for k in np.flatnonzero(lost % index.group_count):
-            state.evict(int(k), int(lost[k]))
+        lost = np.array(start.search.lost, dtype=np.int64)
+        placed = np.array(start.search.placed, dtype=np.int64)
+        groups = np.flatnonzero(lost)
+        state.evict_groups(groups, lost[groups])
         by_shape = placed.reshape(-1, len(index.free))
         first = len(by_shape) - len(start.wanted)
         for n in np.flatnonzero(by_shape[:first].any(axis=0) & ~index.must_be_empty):
@@ -214,9 +261,9 @@ class _Run:
         rehome(state, chosen)
         let_pods_return(state, chosen)
         if complete(state) is None:
-            objective = objective_of(state)
-            if objective < self.objective:
-                self.best, self.objective = result_of(state), objective
+            found = result_of(state)
+            if found.objective is not None and found.objective < self.objective:
+                self.best, self.objective = found, int(found.objective)
         return state
 
 
@@ -237,3 +284,96 @@ def _freeze(state: State, is_frozen: Flags) -> bool:
             is_frozen[gangs[order[(total > budget.most) | (used[order] == 0)]]] = True
             is_any = True
     return is_any
+
+
+def _base_of(
+    instance: Instance, moves: Flags, is_frozen: Flags, *, by_size: bool, seed: int
+) -> _Base:
+    """Build the arrays of an instance. Time O(pod groups * resources).
+
+    Parameters
+    ----------
+    moves
+        Whether any number of the gang's pods may leave, each at the cost of a move, (G,).
+    is_frozen
+        Whether all pods of the gang stay, (G,).
+    by_size
+        Whether gangs return to a node in decreasing order of cost relative to size, instead of
+        cost.
+    """
+    index, terms = instance.index, instance.terms
+    bits = terms.largest.bit_length()
+    scale, shift = SCALE if bits < BITS - 8 else 1, max(0, bits - BITS)
+    costs = Costs.encoded(instance, scale)
+    loss, pod, move = (
+        (-(-cost >> shift)).astype(np.int64) for cost in (costs.loss, costs.lost_pod, costs.move)
+    )
+    gang, count, node = index.group_gang, index.group_count, index.group_node
+    whole = index.may_lose & ~is_frozen
+    slack = np.where(moves, index.size, np.where(whole, index.size - index.min_pods, 0))
+    pod = np.where(moves[gang], move[gang] + 1, pod)
+    rest = np.maximum(0, loss - sum_by_gang(instance, pod * count))
+
+    empties = np.array([index.must_be_empty, index.can_be_chosen_empty])
+    wanted = np.array([index.must_be_empty.sum(), instance.empty_nodes])
+    if not wanted.any():
+        empties, wanted = empties[:0], wanted[:0]
+    columns = np.flatnonzero(index.shape_request.any(axis=0))
+    if len(wanted) or not len(columns):
+        columns = np.append(columns, -1)  # the slots
+    pods = np.bincount(node, count, len(index.free)).astype(np.int64)
+    free = np.column_stack((index.free, SLOTS - pods))[:, columns]
+    request, of_shape = (
+        np.column_stack((each, np.ones(len(each), dtype=np.int64)))[:, columns]
+        for each in (index.group_request, index.shape_request)
+    )
+    held = request * count[:, None]
+    total = np.maximum(1, free.sum(axis=0) + held.sum(axis=0))
+    shapes = np.argsort(-(of_shape / total).max(axis=1), kind="stable")
+    of_empty = np.where(columns == -1, SLOTS, 0)
+    shape_request = np.vstack((*(of_empty for _ in wanted), of_shape[shapes]))
+    allowed = np.where(index.shape_allowed, index.shape_per_node[:, None], 0)
+    limit = np.vstack((empties, allowed[shapes]))
+
+    share = (sum_by_gang(instance, held) / total).max(axis=1, initial=0)
+    size = 1 + share * (len(free) * PARTS if by_size else 0)
+    worth = loss * PARTS // size.astype(np.int64)
+    order = np.lexsort((gang, -loss[gang], -worth[gang], node))
+    order = order[(whole | moves)[gang[order]]]
+    first = np.searchsorted(node[order], np.arange(len(free) + 1))
+    data = kernels.Data(
+        nodes=len(free),
+        resources=len(columns),
+        levels=max(1, min(MOST_LEVELS, int(limit.max(initial=1)))),
+        node_start=first,
+        node_groups=order,
+        first_group=index.first_group,
+        group_gang=gang,
+        group_node=node,
+        group_cost=pod,
+        request=request,
+        fixed=np.where(whole, rest, FORBIDDEN),
+        shape_request=shape_request,
+        limit=limit,
+    )
+    search = kernels.Search(
+        numbers=np.where(np.arange(7) == kernels.RANDOM, seed, 0),
+        free=free,
+        stay=count,
+        lost=np.zeros(len(gang)),
+        slack=slack,
+        placed=np.zeros(limit.size),
+        missing=np.append(wanted, index.shape_count),
+        price=np.full(limit.size * data.levels, kernels.NEVER),
+        journal=np.zeros(24 * len(gang) + 6 * limit.size),
+        **dict.fromkeys(("dirty", "is_dirty", "is_tabu"), np.zeros(len(free))),
+    )
+    return _Base(_flat(data), _flat(search), shapes, scale, shift)
+
+
+def _flat(arrays: Any) -> Any:
+    """Return a named tuple of integers and arrays with new, flat arrays of int64."""
+    flat = (
+        each if isinstance(each, int) else np.array(each, dtype=np.int64).ravel() for each in arrays
+    )
+    return type(arrays)(*flat)

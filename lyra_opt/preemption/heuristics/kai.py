@@ -9,24 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from heapq import heapify, heappop, heappush
-from itertools import chain
+from itertools import chain, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.stopwatch import require_time
-from lyra_opt.preemption.heuristics.base import (
-    REQUIRED_LEVEL,
-    SEVERAL_SHAPES,
-    PreemptionHeuristic,
-    pods_in,
-)
+from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State, first_fit, pods_in
 from lyra_opt.preemption.instance import Moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lyra_opt.preemption.heuristics.base import State
     from lyra_opt.preemption.index import Flags, Integers
     from lyra_opt.preemption.instance import Instance
 
@@ -78,103 +72,98 @@ class KAI(PreemptionHeuristic):
     """
 
     name = "kai"
-    handles = frozenset({SEVERAL_SHAPES, REQUIRED_LEVEL})
+    takes_several_shapes = True
+    takes_required_level = True
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:
         """Apply the first plan that consolidation or preemption finds."""
         instance, index = state.instance, state.index
         if not instance.resources:
             return False
-        plan = None
+        searches = [(np.flatnonzero(index.may_lose), False)]
         if instance.moves is not Moves.NONE:
             gangs = np.flatnonzero(index.may_move)
             if len(gangs) > MOST_CONSOLIDATED:
                 gangs = np.sort(rng.permutation(gangs)[:MOST_CONSOLIDATED])
-            plan = _Search(state, gangs, is_consolidation=True).plan()
-        if plan is None:
-            plan = _Search(state, np.flatnonzero(index.may_lose), is_consolidation=False).plan()
-        if plan is not None:
-            plan.apply_to(state)
-        return plan is not None
+            searches.insert(0, (gangs, True))
+        for (gangs, is_consolidation), is_node_local in product(searches, (True, False)):
+            search = _Search(state, gangs, is_consolidation, is_node_local)
+            plan = search.plan()
+            if plan is not None:
+                plan.apply_to(state)
+                return True
+        return False
 
 
 class _Search:
-    """The search for victims among some gangs."""
+    """The search for victims among some gangs with one generator, to preempt or to consolidate."""
 
-    def __init__(self, state: State, gangs: Integers, *, is_consolidation: bool) -> None:
+    def __init__(
+        self, state: State, gangs: Integers, is_consolidation: bool, is_node_local: bool
+    ) -> None:
         self.start, self.index = state, state.index
         self.gangs: list[int] = gangs.tolist()
-        self.is_consolidation = is_consolidation
+        self.is_consolidation, self.is_node_local = is_consolidation, is_node_local
         self.packed = _packed_column(state.instance, self.index.shape_request.max(axis=0))
 
     def plan(self) -> _Plan | None:
-        """Return a plan for all wanted pods, from the first generator that finds one."""
-        return self._plan_by(is_node_local=True) or self._plan_by(is_node_local=False)
-
-    def _plan_by(self, *, is_node_local: bool) -> _Plan | None:
         """Return a plan for all pods, after a search for the largest number of pods that fits."""
         number = int(self.start.wanted.sum())
         recorded = Pods()
         low, high, probed = 0, number + 1, 1
         while low < number and high - low > 1:
-            plan = self._probe(probed, recorded, is_node_local=is_node_local)
+            plan = self._probe(probed, recorded)
             if plan is None:
                 high = probed
             else:
                 low, recorded = probed, plan.victims
             probed = min(2 * low, number) if high > number else (low + high) // 2
-        return self._probe(number, recorded, is_node_local=is_node_local) if low else None
+        return self._probe(number, recorded) if low else None
 
-    def _probe(self, pods: int, recorded: Pods, *, is_node_local: bool) -> _Plan | None:
+    def _probe(self, pods: int, recorded: Pods) -> _Plan | None:
         """Return the plan of the first proposal that makes room for the first `pods` pods."""
-        wanted = self.start.wanted
         outer = self.start.copy()
-        outer.wanted = np.clip(pods - (np.cumsum(wanted) - wanted), 0, wanted)
+        outer.wanted = first_fit(pods, outer.wanted)
         for group, count in recorded.items():
             outer.evict(group, count)
-        proposals = self._proposals(outer, recorded, is_node_local=is_node_local)
-        for victims in chain([recorded] if recorded else [], proposals):
+        first = [recorded] if recorded else []
+        for victims in chain(first, self._proposals(outer, recorded)):
             require_time()
             plan = _Plan(self.start, victims)
             if plan.succeeds(outer.wanted, is_consolidation=self.is_consolidation):
                 return plan
         return None
 
-    def _batches(self, recorded: Pods) -> Iterator[tuple[int, Pods]]:
-        """Yield gangs in the order of victims, each with the pods that it gives next."""
+    def _batches(self, outer: State) -> Iterator[tuple[int, Pods]]:
+        """Evict all pods in the order of victims; yield each gang with the pods that it gives."""
         index = self.index
-        left = index.group_count.copy()
-        for group, count in recorded.items():
-            left[group] -= count
-        pods = np.add.reduceat(left, index.first_group[:-1]) if len(left) else left
 
         def entry(gang: int) -> tuple[int, bool, float, int]:
-            is_at_minimum = bool(pods[gang] <= index.min_pods[gang])
+            is_at_minimum = bool(outer.kept[gang] <= index.min_pods[gang])
             return int(index.priority[gang]), is_at_minimum, -float(index.start_s[gang]), -gang
 
-        heap = [entry(gang) for gang in self.gangs if pods[gang]]
+        heap = [entry(gang) for gang in self.gangs if outer.kept[gang]]
         heapify(heap)
         while heap:
             _, is_at_minimum, _, negative = heappop(heap)
             gang = -negative
-            groups = [group for group in self.start.groups_of(gang) if left[group]]
-            batch = Pods({group: int(left[group]) for group in groups})
+            batch = Pods({k: int(outer.stay[k]) for k in outer.groups_of(gang) if outer.stay[k]})
             if not is_at_minimum:
-                batch = Pods({groups[-1]: 1})
-            left[list(batch)] -= list(batch.values())
-            pods[gang] -= batch.total()
+                batch = Pods({max(batch): 1})
+            for group, count in batch.items():
+                outer.evict(group, count)
             yield gang, batch
-            if pods[gang]:
+            if outer.kept[gang]:
                 heappush(heap, entry(gang))
 
-    def _proposals(self, outer: State, recorded: Pods, *, is_node_local: bool) -> Iterator[Pods]:
+    def _proposals(self, outer: State, recorded: Pods) -> Iterator[Pods]:
         """Yield the sets of victims that a generator proposes, including the recorded victims."""
         batches: list[Pods] = []
         proposed = {()}
         batches_of: dict[int, list[int]] = {}
         gangs_on: dict[int, set[int]] = {}
         batches_on: dict[int, list[int]] = {}
-        for gang, batch in self._batches(recorded):
+        for gang, batch in self._batches(outer):
             require_time()
             nodes = dict.fromkeys(self.index.group_node[list(batch)].tolist())
             batches_of.setdefault(gang, []).append(len(batches))
@@ -182,12 +171,10 @@ class _Search:
                 gangs_on.setdefault(node, set()).add(gang)
                 batches_on.setdefault(node, []).append(len(batches))
             batches.append(batch)
-            for group, count in batch.items():
-                outer.evict(group, count)
             if next(outer.possible_areas(), None) is None:
                 continue
             picks: Iterable[list[list[int]]]
-            if is_node_local:
+            if self.is_node_local:
                 picks = ([batches_of[each] for each in gangs_on[node]] for node in sorted(nodes))
             else:
                 picks = self._prefixes(outer, batches_on)
@@ -365,12 +352,10 @@ class _Plan:
         The share of a resource of which nothing is free is 1000.
         """
         need = (wanted[:, None] * self.index.shape_request).sum(axis=0)
-        shares = np.zeros(self.index.domains)
-        for resource in np.flatnonzero(need):
-            held = np.bincount(domain, weights=free[:, resource])
-            share = np.where(held > 0, need[resource] / np.maximum(held, 1), 1000.0)
-            shares = np.maximum(shares, share)
-        return shares
+        held = np.zeros((self.index.domains, len(need)))
+        np.add.at(held, domain, free)
+        shares = np.where(held > 0, need / np.maximum(held, 1), 1000.0)
+        return np.asarray(shares[:, need > 0].max(axis=1, initial=0.0))
 
 
 def _packed_column(instance: Instance, request: Integers) -> int:

@@ -8,17 +8,12 @@ import numpy as np
 
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import require_time
-from lyra_opt.preemption.heuristics.base import (
-    EMPTY_NODES,
-    PreemptionHeuristic,
-    pods_in,
-)
+from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State, first_fit, pods_in
 from lyra_opt.preemption.instance import Moves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.preemption.heuristics.base import State
     from lyra_opt.preemption.instance import Instance
 
 MOST_CANDIDATES = 100
@@ -67,7 +62,7 @@ class Karpenter(PreemptionHeuristic):
 
     name = "karpenter"
     variants = (Moves.VICTIMS, Moves.ANY)
-    handles = frozenset({EMPTY_NODES})
+    takes_empty_nodes = True
 
     def __init__(self, *, tries_single_nodes: bool = True) -> None:
         self.tries_single_nodes = tries_single_nodes
@@ -100,16 +95,14 @@ class Karpenter(PreemptionHeuristic):
 def _candidates(state: State) -> tuple[list[int], list[int]]:
     """Return the candidates in increasing order of cost, and the nodes that are already empty."""
     index = state.index
-    cost: dict[int, int] = {}
-    is_blocked = np.zeros(len(state.free), dtype=bool)
-    for group in np.flatnonzero(state.stay):
-        node, gang = int(index.group_node[group]), index.group_gang[group]
-        pod_cost = min(max(POD_COST + int(index.priority[gang]), 0), LARGEST_POD_COST)
-        cost[node] = cost.get(node, POD_COST) + int(state.stay[group]) * pod_cost
-        is_blocked[node] |= not index.may_move[gang]
-    nodes = [int(node) for node in np.flatnonzero(index.can_be_chosen_empty)]
-    full = [node for node in nodes if node in cost and not is_blocked[node]]
-    return sorted(full, key=cost.__getitem__), [node for node in nodes if node not in cost]
+    node, gang, nodes = index.group_node, index.group_gang, len(state.free)
+    pod_cost = np.clip(POD_COST + index.priority[gang], 0, LARGEST_POD_COST)
+    pods = np.bincount(node, state.stay, nodes)
+    cost = np.bincount(node, state.stay * pod_cost, nodes)  # the base cost of nodes is the same
+    is_blocked = np.bincount(node, state.stay * ~index.may_move[gang], nodes) > 0
+    full = np.flatnonzero(index.can_be_chosen_empty & (pods > 0) & ~is_blocked)
+    empty = np.flatnonzero(index.can_be_chosen_empty & (pods == 0))
+    return full[np.argsort(cost[full], kind="stable")].tolist(), empty.tolist()
 
 
 def _longest_prefix(state: State, chosen: list[int], candidates: list[int]) -> list[int]:
@@ -139,16 +132,14 @@ def _emptied(state: State, chosen: Sequence[int]) -> State | None:
     first = [names.index(name) for name in ("cpu", "memory") if name in names]
     columns = [*first, *(column for column in range(len(names)) if column not in first)]
 
-    def order(group: int) -> tuple[tuple[int, ...], float, int]:
-        larger_first = tuple(-int(index.group_request[group, column]) for column in columns)
-        return larger_first, float(index.start_s[index.group_gang[group]]), group
-
-    for group in sorted((int(group) for group in np.flatnonzero(trial.lost)), key=order):
-        fitting = pods_in(trial.free, index.group_request[group])
-        for node in np.flatnonzero(trial.may_move_to(group) & (fitting > 0)).tolist():
-            trial.move(group, node, min(int(trial.lost[group]), int(fitting[node])))
-            if not trial.lost[group]:
-                break
+    groups = np.flatnonzero(trial.lost)
+    requests = index.group_request[groups]
+    keys = [index.start_s[index.group_gang[groups]], *(-requests[:, c] for c in reversed(columns))]
+    for group in groups[np.lexsort(keys)].tolist():
+        fitting = pods_in(trial.free, index.group_request[group]) * trial.may_move_to(group)
+        moving = first_fit(int(trial.lost[group]), fitting)
+        for node in np.flatnonzero(moving).tolist():
+            trial.move(group, node, int(moving[node]))
         if trial.lost[group] and not index.must_be_empty[index.group_node[group]]:
             return None
     return trial

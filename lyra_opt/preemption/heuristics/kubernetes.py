@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lyra_opt.core.stopwatch import require_time, within_time
-from lyra_opt.preemption.heuristics.base import (
-    SEVERAL_SHAPES,
-    PreemptionHeuristic,
-    pods_in,
-)
+from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State, pods_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lyra_opt.preemption.heuristics.base import State
     from lyra_opt.preemption.index import Integers, PreemptionIndex
     from lyra_opt.preemption.instance import Instance
 
@@ -38,7 +33,7 @@ class _Plan(NamedTuple):
     """The victims on one node, and the numbers by which nodes are compared, smallest first."""
 
     key: tuple[int, int, int, int, float]
-    victims: tuple[tuple[int, int], ...]
+    victims: list[tuple[int, int]]
 
 
 class KubePods(PreemptionHeuristic):
@@ -76,7 +71,7 @@ class KubePods(PreemptionHeuristic):
     """
 
     name = "kube-pods"
-    handles = frozenset({SEVERAL_SHAPES})
+    takes_several_shapes = True
 
     def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
         """Yield only the full number of pods, because the rule stops at a pod without a node."""
@@ -113,15 +108,15 @@ class _PodByPod:
         is_open = index.shape_allowed[shape] & (room > 0)
         request = index.shape_request[shape]
         fitting = self._sampled(is_open & (self._free >= request).all(axis=1))
+        node: int | None
         if len(fitting):
             scores = self._scores.of(shape, fitting)
             node = int(self._rng.choice(fitting[scores == scores.max()]))
             self._scores.add(shape, node)
         else:
-            chosen = self._preempt(shape, is_open & (index.capacity >= request).all(axis=1))
-            if chosen is None:
+            node = self._preempt(shape, is_open & (index.capacity >= request).all(axis=1))
+            if node is None:
                 return False
-            node = chosen
         self._free[node] -= request
         for other in range(len(index.shape_count)):
             self._plans.pop((other, node), None)
@@ -131,21 +126,18 @@ class _PodByPod:
     def _sampled(self, fits: np.ndarray) -> Integers:
         """Return the fitting nodes that are scored: the first ones after those scored last."""
         nodes = len(fits)
-        order = (self._start + np.arange(nodes)) % nodes
+        order = np.roll(np.arange(nodes), -self._start)
         found: Integers = order[fits[order]]
         enough = _nodes_to_score(nodes)
         if len(found) > enough:
             self._start = int(found[enough])
-            return found[:enough]
-        return found
+        return found[:enough]
 
     def _preempt(self, shape: int, is_possible: np.ndarray) -> int | None:
         """Choose a node, evict its victims and return the node; None if no node has victims."""
         possible = np.flatnonzero(is_possible)
-        if not len(possible):
-            return None
         enough = max(len(possible) * CANDIDATES_PERCENT // 100, LEAST_NODES)
-        offset = int(self._rng.integers(len(possible)))
+        offset = int(self._rng.integers(len(possible))) if len(possible) else 0
         plans: dict[int, _Plan] = {}
         for node in within_time(np.roll(possible, -offset).tolist(), every=100):
             if (shape, node) not in self._plans:
@@ -188,19 +180,12 @@ class _PodByPod:
         victims = np.flatnonzero(lost)
         if not len(victims):
             return None
-        levels = index.priority[index.group_gang[groups[victims]]]
-        top = int(levels[0])
-        starts = index.start_s[index.group_gang[groups[victims]]][levels == top]
-        return _Plan(
-            key=(
-                violations,
-                top,
-                int(lost[victims] @ (levels + PRIORITY_SHIFT)),
-                int(lost.sum()),
-                -float(starts.min()),
-            ),
-            victims=tuple((int(groups[each]), int(lost[each])) for each in victims),
-        )
+        gangs = index.group_gang[groups[victims]]
+        levels, starts = index.priority[gangs], index.start_s[gangs]
+        top, pods = int(levels[0]), int(lost.sum())
+        sum_of_levels = int(lost[victims] @ (levels + PRIORITY_SHIFT))
+        key = violations, top, sum_of_levels, pods, -float(starts[levels == top].min())
+        return _Plan(key, list(zip(groups[victims].tolist(), lost[victims].tolist(), strict=True)))
 
     def _protected(self, groups: Integers) -> Integers:
         """Return how many pods of each group break a budget if all groups leave in this order."""
@@ -243,7 +228,7 @@ class KubeGang(PreemptionHeuristic):
     """
 
     name = "kube-gang"
-    handles = frozenset({SEVERAL_SHAPES})
+    takes_several_shapes = True
 
     def targets(self, index: PreemptionIndex) -> Iterator[Integers]:
         """Yield the minimum of the gang only: the real program preempts for no more."""
@@ -261,10 +246,7 @@ class KubeGang(PreemptionHeuristic):
         gangs, size = gangs[(shuffled := rng.permutation(len(gangs)))], size[shuffled]
         order = gangs[np.lexsort((index.start_s[gangs], -size, -index.priority[gangs]))].tolist()
         protected = _protected_units(state.instance, order)
-        for gang in within_time(sorted(order, key=lambda gang: gang not in protected), every=100):
-            state.put_back_gang(gang)
-            if not state.fits():
-                state.evict_gang(gang)
+        state.put_back_gangs(sorted(order, key=lambda gang: gang not in protected))
         return True
 
 
@@ -318,12 +300,11 @@ class _Scores:
         self._defaults = np.array([DEFAULT_REQUESTS[name] for name in names], dtype=np.int64)
         self._pods = np.zeros(len(index.free), dtype=np.int64)
         np.add.at(self._pods, index.group_node, index.group_count)
-        requests = index.group_request[:, self._columns]
-        shape = (len(index.free), len(names))
-        self._held, self._assumed = np.zeros((2, *shape), dtype=np.int64)
-        for total, amounts in ((self._held, requests), (self._assumed, self._at_least(requests))):
-            np.add.at(total, index.group_node, amounts * index.group_count[:, None])
         self._capacity = index.capacity[:, self._columns]
+        self._held = self._capacity - index.free[:, self._columns]
+        self._assumed = np.zeros_like(self._held)
+        assumed = self._at_least(index.group_request[:, self._columns])
+        np.add.at(self._assumed, index.group_node, assumed * index.group_count[:, None])
 
     def _at_least(self, requests: Integers) -> Integers:
         return np.where(requests > 0, requests, self._defaults)

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from lyra_opt.core.stopwatch import require_time
-from lyra_opt.preemption.heuristics.base import (
-    REQUIRED_LEVEL,
-    SEVERAL_SHAPES,
-    PreemptionHeuristic,
-)
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.heuristics.base import State
+from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State
 
 PODS = "pods"
 """The resource that counts the pods of a node; queues usually do not limit it."""
@@ -44,7 +35,8 @@ class Kueue(PreemptionHeuristic):
     """
 
     name = "kueue"
-    handles = frozenset({SEVERAL_SHAPES, REQUIRED_LEVEL})
+    takes_several_shapes = True
+    takes_required_level = True
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
         """Evict candidates until the pending pods fit, then let gangs return."""
@@ -57,11 +49,7 @@ class Kueue(PreemptionHeuristic):
                 break
         else:
             return False
-        for gang in reversed(taken[:-1]):
-            require_time()
-            state.put_back_gang(gang)
-            if not state.fits():
-                state.evict_gang(gang)
+        state.put_back_gangs(taken[-2::-1])
         return True
 
 
@@ -74,8 +62,7 @@ def _candidates(state: State) -> list[int]:
     is_requested &= (index.shape_request[state.wanted > 0] > 0).any(axis=0)
     holds = np.unique(index.group_gang[index.group_request[:, is_requested].any(axis=1)])
 
-    def order(gang: int) -> tuple[bool, int, float, int]:
-        is_own = instance.gangs[gang].queue == queue
-        return is_own, int(index.priority[gang]), -float(index.start_s[gang]), gang
-
-    return sorted(holds[index.may_lose[holds]].tolist(), key=order)
+    gangs = holds[index.may_lose[holds]]
+    is_own = np.array([instance.gangs[gang].queue == queue for gang in gangs], dtype=bool)
+    order = np.lexsort((-index.start_s[gangs], index.priority[gangs], is_own))
+    return [int(gang) for gang in gangs[order]]

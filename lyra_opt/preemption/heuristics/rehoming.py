@@ -52,10 +52,9 @@ def rehome(state: State, placed: Integers) -> None:
 
     gangs = np.flatnonzero((state.kept < index.size) & index.may_move).tolist()
     for g in sorted(gangs, key=lambda g: (index.may_lose[g], -size[state.groups_of(g)].max())):
-        before, moved, steps = cost_of(g), 0, []
+        before, start, moved = cost_of(g), state.copy(), 0
         for k in state.groups_of(g):
             while state.lost[k] and (node := best_node(k)) >= 0:
-                steps.append((k, node))
                 if node == index.group_node[k]:
                     state.put_back(k, 1)
                 else:
@@ -63,9 +62,5 @@ def rehome(state: State, placed: Integers) -> None:
                     moved += 1
         is_better = cost_of(g) + moved * int(costs.move[g]) <= before or not index.may_lose[g]
         if state.kept[g] < index.min_pods[g] or not is_better:
-            for k, node in steps:
-                if node == index.group_node[k]:
-                    state.evict(k, 1)
-                else:
-                    state.recall(k, node)
+            state.become(start)
     state.free += placed.T @ index.shape_request

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.stopwatch import within_time
-from lyra_opt.preemption.heuristics.base import (
-    REQUIRED_LEVEL,
-    PreemptionHeuristic,
-    pods_in,
-)
+from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State, first_fit, pods_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.preemption.heuristics.base import State
     from lyra_opt.preemption.index import Integers
 
 REORDER_COUNT = 1
@@ -64,12 +57,15 @@ class Slurm(PreemptionHeuristic):
     """
 
     name = "slurm"
-    handles = frozenset({REQUIRED_LEVEL})
+    takes_required_level = True
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
         """Search three times with reordered candidates, then evict the victims."""
         index = state.index
-        nodes = {int(gang): _nodes_of(state, int(gang)) for gang in np.flatnonzero(index.may_lose)}
+        nodes = {
+            int(gang): np.unique(index.group_node[state.groups_of(gang)])
+            for gang in np.flatnonzero(index.may_lose)
+        }
         is_reachable = index.shape_allowed[0]
         queue = [gang for gang in nodes if is_reachable[nodes[gang]].any()]
         queue.sort(key=lambda gang: (index.priority[gang], len(nodes[gang])))
@@ -99,21 +95,20 @@ class Slurm(PreemptionHeuristic):
         return True
 
 
-def _nodes_of(state: State, gang: int) -> Integers:
-    first = state.index.first_group
-    return np.unique(state.index.group_node[first[gang] : first[gang + 1]])
-
-
 def _select(state: State) -> Integers:
     """Return the number of tasks of the pending job on each node, (N,); the job must fit."""
     demand = state.instance.demand
     assert demand is not None
-    room, missing = state.room[0], int(state.missing()[0])
+    index, room, missing = state.index, state.room[0], int(state.missing()[0])
     if demand.shapes[0].max_per_node is None:  # a node counts with more tasks than are missing
-        room = np.where(room > 0, pods_in(state.free, state.index.shape_request[0]), 0)
+        room = np.where(room > 0, pods_in(state.free, index.shape_request[0]), 0)
     tasks: Integers = np.zeros_like(room)
     has_level = demand.level is not None
-    groups = list(_domains(state) if has_level else _runs(room))
+    if has_level:
+        groups = [np.flatnonzero(index.domain == domain) for domain in range(index.domains)]
+    else:  # runs of consecutive nodes with room
+        usable = np.flatnonzero(room)
+        groups = np.split(usable, np.flatnonzero(np.diff(usable) > 1) + 1)
     while missing:
         sizes = [int(room[group].sum()) for group in groups]
         enough = [size for size in sizes if size >= missing]
@@ -122,19 +117,6 @@ def _select(state: State) -> Integers:
         single = room[group] >= missing
         if not has_level and single.any():
             group = group[np.flatnonzero(single)[np.argmin(room[group][single])]][None]
-        for node in group:
-            tasks[node] = min(int(room[node]), missing)
-            missing -= int(tasks[node])
+        tasks[group] = first_fit(missing, room[group])
+        missing -= int(tasks[group].sum())
     return tasks
-
-
-def _runs(room: Integers) -> Iterator[Integers]:
-    """Yield the runs of consecutive nodes that have room."""
-    usable = np.flatnonzero(room)
-    yield from np.split(usable, np.flatnonzero(np.diff(usable) > 1) + 1)
-
-
-def _domains(state: State) -> Iterator[Integers]:
-    """Yield the nodes of each domain, in order of domains."""
-    for domain in range(state.index.domains):
-        yield np.flatnonzero(state.index.domain == domain)

@@ -3,51 +3,22 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.stopwatch import require_time
-from lyra_opt.preemption.heuristics.base import (
-    REQUIRED_LEVEL,
-    SEVERAL_SHAPES,
-    PreemptionHeuristic,
-)
+from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State, has_required_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lyra_opt.preemption.heuristics.base import State
     from lyra_opt.preemption.index import Flags
 
+Bundle = tuple[bool, int, float, int, list[tuple[int, int]]]
+"""Pods of one gang in one domain that the rule evicts together, as `_bundles` explains."""
 MOST_DOMAINS = 8
 """The number of candidate domains that Volcano examines by default."""
-
-
-class Bundle(NamedTuple):
-    """Pods of one gang in one domain that the rule evicts together.
-
-    The rule takes bundles in the order of these tuples.
-
-    Parameters
-    ----------
-    is_whole
-        Whether the gang falls below its minimum if it loses the bundle (WHOLE), or not (SAFE).
-    priority
-        Priority of the gang.
-    age_rank
-        Negative start time of the gang, in seconds.
-    rank
-        Negative position of the gang in the file.
-    pods
-        Pairs of pod group and number of pods.
-    """
-
-    is_whole: bool
-    priority: int
-    age_rank: float
-    rank: int
-    pods: list[tuple[int, int]]
 
 
 class VolcanoGang(PreemptionHeuristic):
@@ -83,7 +54,8 @@ class VolcanoGang(PreemptionHeuristic):
     """
 
     name = "volcano-gang"
-    handles = frozenset({SEVERAL_SHAPES, REQUIRED_LEVEL})
+    takes_several_shapes = True
+    takes_required_level = True
     trims = False
     """Whether the last SAFE bundle is evicted pod by pod."""
 
@@ -97,16 +69,16 @@ class VolcanoGang(PreemptionHeuristic):
         return False
 
     def _makes_room(self, trial: State, is_inside: Flags) -> bool:
-        for bundle in _bundles(trial, is_inside):
+        for is_whole, *_, pods in _bundles(trial, is_inside):
             require_time()
-            is_trimmed = self.trims and not bundle.is_whole
-            for group, count in bundle.pods:
-                for step in [1] * count if is_trimmed else [count]:
-                    trial.evict(group, step)
-                    if is_trimmed and trial.fits():
-                        return True
-            if not is_trimmed and trial.fits():
-                return True
+            steps = [pods]
+            if self.trims and not is_whole:
+                steps = [[(group, 1)] for group, count in pods for _ in range(count)]
+            for step in steps:
+                for group, count in step:
+                    trial.evict(group, count)
+                if trial.fits():
+                    return True
         return False
 
 
@@ -129,9 +101,8 @@ class VolcanoGangTrim(VolcanoGang):
 
 def _domains(state: State) -> Iterator[Flags]:
     """Yield the domains whose capacity covers the demand, each as flags over the nodes, (N,)."""
-    demand, index = state.instance.demand, state.index
-    assert demand is not None
-    if demand.level is None or not demand.is_level_required:
+    index = state.index
+    if not has_required_level(state.instance):
         yield np.ones(len(index.domain), dtype=bool)
         return
     need = (state.wanted[:, None] * index.shape_request).sum(axis=0)
@@ -141,7 +112,11 @@ def _domains(state: State) -> Iterator[Flags]:
 
 
 def _bundles(state: State, is_inside: Flags) -> list[Bundle]:
-    """Return the bundles of a domain in the order in which the rule takes them."""
+    """Return the bundles of a domain in the order in which the rule takes them.
+
+    Each has whether it is a WHOLE bundle, the priority of its gang, the negative start time and
+    the negative position of the gang, and pairs of pod group and number of pods.
+    """
     index = state.index
     spare = (index.size - index.min_pods).tolist()
     pods: dict[tuple[int, bool], list[tuple[int, int]]] = {}
@@ -153,6 +128,6 @@ def _bundles(state: State, is_inside: Flags) -> list[Bundle]:
             if part:
                 pods.setdefault((gang, is_whole), []).append((int(group), part))
     return sorted(
-        Bundle(is_whole, int(index.priority[gang]), -float(index.start_s[gang]), -gang, part)
+        (is_whole, int(index.priority[gang]), -float(index.start_s[gang]), -gang, part)
         for (gang, is_whole), part in pods.items()
     )

@@ -15,22 +15,34 @@ if TYPE_CHECKING:
     from lyra_opt.preemption.heuristics.base import PreemptionHeuristic
 
 
-def gang(name: str, *nodes: str, gpus: int = 1, **others: Any) -> Gang:
+def gang(name: str, *nodes: str, gpus: int = 1, request: Any = None, **others: Any) -> Gang:
     """Return a gang with one pod on each of the given nodes."""
-    pods = [PodGroup(node=each, request={"gpu": gpus}) for each in nodes]
+    pods = [PodGroup(node=each, request=request or {"gpu": gpus}) for each in nodes]
     return Gang(id=name, pods=pods, **others)
 
 
-def pending(count: int, gpus: int = 1, **others: Any) -> Demand:
-    return Demand(priority=10, shapes=[Shape(count=count, request={"gpu": gpus})], **others)
+def pending(
+    count: int = 1, gpus: int = 1, min_count: int | None = None, request: Any = None, **others: Any
+) -> Demand:
+    shape = Shape(count=count, min_count=min_count, request=request or {"gpu": gpus})
+    return Demand(priority=10, shapes=[shape], **others)
 
 
-def cluster(gpus: dict[str, int], *gangs: Gang, racks: str = "", **others: Any) -> Instance:
-    """Return a cluster of nodes with GPUs; `racks` has one letter per node, `-` for none."""
-    domains: list[dict[str, str]] = [{"rack": rack} if rack != "-" else {} for rack in racks]
+def cluster(
+    gpus: dict[str, Any], *gangs: Gang, racks: str = "", must_be_empty: Any = (), **others: Any
+) -> Instance:
+    """Return a cluster of nodes, each given with its GPUs or its capacity.
+
+    `racks` has one letter per node, `-` for none.
+    """
     nodes = [
-        Node(id=name, capacity={"gpu": count}, domains=domains[position] if racks else {})
-        for position, (name, count) in enumerate(gpus.items())
+        Node(
+            id=name,
+            capacity=each if isinstance(each, dict) else {"gpu": each},
+            domains={} if rack == "-" else {"rack": rack},
+            must_be_empty=name in must_be_empty,
+        )
+        for (name, each), rack in zip(gpus.items(), racks or "-" * len(gpus), strict=True)
     ]
     return Instance(nodes=nodes, gangs=gangs, **others)
 

@@ -21,12 +21,6 @@ def test_ties_are_random():
         assert found == {(0, 1), (1, 0)}
 
 
-def test_gang_preemption_refuses_a_required_level():
-    instance = cluster({"n": 1}, racks="r", demand=pending(1, level="rack"))
-    for rule in (KubeGang(), KubePods()):
-        assert rule.supports(instance).reason.endswith("does not handle a required level")
-
-
 def test_scores_of_nodes():
     # least_allocated_test.go: 3000 of 4000 and of 6000 CPUs, 5000 of 10000 bytes
     requested, capacity = np.array([[3000, 5000]] * 2), np.array([[4000, 10000], [6000, 10000]])

@@ -10,59 +10,52 @@ import pytest
 
 from lyra_opt.core.fields import written
 from lyra_opt.core.solver import find_solver
-from lyra_opt.preemption import Budget, Demand, Gang, Instance, Node, PodGroup, Shape
+from lyra_opt.preemption import Budget, Gang, Instance
 from lyra_opt.preemption.heuristics.karpenter import Karpenter
-from tests.lyra_opt.preemption.heuristics.small import answer, lost_pods
+from tests.lyra_opt.preemption.heuristics import small
+from tests.lyra_opt.preemption.heuristics.small import answer, cluster, gang, lost_pods
 from tests.reference import preemption as reference
 from tests.tables import tables
 
 SCENARIOS = tables(__file__)
 
 
-def gangs_of(name: str, on: str, gpus: int = 1, request: Any = None, **others: Any) -> list[Gang]:
-    pods = [PodGroup(node=node, request=request or {"gpu": gpus}) for node in on.split()]
+def gangs_of(name: str, on: str, **others: Any) -> list[Gang]:
+    nodes = on.split()
     if "*" in name:
-        return [Gang(id=name.replace("*", each.node), pods=[each], **others) for each in pods]
-    return [Gang(id=name, pods=pods, **others)]
+        return [gang(name.replace("*", node), node, **others) for node in nodes]
+    return [gang(name, *nodes, **others)]
 
 
-def instance_of(given: dict[str, Any]) -> Instance:
+def instance_of(
+    *, gangs: Any, nodes: Any = None, budgets: Any = None, pending: Any = None, **others: Any
+) -> Instance:
     """Return the instance of a scenario; the head of the table explains the keys."""
-    gangs = [gang for name, each in given["gangs"].items() for gang in gangs_of(name, **each)]
+    running = [each for name, given in gangs.items() for each in gangs_of(name, **given)]
     held: Counter[str] = Counter()
-    for group in (group for gang in gangs for group in gang.pods):
+    for group in (group for each in running for group in each.pods):
         held[group.node] += group.request["gpu"]
-    capacities = given.get("nodes", held)
-    must_be_empty, racks = given.get("must_be_empty", ()), given.get("racks", "-" * len(capacities))
-    nodes = [
-        Node(
-            id=name,
-            capacity=capacity if isinstance(capacity, dict) else {"gpu": capacity},
-            domains={} if rack == "-" else {"rack": rack},
-            must_be_empty=name in must_be_empty,
-        )
-        for (name, capacity), rack in zip(capacities.items(), racks, strict=True)
-    ]
-    shape = {"count": 1, "gpus": 1} | given.get("pending", {})
-    shape = {"request": {"gpu": shape.pop("gpus")}} | shape
-    demand = Demand(priority=10, shapes=[Shape(**shape)], **given.get("demand", {}))
-    return Instance(
-        nodes=nodes,
-        gangs=gangs,
+    is_drain = {"must_be_empty", "empty_nodes"} & others.keys()
+    return cluster(
+        nodes or held,
+        *running,
+        demand=None if is_drain else small.pending(**(pending or {})),
         budgets=[
             Budget(id=name, gangs=[name], most=most, is_hard=False)
-            for name, most in given.get("budgets", {}).items()
+            for name, most in (budgets or {}).items()
         ],
-        demand=None if must_be_empty or "empty_nodes" in given else demand,
-        **{name: given[name] for name in ("empty_nodes", "moves", "objective") if name in given},
+        **others,
     )
 
 
 def outcome(rule: str, instance: Instance) -> Any:
     has_singles = rule != "karpenter-without-single-nodes"
     solver = find_solver("preemption", rule) if has_singles else Karpenter(tries_single_nodes=False)
-    solution = answer(solver, instance)
-    return solution and {
+    if (why_not := solver.supports(instance)) is not None:
+        return why_not.reason
+    if (solution := answer(solver, instance)) is None:
+        return "nothing"
+    return {
         "lost": lost_pods(instance, solution),
         "on": sorted(each.node for each in solution.placements),
         "moved": [f"{each.gang} to {each.to}" for each in solution.moved_pods],
@@ -72,13 +65,14 @@ def outcome(rule: str, instance: Instance) -> Any:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_rules_choose_what_is_stated(name):
-    given = SCENARIOS[name]
-    instance = instance_of(given)
+    given = dict(SCENARIOS[name])
+    expect, optimum = given.pop("expect"), given.pop("optimum", None)
+    is_any_order = given.pop("is_any_order", False)
+    instance = instance_of(**given)
     reversed_ = replace(instance, gangs=instance.gangs[::-1])
-    for rule, expected in given["expect"].items():
-        for each in [instance, reversed_] if "is_any_order" in given else [instance]:
+    for rule, expected in expect.items():
+        for each in [instance, reversed_] if is_any_order else [instance]:
             found = outcome(rule, each)
-            assert found == (None if expected == "nothing" else {**(found or {}), **expected})
-    if "optimum" in given:
-        optimum = reference.optimum(written(instance))
-        assert instance.terms.decode(optimum) == tuple(given["optimum"])
+            assert found == (expected if isinstance(expected, str) else {**found, **expected})
+    if optimum is not None:
+        assert instance.terms.decode(reference.optimum(written(instance))) == tuple(optimum)
