@@ -157,6 +157,18 @@ def test_bounds_that_are_tightened_until_nothing_is_left(name):
     assert solve_and_check(PREEMPTION, instance, SOLVERS[name]).status is Status.INFEASIBLE
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_gang_that_only_a_useless_move_could_displace(name):
+    """Its variable is in no row, and PuLP does not know such variables."""
+    gangs = gang("stays", "a", gpus=3, is_movable=False), gang("moves", "b", "b", gpus=2)
+    rules = {"moves": "any", "victims": "any", "objective": ["moved_pods"]}
+    usable = cluster({"a": 3, "b": 4}, *gangs, demand=pending(1, 0), **rules)
+    first, last = usable.nodes
+    instance = replace(usable, nodes=(first, replace(last, is_usable=False)))
+    assert not PreemptionModel.of(instance).largest.lost
+    assert solve_and_check(PREEMPTION, instance, SOLVERS[name]).objective == 0
+
+
 def memory(unit: int, *odd: int) -> Instance:
     """Return a node of two gangs, one of which must leave, with amounts in multiples of `unit`."""
     gangs = [gang(f"of-{units}", "n", request={"memory": units * unit}) for units in (3, 5)]
