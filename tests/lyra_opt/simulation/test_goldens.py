@@ -11,11 +11,12 @@ import pytest
 
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
-from lyra_opt.simulation.scheme import scheme_names
+from lyra_opt.simulation.scheme import find_scheme, scheme_names
 from tests.draws import sampled
 from tests.lyra_opt.simulation.golden_cases import (
     CASES,
     EXTRA_COLUMNS,
+    GROUPS,
     Case,
     Outcome,
     load_goldens,
@@ -101,6 +102,8 @@ def test_every_scheme_is_recorded():
     spread = names["rounds"] - {"gavel-cost", "allox", "hadare"}
     spread -= {name for name in spread if name.endswith("-agnostic")}
     assert names["racks"] == set(PLACEMENT_POLICIES) | spread | {"fifo", "lyra", "least-loss"}
+    borrowing = [name for name in GROUPS["untuned"] if find_scheme(name).borrows]
+    assert GROUPS["borrowing"] == borrowing
 
 
 def test_cases_are_those_recorded():
