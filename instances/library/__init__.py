@@ -7,6 +7,7 @@
 ``records/DATE.json``         best solutions, bounds and grades as of a date
 ``solutions/``                the best known solutions, each with its ``objective``
 ``proofs/``                   certificates, which ``lyra-opt verify --proof`` checks
+``next/``                     the same folders and files for the next version, not yet released
 ============================  ====================================================================
 
 Instances without a file are generated on demand from their family and seed. Every instance that is

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def part_of_library(target: Path, *names: str) -> Library:
+def part_of_library(target: Path, *names: str, source: Path | None = None) -> Library:
     """Copy instances that have files, and what records, solutions and proofs say of them."""
-    source = library().folder
+    source = source or library().folder
     for folder in ("catalogues", "records", "solutions", "proofs"):
         (target / folder).mkdir(parents=True)
     for kind in ("catalogues", "records"):

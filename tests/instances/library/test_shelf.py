@@ -86,6 +86,7 @@ def test_what_is_said_of_each_instance_fits_together():
 def test_files_are_small_and_none_is_left_over():
     shelf = library()
     files = {path for path in shelf.folder.rglob("*.json*") if path.is_file()}
+    files -= {path for path in files if shelf.folder / "next" in path.parents}
     assert sum(path.stat().st_size for path in files) < LARGEST_REPOSITORY_MIB * 2**20
     entries = shelf.entries.values()
     known = {shelf.folder / entry.file for entry in entries if entry.file is not None}
