@@ -16,8 +16,6 @@ from lyra_opt.instances.family import family_names, find_family, generate
 from lyra_opt.instances.reclaim.placement import CHURN_ROUNDS
 from lyra_opt.reclaim import Instance, check
 from tests.draws import draws
-from tests.lyra_opt.reclaim.plain_rules import lyra_cost
-from tests.optima import optimum
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -202,32 +200,6 @@ def test_known_optimum_is_reached(family, reclaim, servers, optimal):
     assert (report.violations, report.objective, objective) == ((), optimal, optimal)
     assert len(instance.servers) == servers
     assert all(jobs_by_server(instance).values())  # so that nothing is free of charge
-
-
-@pytest.mark.parametrize(("family", "reclaim"), [("decoy", 1), ("decoy", 2)])
-def test_known_optimum_against_enumeration(family, reclaim):
-    assert optimum(generate("reclaim", family, reclaim=reclaim)) == 1
-
-
-@pytest.mark.parametrize("reclaim", [1, 2, 4])
-def test_greedy_of_lyra_pays_8k_on_decoys(reclaim):
-    instance = generate("reclaim", "decoy", reclaim=reclaim)
-    decoys = [server.id for server in instance.servers if server.id.startswith("decoy-")]
-    preempted = 0
-    taken: set[str] = set()
-    for _ in range(reclaim):
-        costs = {
-            server.id: lyra_cost(instance, server.id, taken)
-            for server in instance.servers
-            if server.id not in taken
-        }
-        least = min(costs.values())
-        cheapest = [server for server, cost in costs.items() if cost == least]
-        assert set(cheapest) <= set(decoys)  # whatever the tie rule
-        assert least == Fraction(8, 8 * reclaim + 1) < costs["block-1"] == Fraction(1, reclaim)
-        taken.add(cheapest[0])
-        preempted += 8
-    assert preempted == 8 * reclaim
 
 
 @pytest.mark.parametrize("family", ["net", "net-joined"])

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import lyra_opt as lo
 from lyra_opt.allocation.problem import PROBLEM
-from lyra_opt.core.loading import instance_text, save_solution
+from lyra_opt.core.loading import save_solution
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS
 from tests.lyra_opt.allocation.examples import LONG, example, example_schedule
 
@@ -16,28 +17,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ALLOCATION_KEYS = {
-    "workers",
-    "schedule",
-    "started",
-    "used_gpus",
-    "makespan_s",
-    "mean_queuing_s",
+    *("workers", "schedule", "started", "used_gpus", "makespan_s", "mean_queuing_s"),
 }
 
 
 @pytest.fixture
 def joint_file(tmp_path: Path) -> Path:
     """Lyra's first example, all at once."""
-    path = tmp_path / "joint.json"
-    path.write_text(instance_text(PROBLEM, example(objective="joint")))
-    return path
+    lo.save(example(objective="joint"), tmp_path / "joint.json")
+    return tmp_path / "joint.json"
 
 
 @pytest.fixture
 def schedule_files(tmp_path: Path) -> tuple[Path, Path]:
     """Lyra's first example over time, and its best schedule."""
     instance, path = tmp_path / "instance.json", tmp_path / "schedule.json"
-    instance.write_text(instance_text(PROBLEM, example()))
+    lo.save(example(), instance)
     save_solution(path, PROBLEM, example(), example_schedule(LONG, 2, 6), 125 / 3)
     return instance, path
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from matplotlib.image import imread
 
+import lyra_opt as lo
 from lyra_opt.allocation.heuristics.policy_solver import ShortestJobFirst
 from lyra_opt.allocation.plot import MOST_BANDS, _stacked, drawing_of_schedules, job_colours
-from lyra_opt.allocation.problem import PROBLEM
-from lyra_opt.core.loading import instance_text
 from lyra_opt.core.pictures import MOST_NAMED, UNNAMED_COLOURS, save_picture
 from lyra_opt.instances.family import generate
 from tests.conftest import assert_one_line_error
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def instance_file(tmp_path: Path) -> Path:
     """Lyra's first example over time."""
-    path = tmp_path / "instance.json"
-    path.write_text(instance_text(PROBLEM, example()))
-    return path
+    lo.save(example(), tmp_path / "instance.json")
+    return tmp_path / "instance.json"
 
 
 @given(instance=SCHEDULES)

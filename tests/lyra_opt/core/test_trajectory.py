@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
-from lyra_opt.__main__ import main
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import Solver, find_solver
@@ -22,6 +20,7 @@ from lyra_opt.core.trajectory import Improvements, Recorder, TrajectoryPoint, en
 from lyra_opt.network import Objective as Maximised
 from lyra_opt.reclaim import Semantics as Minimised
 from lyra_opt.testing.strategies import allocation_instances
+from tests.conftest import assert_one_line_error
 from tests.draws import draws
 
 FLEET = lo.generate("reclaim", "messy-dist", servers=40, seed=1)
@@ -157,22 +156,19 @@ def test_a_start_is_checked_first():
     assert lo.solve(FLEET, "random", start=unsolved).objective <= unsolved.objective
 
 
-def test_the_command_starts_from_a_file(tmp_path, capsys):
+def test_the_command_starts_from_a_file(run, tmp_path):
     """Whatever `solve --out` wrote; a solution of another instance is bad input."""
-    fleet, start = str(tmp_path / "fleet.json"), str(tmp_path / "start.json")
+    fleet, start, other = (tmp_path / f"{name}.json" for name in ("fleet", "start", "other"))
     lo.save(FLEET, fleet)
-    assert main(["solve", fleet, "--solver", "exact", "--out", start]) == 0
-    best = json.loads(Path(start).read_text())["objective"]
-    capsys.readouterr()
-    arguments = ["solve", fleet, "--solver", "random", "--start", start, "--threads", "2", "--json"]
-    assert main(arguments) == 0
-    (answer,) = json.loads(capsys.readouterr().out)
-    assert (answer["objective"], answer["trajectory"][-1]["value"]) == (best, best)
-    other = str(tmp_path / "other.json")
+    assert run("solve", fleet, "--solver", "exact", "--out", start)[0] == 0
+    best = json.loads(start.read_text())["objective"]
+    options = ("--solver", "random", "--start", start, "--threads", "2", "--json")
+    exit_code, out, _ = run("solve", fleet, *options)
+    (answer,) = json.loads(out)
+    assert (exit_code, answer["objective"]) == (0, best)
+    assert answer["trajectory"][-1]["value"] == best
     lo.save(lo.generate("reclaim", "net", reclaim=6), other)
-    assert main(["solve", other, "--start", start]) == 2
-    said = capsys.readouterr().err
-    assert "start.json: cannot be the start of a run" in said
-    assert len(said.splitlines()) == 1
-    assert main(["solve", fleet, other, "--start", start]) == 2
-    assert "--start cannot be combined with several instance files" in capsys.readouterr().err
+    refused = run("solve", other, "--start", start)
+    assert_one_line_error(refused, "start.json: cannot be the start of a run")
+    refused = run("solve", fleet, other, "--start", start)
+    assert_one_line_error(refused, "--start cannot be combined with several instance files")

@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.view import View
 
 ONE_SERVER = {"cluster.servers": 1}
+TWO_SIZES = {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}}
 SMALL = {"cluster.servers": 4, "jobs.parameters.days": 1}
 
 TRACE = pd.DataFrame(
@@ -63,11 +65,7 @@ def test_schemes_and_seeds_are_rows():
 
 
 def test_axes_are_columns():
-    runs = lo.simulate(
-        {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}},
-        jobs=TRACE,
-        schemes=["fifo", "sjf"],
-    )
+    runs = lo.simulate(TWO_SIZES, jobs=TRACE, schemes=["fifo", "sjf"])
     for frame in (runs.summary, runs.jobs, runs.series):
         assert list(frame.columns[:3]) == ["scheme", "cluster.servers", "seed"]
     assert list(runs.summary["cluster.servers"]) == [1, 1, 2, 2]
@@ -140,11 +138,8 @@ def test_a_scheme_that_was_mended_is_another_one():
 
 def test_schemes_in_every_form():
     own = ComposedScheme(name="mine", summary="shortest first", queue="shortest")
-    runs = lo.simulate(
-        jobs=TRACE,
-        changes=ONE_SERVER,
-        schemes=["sjf", own, {"name": "fifo", "queue": "shortest", "label": "told"}],
-    )
+    schemes = ["sjf", own, {"name": "fifo", "queue": "shortest", "label": "told"}]
+    runs = lo.simulate(jobs=TRACE, changes=ONE_SERVER, schemes=schemes)
     assert list(runs.summary.scheme) == ["sjf", "mine", "told"]
     assert len(set(jct_s(runs))) == 1
 
@@ -179,34 +174,23 @@ class Hold(QueuePolicy):
 
 def test_parts_of_schemes_are_classes_and_objects():
     """As docs/own.md says: wherever a name can stand, in the parameters of a scheme too."""
-    jobs = TRACE.assign(gpus=8)
-    changes = {"cluster.servers": 1, "cluster.loans.servers": 3}
-    runs = lo.simulate(
-        jobs=jobs,
-        changes=changes,
-        schemes=[
-            {"name": "lyra", "reclaimer": FirstInFile},
-            {"name": "lyra", "reclaimer": FirstInFile(), "label": "object"},
-            {"name": "lyra-scaling", "scaling": Afs()},
-            {"name": find_scheme("lyra"), "reclaimer": FirstInFile, "label": "both"},
-        ],
-    )
+    schemes = [
+        {"name": "lyra", "reclaimer": FirstInFile},
+        {"name": "lyra", "reclaimer": FirstInFile(), "label": "object"},
+        {"name": "lyra-scaling", "scaling": Afs()},
+        {"name": find_scheme("lyra"), "reclaimer": FirstInFile, "label": "both"},
+    ]
+    changes = {**ONE_SERVER, "cluster.loans.servers": 3}
+    runs = lo.simulate(jobs=TRACE.assign(gpus=8), changes=changes, schemes=schemes)
     assert list(runs.summary.status) == ["finished"] * 4
     assert list(runs.summary.scheme)[:2] == ["lyra reclaimer=FirstInFile", "object"]
 
 
 def test_policies_have_parameters_and_labels_in_dictionaries():
     """So two objects of one class, or a class with two values, can be compared."""
-    runs = lo.simulate(
-        jobs=TRACE.assign(gpus=4),
-        changes=ONE_SERVER,
-        schemes=[
-            Hold,
-            {"name": Hold, "gpus": 4},
-            {"name": Hold(), "label": "all"},
-            {"name": Hold(4), "label": "half"},
-        ],
-    )
+    objects = [{"name": Hold(), "label": "all"}, {"name": Hold(4), "label": "half"}]
+    schemes = [Hold, {"name": Hold, "gpus": 4}, *objects]
+    runs = lo.simulate(jobs=TRACE.assign(gpus=4), changes=ONE_SERVER, schemes=schemes)
     assert list(runs.summary.scheme) == ["Hold", "Hold gpus=4", "all", "half"]
     everything, half, all_again, half_again = jct_s(runs)
     assert everything == all_again < half == half_again
@@ -223,20 +207,15 @@ def test_jobs_that_differ_far_down_are_other_jobs(tmp_path):
     """In memory, in clusters, in a store that is gone on with, and in a file that was changed."""
     rows = pd.concat([TRACE.assign(job_id=TRACE.job_id + str(n)) for n in range(15)])
     longer = rows.assign(duration_s=[*rows.duration_s[:-1], 60_000.0])
-    first = jct_s(
-        lo.simulate("plain", schemes=["fifo"], changes=ONE_SERVER, jobs=rows, out=tmp_path)
-    )
-    second = jct_s(lo.simulate("plain", schemes=["fifo"], changes=ONE_SERVER, jobs=longer))
+    fifo = partial(lo.simulate, "plain", schemes=["fifo"], changes=ONE_SERVER)
+    first, second = jct_s(fifo(jobs=rows, out=tmp_path)), jct_s(fifo(jobs=longer))
     assert second[0] - first[0] == pytest.approx(59_940 / len(rows))
     with pytest.raises(UserError):
-        lo.simulate(
-            "plain", schemes=["fifo"], changes=ONE_SERVER, jobs=longer, out=tmp_path, resume=True
-        )
+        fifo(jobs=longer, out=tmp_path, resume=True)
     path = tmp_path / "jobs.csv"
     for jobs, expected in ((rows, first), (longer, second)):
         jobs.to_csv(path, index=False)
-        again = lo.simulate("plain", schemes=["fifo"], changes=ONE_SERVER, jobs=str(path))
-        assert jct_s(again) == pytest.approx(expected)
+        assert jct_s(fifo(jobs=str(path))) == pytest.approx(expected)
 
 
 def test_failed_replays_are_rows_and_said(capsys):
@@ -306,12 +285,7 @@ def test_folders(tmp_path, capsys):
 
 
 def test_pictures_show_every_variant():
-    runs = lo.simulate(
-        {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}},
-        jobs=TRACE,
-        schemes=["fifo", "sjf"],
-    )
-    figure = runs.plot()
+    figure = lo.simulate(TWO_SIZES, jobs=TRACE, schemes=["fifo", "sjf"]).plot()
     assert [part.get_suptitle() for part in figure.subfigs] == [
         "cluster.servers = 1",
         "cluster.servers = 2",
@@ -379,6 +353,5 @@ def test_refused(message):
 
 def test_axes_that_change_what_is_given_are_refused():
     """Their values would be in results, and would have changed nothing."""
-    scenario = {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}, "schemes": ["sjf"]}
     with pytest.raises(InputError, match="cluster.servers is 1: must not be set"):
-        lo.simulate(scenario, jobs=TRACE, cluster=Cluster.of_servers(2))
+        lo.simulate(TWO_SIZES, jobs=TRACE, cluster=Cluster.of_servers(2), schemes=["sjf"])

@@ -1,18 +1,30 @@
-"""Instances: which tiers a gang accepts, and which instances are refused."""
+"""Instances and links: which tiers a gang accepts, and what is derived of a cluster."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.network.checker import check
-from lyra_opt.network.links import Tier
+from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.examples import MACHINES, instance, job
 
 ALL = (Tier.MACHINE, Tier.RACK, Tier.NETWORK)
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_latency_of_one_tier_changes_that_alone(tier):
+    """Bandwidth stays, so do the other tiers; the name says what is other."""
+    links = LINK_SETS["congested-2"]
+    other = links.with_latency({tier.label: 71e-9})
+    assert other.at(tier) == replace(links.at(tier), latency_s=71e-9)
+    assert all(other.at(each) == links.at(each) for each in Tier if each is not tier)
+    assert other.name == f"congested-2, {tier.label} 7.1e-08 s"
+    assert links.with_latency({}) == links
 
 
 def test_derived_quantities():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -19,8 +20,14 @@ from lyra_opt.allocation.heuristics.policy_solver import (
     SHORTEST_JOB,
     Fill,
     SmallestRemainingWork,
+    quick_schedule,
 )
-from lyra_opt.allocation.schedules.evaluator import FluidState, evaluate, mean_jct_s
+from lyra_opt.allocation.schedules.evaluator import (
+    FluidState,
+    evaluate,
+    mean_jct_s,
+    moldable_schedule,
+)
 from lyra_opt.allocation.schedules.kernel import (
     FILL_BASES_FIRST,
     FILL_IN_TURN,
@@ -29,6 +36,8 @@ from lyra_opt.allocation.schedules.kernel import (
     MARGINAL,
     NEVER,
 )
+from lyra_opt.core.result import Limits
+from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.instances.family import generate
 from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.examples import (
@@ -237,3 +246,22 @@ def test_thousands_of_jobs_stay_within_the_tolerance_of_the_checker():
     report = check(instance, schedule)
     assert report.violations == ()
     assert report.objective == mean_jct_s(instance, schedule)
+
+
+# What is returned where there is no time for a rule.
+
+
+@given(instance=SCHEDULES)
+def test_moldable_schedule_is_valid_and_changes_no_workers(instance):
+    schedule = moldable_schedule(instance)
+    report = check(instance, schedule)
+    assert report.violations == ()
+    assert report.objective == mean_jct_s(instance, schedule)
+    assert set(Counter(piece.job for piece in schedule.pieces).values()) == {1}
+
+
+@given(instance=SCHEDULES)
+def test_quick_schedule_is_valid_without_any_time(instance):
+    with limited_to(Limits(time_s=0)):
+        schedule = quick_schedule(instance)
+    assert check(instance, schedule).violations == ()

@@ -10,11 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits
-from lyra_opt.core.seeding import generator
-from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
+import lyra_opt as lo
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.bounds.dual_bound import rigid_bound
 from lyra_opt.reclaim.heuristics.greedy import (
@@ -31,18 +27,15 @@ from tests.optima import optimum
 if TYPE_CHECKING:
     from lyra_opt.reclaim import Instance
 
-PROBLEM = find_problem("reclaim")
-FAST = find_solver("reclaim", "fast")
-
 
 @given(reclaim_instances(max_servers=8, max_jobs=10))
 def test_brackets_the_optimum(instance):
     """Bound <= optimum <= objective, and no heuristic that it runs does better."""
-    answer = solve_and_check(PROBLEM, instance, FAST)
+    answer = lo.solve(instance, "fast")
     assert answer.status in ("optimal", "feasible"), answer.message
     assert answer.dual_bound <= optimum(instance) <= answer.objective
     for name in ("lyra-greedy", "marginal"):
-        other = solve_and_check(PROBLEM, instance, find_solver("reclaim", name))
+        other = lo.solve(instance, name)
         assert answer.objective <= other.objective
 
 
@@ -53,8 +46,8 @@ def test_proves_most_of_what_it_finds_optimal(family, semantics):
     instance = generate(
         "reclaim", family, servers=120, reclaim=36, seed=2, semantics=semantics, off_loan_percent=10
     )
-    answer = solve_and_check(PROBLEM, instance, FAST)
-    greedy = solve_and_check(PROBLEM, instance, LyraGreedy(), certify=True)
+    answer = lo.solve(instance, "fast")
+    greedy = lo.solve(instance, "lyra-greedy", certify=True)
     assert answer.status in ("optimal", "feasible"), answer.message
     assert answer.objective <= greedy.objective
     assert answer.dual_bound == greedy.dual_bound or answer.status == "optimal"
@@ -98,14 +91,14 @@ def test_a_breakpoint_is_proved_at_once(instance):
         (segment.upper_servers, segment.upper_weight),
     ):
         at_end = replace(instance, reclaim_servers=len(servers))
-        answer = solve_and_check(PROBLEM, at_end, FAST)
+        answer = lo.solve(at_end, "fast")
         assert (answer.status, answer.objective) == ("optimal", weight)
 
 
 def test_a_time_limit_keeps_the_first_answer_and_the_bound():
     """Stopped after one heuristic."""
     instance = generate("reclaim", "messy-dist", servers=60, reclaim=18, seed=0)
-    result = FAST.solve(instance, limits=Limits(time_s=1e-9), rng=generator(seed=0))
+    result = lo.solve(instance, "fast", time_limit_s=1e-9)
     assert (result.status, result.stopped_by) == ("feasible", "time")
     assert result.counters["heuristics"] == 1
     assert 0 < result.dual_bound < result.objective

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from lyra_opt.core.problem import find_problem
-from lyra_opt.core.solving import solve_and_check
+import lyra_opt as lo
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.reclaim.heuristics.greedy import (
     LyraGreedy,
@@ -32,8 +31,6 @@ from tests.optima import optimum
 if TYPE_CHECKING:
     from lyra_opt.reclaim import Instance, Job
 
-PROBLEM = find_problem("reclaim")
-
 
 def chosen_ids(heuristic: ReclaimHeuristic, instance: Instance) -> list[str]:
     positions = heuristic.choose(instance, np.random.default_rng(0))
@@ -52,12 +49,12 @@ class TestLyraGreedy:
     def test_figure_5(self, figure_5, reclaim_servers, preempted):
         """The paper's Figure 5: as many preemptions as the optimum, for every N_R."""
         instance = replace(figure_5, reclaim_servers=reclaim_servers)
-        answer = solve_and_check(PROBLEM, instance, LyraGreedy())
+        answer = lo.solve(instance, LyraGreedy())
         assert answer.objective == preempted == optimum(instance)
 
     def test_fewest_vacated_gpus_first_misses_the_optimum_of_figure_5(self, figure_5):
         """Why the default tie rule is what it is: the opposite pays 2 where 1 is optimal."""
-        answer = solve_and_check(PROBLEM, figure_5, LyraGreedy(TieRule.FEWEST_VACATED))
+        answer = lo.solve(figure_5, LyraGreedy(TieRule.FEWEST_VACATED))
         assert answer.objective == 2
 
     def test_equal_sums_of_unlike_fractions_tie(self, mode):
@@ -186,7 +183,7 @@ def test_follows_its_rule(mode, rule):
 
 def test_a_skip_carries_its_reason(figure_5):
     """The elastic rule takes one of the two semantics."""
-    answer = solve_and_check(PROBLEM, figure_5, LyraGreedyElastic())
+    answer = lo.solve(figure_5, LyraGreedyElastic())
     assert (answer.status, answer.message) == (
         "unsupported",
         "lyra-greedy-elastic supports interchangeable instances only; this instance is rigid",
@@ -212,7 +209,7 @@ class OfIds(ReclaimHeuristic):
 
 def test_ids_in_the_place_of_positions_are_told_at_the_line_of_the_method():
     """Nothing is raised in the method, so its first line is the one to name."""
-    answer = solve_and_check(PROBLEM, fleet("s"), OfIds())
+    answer = lo.solve(fleet("s"), OfIds())
     line = OfIds.choose.__code__.co_firstlineno
     assert 'returned "s": it must return positions' in answer.message
     assert answer.message.endswith(f"(test_heuristics.py, line {line})")

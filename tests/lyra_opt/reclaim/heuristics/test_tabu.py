@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 import lyra_opt as lo
 from lyra_opt.core import kernels
-from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
-from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
 from lyra_opt.reclaim.heuristics.base import preempted_weight
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from lyra_opt.reclaim import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult
 
-PROBLEM = find_problem("reclaim")
 HUGE = 2**70
 LARGEST_WEIGHT = 2**53 - 1
 SEMANTICS = ["rigid", "interchangeable"]
@@ -230,7 +227,7 @@ class TestTabu:
     @given(reclaim_instances(), st.integers(0, 3), st.integers(0, 60))
     def test_is_no_worse_than_its_starts(self, instance, seed, moves):
         """The checker confirms its objective, for any number of moves."""
-        answer = solve_and_check(PROBLEM, instance, Tabu(moves), seed=seed)
+        answer = lo.solve(instance, Tabu(moves), seed=seed)
         assert answer.status == "feasible", answer.message
         assert answer.objective <= min(starts_of(instance))
 
@@ -261,13 +258,13 @@ class TestTabu:
     def test_ends_at_objective_0(self):
         """Nothing is better."""
         instance = replace(cluster(20, 5, "rigid"), jobs=())
-        answer = solve_and_check(PROBLEM, instance, Tabu())
+        answer = lo.solve(instance, Tabu())
         assert (answer.objective, answer.counters["moves"]) == (0, 0)
 
     @pytest.mark.parametrize("reclaim", [0, 9])
     def test_without_a_choice_there_is_no_move(self, reclaim):
         """None or all servers are to be reclaimed."""
-        answer = solve_and_check(PROBLEM, cluster(9, reclaim, "rigid"), Tabu())
+        answer = lo.solve(cluster(9, reclaim, "rigid"), Tabu())
         assert answer.counters["moves"] == 0
 
     @given(st.data())
