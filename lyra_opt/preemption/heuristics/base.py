@@ -176,7 +176,8 @@ class State:
 
     def may_move_to(self, group: int) -> Flags:
         """Return whether the instance allows pods of a group to move to each node, (N,)."""
-        allowed = self.may_hold(group) & self.index.may_move[self.index.group_gang[group]]
+        is_movable = self.index.may_move[self.index.group_gang[group]]
+        allowed: Flags = self.may_hold(group) & is_movable
         allowed[self.index.group_node[group]] = False
         return allowed
 
@@ -301,7 +302,7 @@ def pods_in(free: Integers, request: Integers) -> Integers:
 
 def first_fit(count: int, room: Integers) -> Integers:
     """Return how many of `count` pods each node gets if the first nodes are filled first."""
-    return np.clip(count - (np.cumsum(room) - room), 0, room)
+    return np.asarray(np.clip(count - (np.cumsum(room) - room), 0, room))
 
 
 class PreemptionHeuristic(HeuristicSolver):

@@ -159,7 +159,7 @@ class _Search:
     def _proposals(self, outer: State, recorded: Pods) -> Iterator[Pods]:
         """Yield the sets of victims that a generator proposes, including the recorded victims."""
         batches: list[Pods] = []
-        proposed = {()}
+        proposed: set[tuple[int, ...]] = {()}
         batches_of: dict[int, list[int]] = {}
         gangs_on: dict[int, set[int]] = {}
         batches_on: dict[int, list[int]] = {}

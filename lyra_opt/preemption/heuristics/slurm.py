@@ -63,8 +63,8 @@ class Slurm(PreemptionHeuristic):
         """Search three times with reordered candidates, then evict the victims."""
         index = state.index
         nodes = {
-            int(gang): np.unique(index.group_node[state.groups_of(gang)])
-            for gang in np.flatnonzero(index.may_lose)
+            gang: np.unique(index.group_node[state.groups_of(gang)])
+            for gang in np.flatnonzero(index.may_lose).tolist()
         }
         is_reachable = index.shape_allowed[0]
         queue = [gang for gang in nodes if is_reachable[nodes[gang]].any()]
