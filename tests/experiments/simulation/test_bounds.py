@@ -26,7 +26,7 @@ from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import Scheme, find_scheme, scheme_names
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.in_rounds import cluster_of
-from tests.lyra_opt.simulation.policies.test_round_by_round import kind, workload_of
+from tests.lyra_opt.simulation.test_by_hand import workload
 
 TRACE = "job_id,submit_time_s,gpus,duration_s\n" + "".join(
     f"j{number},{300 * number},{1 + number % 2},{4000 + 3000 * (number % 4)}\n"
@@ -157,7 +157,9 @@ def test_the_policy_counts_not_what_its_scheme_claims():
 
 def test_no_bound_applies_to_jobs_that_share_gpus():
     """By hand: two jobs that share a GPU at 75 % each finish sooner than one after the other."""
-    jobs = workload_of(kind("x", 6000), kind("y", 6000))
+    alike = {"kind": "k", "a": 2.0}
+    measured = [(name, 0, 6000, alike) for name in "xy"]
+    jobs = workload({"jobs": measured, "packed": 0.75, "servers": [{"a": 1}]})
     cluster = cluster_of({"a": 1})
     runs = lo.simulate("plain", jobs=jobs, cluster=cluster, schemes=["gavel-gandiva"])
     assert runs.summary.makespan_s[0] < 6000
