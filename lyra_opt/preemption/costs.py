@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.preemption.index import Flags, Integers
-    from lyra_opt.preemption.instance import Budget, Instance
+
+# The module of these classes imports this one.
+Budget: TypeAlias = Any
+Instance: TypeAlias = Any
+
 
 LOST = "lost:"
 """The prefix of objective terms and budgets that count the lost amount of a resource."""
