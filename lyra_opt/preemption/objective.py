@@ -10,7 +10,7 @@ one term can differ from 0, such as the lost GPUs, the integer is the value of t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lyra_opt.preemption.index import Integers
-    from lyra_opt.preemption.instance import Budget, Instance
+
+# The module of these classes imports this one.
+Budget: TypeAlias = Any
+Instance: TypeAlias = Any
 
 TERMS = (
     "unplaced",
