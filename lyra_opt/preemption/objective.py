@@ -175,8 +175,8 @@ def _largest(instance: Instance, name: str, costs: Costs) -> int:
     if demand is not None and name == "unplaced":
         return sum(shape.count - shape.min_count for shape in demand.shapes)
     if demand is not None and name == "extra_domains" and not demand.is_level_required:
-        pods = sum(shape.count for shape in demand.shapes)
-        return max(0, min(instance.index.domains, pods) - 1)
+        pods: int = sum(shape.count for shape in demand.shapes)
+        return max(0, min(int(instance.index.domains), pods) - 1)
     if name == "budget_excess":
         limits = [(budget, Costs.of_budget(instance, budget)) for budget in instance.budgets]
         return sum(
