@@ -30,7 +30,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A toleration of a pod; an empty key, value or effect matches all (an empty key with Exists)."""
+    """A toleration of a pod; an empty effect matches all effects, an empty key all taints."""
 
     key: str = ""
     operator: str = "Equal"
