@@ -43,6 +43,8 @@ class SnapshotNode:
         Its taints.
     closed_because
         Why nothing new can be placed on it, such as "cordoned" or "not ready"; empty if it is open.
+    gpu_type
+        The type of its GPUs, from a label or the GRES; empty if it is not known.
     """
 
     name: str
@@ -51,6 +53,7 @@ class SnapshotNode:
     labels: Mapping[str, str] = field(default_factory=FrozenDict)
     taints: tuple[Taint, ...] = ()
     closed_because: str = ""
+    gpu_type: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
