@@ -7,7 +7,7 @@ question enter its instance. A drain without moves needs GPUs alone, because it 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,7 +19,7 @@ from lyra_opt.instances.snapshots.snapshot import GPU, PendingPods
 from lyra_opt.preemption import Budget, Demand, Gang, Instance, Moves, Node, PodGroup, Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lyra_opt.instances.snapshots.snapshot import (
         PendingGang,
@@ -236,7 +236,7 @@ class _Builder:
             demand=demand,
             empty_nodes=question.count if isinstance(question, Drain) else 0,
             empty_selector={CANDIDATE: "yes"},
-            victims="none" if self._moves else None,
+            victims="none" if self._moves else "lower" if demand else "any",
             budgets=budgets,
             objective=self._objective(nodes, budgets),
         )
@@ -399,8 +399,8 @@ class _Builder:
         gang = question.gang
         types = {node.gpu_type for node in self._snapshot.nodes if node.gpu_type}
         if question.gpu_type and not any(map(self._has_type, self._snapshot.nodes)):
-            known = ", ".join(sorted(types)) or "none that the snapshot names"
-            raise UserError(f"no node has GPUs of type {question.gpu_type}; types: {known}")
+            listed = ", ".join(sorted(types)) or "none that the snapshot names"
+            raise UserError(f"no node has GPUs of type {question.gpu_type}; types: {listed}")
         known = {name for node in self._snapshot.nodes for name in node.capacity}
         for shape in gang.shapes:
             for name in shape.request:

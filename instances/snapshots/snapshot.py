@@ -192,6 +192,9 @@ class PendingGang:
         The node label whose value all its pods must share; empty if they may be anywhere.
     never_preempts
         Whether its priority class forbids preemption.
+    grouped_by
+        The API group of the object that makes its pods a gang, such as ``scheduling.volcano.sh``;
+        empty without such an object.
     """
 
     id: str
@@ -202,6 +205,7 @@ class PendingGang:
     queue: str = "default"
     level: str = ""
     never_preempts: bool = False
+    grouped_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
