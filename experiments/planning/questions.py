@@ -223,18 +223,18 @@ class _Builder:
         gangs = [self._gang(gang) for gang in self._snapshot.gangs]
         budgets = self._budgets(gangs)
         nodes = [self._node(node, level) for node in self._snapshot.nodes]
-        if isinstance(question, Drain):
-            candidates = sum(CANDIDATE in node.labels for node in nodes)
-            if question.count > candidates:
-                rule = f"only {counted(candidates, 'node')} can be chosen"
-                raise UserError(f"nodes is {question.count}: {rule}; see --among and --not")
+        count = question.count if isinstance(question, Drain) else int(self._moves)
+        candidates = sum(CANDIDATE in node.labels for node in nodes)
+        if count > candidates:
+            rule = f"only {counted(candidates, 'node')} can be chosen"
+            raise UserError(f"nodes is {count}: {rule}; see --among and --not")
         instance = Instance(
             name=self._snapshot.system,
             moves=Moves.ANY if self._moves else Moves.NONE,
             nodes=nodes,
             gangs=gangs,
             demand=demand,
-            empty_nodes=question.count if isinstance(question, Drain) else 0,
+            empty_nodes=count,
             empty_selector={CANDIDATE: "yes"},
             victims="none" if self._moves else "lower" if demand else "any",
             budgets=budgets,
@@ -284,7 +284,7 @@ class _Builder:
     def _gang(self, gang: RunningGang) -> Gang:
         groups: dict[tuple[object, ...], list[RunningPod]] = defaultdict(list)
         for pod in gang.pods:
-            group = (pod.node, pod.request, pod.placement if self._moves else None)
+            group = (pod.node, *pod.request.items(), pod.placement if self._moves else None)
             groups[group].append(pod)
         self._pods[gang.id] = tuple(tuple(pods) for pods in groups.values())
         return Gang(

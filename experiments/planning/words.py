@@ -1,0 +1,205 @@
+"""State a plan in an operator's words: what is lost, why nothing is better, and who is hurt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.errors import counted
+from lyra_opt.core.result import Status
+from lyra_opt.core.texts import show_list
+from lyra_opt.experiments.planning.questions import ANNOTATION, Consolidate, Drain, Fit
+from lyra_opt.preemption.put_back import could_stay
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lyra_opt.core.solving import Answer
+    from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption, Explanation
+    from lyra_opt.experiments.planning.questions import Case
+    from lyra_opt.instances.snapshots.snapshot import RunningGang
+    from lyra_opt.preemption import Solution
+
+HOUR_S = 3600
+
+HURT_COLUMNS = ("who", "priority", "pods", "GPUs", "GPU hours lost", "starts again")
+"""The headings of the table of those who are hurt."""
+
+
+def headline(plan: ClusterPlan) -> str:
+    """Return the answer in one sentence, or that there is none."""
+    question = plan.case.question
+    if not plan.exists:
+        if plan.answer.status is Status.INFEASIBLE:
+            return f"Impossible: {_impossible(plan)}"
+        return "No plan was found within the time limit, and none was ruled out."
+    nodes = show_list(plan.nodes)
+    if isinstance(question, Drain):
+        return f"Drain {counted(len(plan.nodes), 'node')}: {nodes}."
+    if isinstance(question, Consolidate):
+        return f"{counted(len(plan.nodes), 'node')} can be empty: {nodes}."
+    pods = sum(count for _, _, count in plan.placements)
+    return f"{counted(pods, 'pod')} of {question.gang.id} fit on {nodes}."
+
+
+def _impossible(plan: ClusterPlan) -> str:
+    """Return why no plan exists, and the gangs that stand in the way."""
+    question = plan.case.question
+    if isinstance(question, Consolidate):
+        return "no further node can be emptied by moving pods."
+    reason = plan.answer.message or "every choice breaks a condition of the question"
+    if not plan.blocking:
+        return f"{reason}."
+    names = show_list([f"{gang.id} ({_why_untouched(plan, gang)})" for gang in plan.blocking])
+    return f"{reason}. It would be possible without {names}."
+
+
+def _why_untouched(plan: ClusterPlan, gang: RunningGang) -> str:
+    if gang.protected_because:
+        force = "; --force allows it" if gang.needs_force else ""
+        return f"{gang.protected_because}{force}"
+    return f"priority {gang.priority}"
+
+
+def term_phrase(case: Case, key: str, value: int) -> str:
+    """Return what a value of a term of the objective means, as a verb phrase."""
+    name, _, priority = key.partition("@")
+    of_priority = f" of priority {priority}" if priority else ""
+    if name == "lost_gangs":
+        return f"stops {counted(value, 'job')}{of_priority}"
+    if name == "lost_pods":
+        return f"evicts {counted(value, 'pod')}{of_priority}"
+    if name == "moved_pods":
+        return f"moves {counted(value, 'pod')}"
+    if name == "unplaced":
+        return f"leaves {counted(value, 'pending pod')} without a node"
+    if name == "budget_excess":
+        return f"evicts {counted(value, 'pod')} more than disruption budgets allow"
+    if name == "weighted_gangs":
+        cost = case.choices.cost
+        if cost.startswith(ANNOTATION):
+            return f"costs {value} by {cost}"
+        return f"loses {value / HOUR_S:.1f} GPU hours of work"
+    resource = name.removeprefix("lost:")
+    unit = "GPU" if resource == "gpu" else f"unit of {resource}"
+    return f"takes {counted(value, unit)} from running pods"
+
+
+def terms_in_words(case: Case, terms: Mapping[str, int]) -> str:
+    """Return the values of all terms above 0 as one phrase."""
+    phrases = [term_phrase(case, key, value) for key, value in terms.items() if value]
+    return ", ".join(phrases) if phrases else "stops nobody"
+
+
+def proof_sentence(plan: ClusterPlan) -> str:
+    """Return what is proved about the plan, from the objective that was used."""
+    case, answer = plan.case, plan.answer
+    terms = answer.measures.get("terms") or {}
+    if isinstance(case.question, Consolidate):
+        if plan.most_nodes is not None and plan.most_nodes > len(plan.nodes):
+            return f"Not proved: at most {plan.most_nodes} nodes can be empty."
+        moves = "" if case.question.most_moves is None else " with so few moves"
+        more = len(plan.nodes) + 1
+        return f"Proved: {counted(more, 'node')} cannot be emptied{moves}."
+    choice = "choice of victims"
+    if isinstance(case.question, Drain):
+        choice = f"choice of {counted(len(plan.nodes), 'node')}"
+    if answer.status is not Status.OPTIMAL:
+        bound = int(answer.dual_bound or 0)
+        least = dict(zip(terms, case.instance.terms.decode(bound), strict=True))
+        return (
+            "Not proved within the time limit; the proved bound on every other "
+            f"{choice}: it {terms_in_words(case, least)}."
+        )
+    counts = [(key, value) for key, value in terms.items() if value]
+    if not counts:
+        return "Nobody is stopped, so nothing can be better."
+    parts = [_fewer(case, key, value) for key, value in counts]
+    sentence = f"Proved: no other {choice} {parts[0]}"
+    for part, (_, before) in zip(parts[1:], counts, strict=False):
+        sentence += f"; and none with {before:,} {part}"
+    return f"{sentence}."
+
+
+def _fewer(case: Case, key: str, value: int) -> str:
+    """Return the phrase that something does less than a value of a term."""
+    phrase = term_phrase(case, key, value)
+    verb, rest = phrase.split(" ", 1)
+    return f"{verb} fewer than {rest}"
+
+
+def rule_sentence(plan: ClusterPlan) -> str:
+    """Return what the scheduler's own rule would do; empty if there is nothing to compare."""
+    rule, case = plan.rule, plan.case
+    if rule is None:
+        return ""
+    name = "Draining the nodes with the fewest pods"
+    if isinstance(case.question, Fit):
+        name = f"The scheduler's own rule (an imitation, {rule.solver})"
+    if rule.solution is None:
+        return f"{name} finds no plan."
+    terms = rule.measures["terms"]
+    if terms == plan.answer.measures["terms"]:
+        return f"{name} does as well."
+    sentence = f"{name} {terms_in_words(case, terms)}."
+    waste = could_stay(case.instance, rule.solution)
+    if waste.pods:
+        sentence += f" {counted(waste.pods, 'pod')} of these could have stayed."
+    return sentence
+
+
+def explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
+    """Return why the plan uses a node or does not."""
+    case, node = plan.case, found.node
+    uses = "is used" if isinstance(case.question, Fit) else "is emptied"
+    decision = uses if found.is_used else f"{uses.replace('is ', 'is not ')}"
+    if found.reason:
+        return f"Node {node} {decision}: {found.reason}."
+    opposite = "without it" if found.is_used else "with it"
+    if found.other is None:
+        return f"Node {node} {decision}: the question leaves no choice."
+    if found.other.solution is None:
+        return f"Node {node} {decision}: {opposite}, {_no_plan(found.other)}."
+    terms, other = plan.answer.measures["terms"], found.other.measures["terms"]
+    if terms == other:
+        return f"Node {node} {decision}: {opposite}, another plan does as well."
+    return (
+        f"Node {node} {decision}: the best plan {opposite} {terms_in_words(case, other)}; "
+        f"this plan {terms_in_words(case, terms)}."
+    )
+
+
+def _no_plan(answer: Answer[Solution]) -> str:
+    if answer.status is not Status.INFEASIBLE:
+        return "no plan was found within the time limit"
+    return f"no plan exists: {answer.message}" if answer.message else "no plan exists"
+
+
+def hurt_rows(plan: ClusterPlan) -> list[tuple[str, ...]]:
+    """Return one row of `HURT_COLUMNS` for each gang that loses or moves pods."""
+    return [_hurt_row(each) for each in plan.disruptions]
+
+
+def _hurt_row(each: Disruption) -> tuple[str, ...]:
+    gang, owner = each.gang, each.gang.owner
+    touched = len(each.lost) + len(each.moved)
+    moves = f" ({len(each.moved)} move)" if each.moved else ""
+    if each.restarts_on:
+        again = f"at once on {show_list(sorted(set(each.restarts_on)))}"
+    elif not each.lost:
+        again = f"on {show_list(sorted({to for _, to in each.moved}))}"
+    else:
+        again = "when there is room" if gang.can_be_requeued else "not by itself"
+    return (
+        f"{owner.namespace}/{owner.name} ({owner.kind})" if owner.namespace else owner.name,
+        str(gang.priority),
+        f"{touched} of {len(gang.pods)}{moves}",
+        str(each.lost_gpus),
+        f"{each.lost_gpu_s / HOUR_S:.1f}",
+        again,
+    )
+
+
+def limits(plan: ClusterPlan) -> Sequence[str]:
+    """Return sentences on what the plan assumes, and on what was not read."""
+    snapshot = plan.case.snapshot
+    return (*plan.case.notes, *snapshot.assumptions, *snapshot.not_read)
