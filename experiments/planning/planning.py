@@ -350,11 +350,11 @@ def explain(found: ClusterPlan, name: str, *, time_limit_s: float = 60.0) -> Exp
     if isinstance(question, Fit):
         changed = _without(instance, name) if is_used else _with_pod_on(instance, name)
         if not reason and not is_used and changed is None:
-            reason = "its labels, taints or GPU type keep the pending pods off"
+            reason = "closed to the pending pods by its labels, taints or GPU type"
     else:
         is_candidate = CANDIDATE in instance.nodes[instance.node_position[name]].labels
         if not is_candidate and not reason:
-            reason = "it is not among the nodes that can be chosen"
+            reason = "not among the nodes that can be chosen"
         changed = _uncandidate(instance, name) if is_used else _forced(instance, name)
     if reason or changed is None:
         return Explanation(node=name, is_used=is_used, reason=reason)

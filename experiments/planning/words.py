@@ -49,11 +49,11 @@ def _impossible(plan: ClusterPlan) -> str:
     reason = plan.answer.message or "every choice breaks a condition of the question"
     if not plan.blocking:
         return f"{reason}."
-    names = show_list([f"{gang.id} ({_why_untouched(plan, gang)})" for gang in plan.blocking])
+    names = show_list([f"{gang.id} ({_why_untouched(gang)})" for gang in plan.blocking])
     return f"{reason}. It would be possible without {names}."
 
 
-def _why_untouched(plan: ClusterPlan, gang: RunningGang) -> str:
+def _why_untouched(gang: RunningGang) -> str:
     if gang.protected_because:
         force = "; --force allows it" if gang.needs_force else ""
         return f"{gang.protected_because}{force}"
@@ -84,9 +84,30 @@ def term_phrase(case: Case, key: str, value: int) -> str:
     return f"takes {counted(value, unit)} from running pods"
 
 
+def zero_phrase(key: str) -> str:
+    """Return what the value 0 of a term of the objective means, as a verb phrase."""
+    name, _, priority = key.partition("@")
+    phrases = {
+        "lost_gangs": "stops no job",
+        "lost_pods": "evicts no pod",
+        "moved_pods": "moves no pod",
+        "unplaced": "places every pending pod",
+        "budget_excess": "keeps every disruption budget",
+        "weighted_gangs": "loses no work",
+    }
+    phrase = phrases.get(name, f"takes no {name.removeprefix('lost:')} from running pods")
+    return f"{phrase} of priority {priority}" if priority else phrase
+
+
 def terms_in_words(case: Case, terms: Mapping[str, int]) -> str:
-    """Return the values of all terms above 0 as one phrase."""
-    phrases = [term_phrase(case, key, value) for key, value in terms.items() if value]
+    """Return the values of all terms above 0 as one phrase, with each verb once."""
+    phrases: list[str] = []
+    verb = ""
+    for key, value in terms.items():
+        if value:
+            phrase = term_phrase(case, key, value)
+            phrases.append(phrase.removeprefix(f"{verb} ") if verb else phrase)
+            verb = phrase.split(" ")[0]
     return ", ".join(phrases) if phrases else "stops nobody"
 
 
@@ -105,19 +126,31 @@ def proof_sentence(plan: ClusterPlan) -> str:
         choice = f"choice of {counted(len(plan.nodes), 'node')}"
     if answer.status is not Status.OPTIMAL:
         bound = int(answer.dual_bound or 0)
-        least = dict(zip(terms, case.instance.terms.decode(bound), strict=True))
+        objective = case.instance.terms
+        keys = [term.key for term in objective.terms]
+        least = dict(zip(keys, objective.decode(bound), strict=True))
         return (
-            "Not proved within the time limit; the proved bound on every other "
-            f"{choice}: it {terms_in_words(case, least)}."
+            f"Not proved within the time limit. The proved bound: a {choice} at best "
+            f"{terms_in_words(case, least)}."
         )
-    counts = [(key, value) for key, value in terms.items() if value]
-    if not counts:
+    if not any(terms.values()):
         return "Nobody is stopped, so nothing can be better."
-    parts = [_fewer(case, key, value) for key, value in counts]
-    sentence = f"Proved: no other {choice} {parts[0]}"
-    for part, (_, before) in zip(parts[1:], counts, strict=False):
-        sentence += f"; and none with {before:,} {part}"
-    return f"{sentence}."
+    sentences: list[str] = []
+    subject, kept = f"no {choice}", []
+    for key, value in terms.items():
+        if not value:
+            kept.append(zero_phrase(key))
+            continue
+        condition = f" that {' and '.join(kept)}" if kept else ""
+        sentences.append(f"{subject}{condition} {_fewer(case, key, value)}")
+        subject, kept = "none of these", [_only(case, key, value)]
+    return f"Proved: {'; '.join(sentences)}."
+
+
+def _only(case: Case, key: str, value: int) -> str:
+    """Return the phrase that something does no more than a value of a term."""
+    verb, rest = term_phrase(case, key, value).split(" ", 1)
+    return f"{verb} only {rest.split(' ')[0]}"
 
 
 def _fewer(case: Case, key: str, value: int) -> str:
@@ -153,7 +186,7 @@ def explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
     uses = "is used" if isinstance(case.question, Fit) else "is emptied"
     decision = uses if found.is_used else f"{uses.replace('is ', 'is not ')}"
     if found.reason:
-        return f"Node {node} {decision}: {found.reason}."
+        return f"Node {node} {decision}: it is {found.reason}."
     opposite = "without it" if found.is_used else "with it"
     if found.other is None:
         return f"Node {node} {decision}: the question leaves no choice."
