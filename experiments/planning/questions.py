@@ -166,6 +166,13 @@ class Choices:
     keeps_budgets: bool = False
 
 
+def choices_of(*, cost: str, is_forced: bool, keeps_budgets: bool) -> Choices:
+    """Return an operator's choices; `UserError` for an unknown cost."""
+    if cost not in COSTS and not (cost.startswith(ANNOTATION) and cost != ANNOTATION):
+        raise UserError(f"cost is {show_value(cost)}: must be {', '.join(COSTS)} or annotation:KEY")
+    return Choices(cost=cost, is_forced=is_forced, keeps_budgets=keeps_budgets)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A question about a snapshot, with its preemption instance.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import counted
 from lyra_opt.core.result import Status
 from lyra_opt.core.texts import show_list
 from lyra_opt.experiments.planning.questions import ANNOTATION, Consolidate, Drain, Fit
+from lyra_opt.experiments.planning.steps import steps_of
 from lyra_opt.preemption.put_back import could_stay
 
 if TYPE_CHECKING:
@@ -236,3 +237,39 @@ def limits(plan: ClusterPlan) -> Sequence[str]:
     """Return sentences on what the plan assumes, and on what was not read."""
     snapshot = plan.case.snapshot
     return (*plan.case.notes, *snapshot.assumptions, *snapshot.not_read)
+
+
+def as_json_object(plan: ClusterPlan) -> dict[str, Any]:
+    """Return the plan as the JSON object that ``lyra-opt plan --json`` prints."""
+    answer, exists = plan.answer, plan.exists
+    steps = steps_of(plan)
+    return {
+        "headline": headline(plan),
+        "status": str(answer.status),
+        "terms": dict(answer.measures.get("terms") or {}),
+        "proof": proof_sentence(plan) if exists else None,
+        "rule": rule_sentence(plan) or None,
+        "nodes": list(plan.nodes),
+        "placements": [
+            {"shape": shape, "node": node, "pods": count} for shape, node, count in plan.placements
+        ],
+        "disruptions": [
+            {
+                "gang": each.gang.id,
+                "owner": f"{each.gang.owner.kind}/{each.gang.owner.name}",
+                "priority": each.gang.priority,
+                "is_whole": each.is_whole,
+                "lost_pods": [pod.name for pod in each.lost],
+                "moved_pods": [{"pod": pod.name, "to": to} for pod, to in each.moved],
+                "lost_gpus": each.lost_gpus,
+                "lost_gpu_s": each.lost_gpu_s,
+                "restarts_on": list(each.restarts_on),
+            }
+            for each in plan.disruptions
+        ],
+        "blocking": [gang.id for gang in plan.blocking],
+        "commands": [command for step in steps.do for command in step.commands],
+        "undo": [command for step in steps.undo for command in step.commands],
+        "limits": list(limits(plan)),
+        "wall_time_s": answer.wall_time_s,
+    }

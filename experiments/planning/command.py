@@ -1,0 +1,331 @@
+"""The command ``lyra-opt plan``: which nodes to drain, whom to preempt, and how to do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.arguments import (
+    above_zero,
+    add_command,
+    add_json_option,
+    add_repeated_option,
+    integer_from,
+)
+from lyra_opt.commands.output import print_json, print_line, print_table, require_file_path
+from lyra_opt.core.errors import UserError, show_value
+from lyra_opt.core.texts import meant
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from lyra_opt.experiments.planning.planning import ClusterPlan
+    from lyra_opt.experiments.planning.questions import Question
+    from lyra_opt.instances.snapshots.owners import Form
+    from lyra_opt.instances.snapshots.snapshot import PendingGang, Snapshot
+
+DESCRIPTION = """\
+Read what kubectl or Slurm printed about a cluster. Print the best plan, the commands for it, whom
+it hurts, and the proof that no plan is better. No cluster is contacted, and no command is run."""
+
+EXAMPLES = """\
+examples:
+  kubectl get nodes,pods -A -o json | lyra-opt plan drain --nodes 6
+  lyra-opt plan drain gpu-07 gpu-11 --snapshot cluster.json
+  lyra-opt plan fit --pods 8 --gpus 8 --priority 1000 --level rack --snapshot cluster.json
+  lyra-opt plan consolidate --moves 20 --snapshot nodes.json --snapshot pods.json
+
+Which files to collect, and what is lost without each: "I have a cluster" in the documentation.
+Exit code: 0; 1 if no plan exists or none was found in time; 2 for bad input.
+"""
+
+UNITS = {"gpus": "gpu", "cpu": "cpu", "memory": "memory"}
+"""The names of resources by option of ``plan fit``."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command ``plan`` with its three questions to the command line."""
+    parser = add_command(
+        subparsers,
+        "plan",
+        "answer an operator's question about a real cluster",
+        DESCRIPTION,
+        EXAMPLES,
+    )
+    questions = parser.add_subparsers(metavar="QUESTION", required=True)
+    drain = add_command(
+        questions,
+        "drain",
+        "which nodes to drain so that the fewest jobs stop",
+        "Choose the nodes whose draining stops the fewest jobs, or say whom draining named nodes "
+        "stops. Open nodes with GPUs can be chosen.",
+        EXAMPLES,
+    )
+    drain.add_argument("names", nargs="*", metavar="NODE", help="a node that must be drained")
+    drain.add_argument(
+        "--nodes", type=integer_from(0), default=0, metavar="N", help="number of nodes to choose"
+    )
+    _add_among(drain)
+    add_repeated_option(drain, "--not", "NODE", "a node that must not be chosen").dest = "excluded"
+    drain.set_defaults(question=_drain)
+    _add_common(drain)
+
+    fit = add_command(
+        questions,
+        "fit",
+        "whom to preempt so that pending pods fit",
+        "Choose the running jobs of lower priority that give way so that pending pods fit: those "
+        "of a pending gang of the snapshot, or pods that the options describe.",
+        EXAMPLES,
+    )
+    fit.add_argument("gang", nargs="?", metavar="GANG", help="a pending gang or job, by name")
+    asked = fit.add_argument_group("pods, if no GANG is named (amounts for each pod)")
+    asked.add_argument("--pods", type=integer_from(1), metavar="N", help="number of pods")
+    asked.add_argument("--gpus", metavar="N", help="GPUs, such as 8")
+    asked.add_argument("--cpu", metavar="N", help="CPUs, such as 32 or 500m")
+    asked.add_argument("--memory", metavar="SIZE", help="memory, such as 128Gi")
+    add_repeated_option(asked, "--resource", "NAME=N", "another resource, by its full name")
+    asked.add_argument(
+        "--priority", metavar="CLASS|N", help="priority class, partition or number (default: 0)"
+    )
+    fit.add_argument(
+        "--level",
+        default="",
+        metavar="LABEL",
+        help="node label, or its end, that all pods must share, such as rack",
+    )
+    fit.add_argument("--type", default="", metavar="TEXT", help="part of the GPU type: h100")
+    add_repeated_option(fit, "--tolerate", "KEY", "a taint that the described pods tolerate")
+    fit.set_defaults(question=_fit)
+    _add_common(fit)
+
+    consolidate = add_command(
+        questions,
+        "consolidate",
+        "how many nodes can be empty if pods may move",
+        "Find the largest number of nodes that can be emptied by moving pods, without stopping "
+        "anybody for good. A pod that moves is restarted.",
+        EXAMPLES,
+    )
+    consolidate.add_argument(
+        "--moves", type=integer_from(0), metavar="N", help="largest number of pods that move"
+    )
+    _add_among(consolidate)
+    consolidate.set_defaults(question=_consolidate)
+    _add_common(consolidate)
+
+
+def _add_among(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--among",
+        metavar="SELECTOR",
+        help="label selector of the nodes that can be chosen, such as pool=a100,zone!=b "
+        "(default: open nodes with GPUs)",
+    )
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    files = parser.add_argument_group("input")
+    add_repeated_option(
+        files, "--snapshot", "FILE", "output of kubectl or Slurm (default: the standard input)"
+    )
+    files.add_argument("--reader", metavar="NAME", help="reader (default: recognised by content)")
+    add_repeated_option(
+        files, "--owner", "KIND=WORD", "treat pods of an unknown owner as gang, single or fixed"
+    )
+    choices = parser.add_argument_group("choices")
+    choices.add_argument(
+        "--cost",
+        default="gangs",
+        metavar="COST",
+        help="what a loss costs: gangs (by priority, then GPUs), pods, gpus, time (GPU time since "
+        "the start), or annotation:KEY (a number, or the time of a checkpoint) (default: gangs)",
+    )
+    choices.add_argument(
+        "--force", action="store_true", help="pods without a controller may be stopped"
+    )
+    choices.add_argument(
+        "--keep-budgets", action="store_true", help="disruption budgets must not be exceeded"
+    )
+    choices.add_argument(
+        "--time-limit",
+        type=above_zero("s"),
+        default=60.0,
+        metavar="S",
+        help="seconds after which the best plan is printed without a proof (default: 60)",
+    )
+    output = parser.add_argument_group("output")
+    add_repeated_option(output, "--explain", "NODE", "say why the plan uses this node, or not")
+    output.add_argument("--picture", metavar="FILE", help="draw the nodes: FILE.svg or FILE.png")
+    output.add_argument("--page", metavar="FILE", help="write an HTML page to pass on")
+    add_json_option(output)  # type: ignore[arg-type]
+    parser.set_defaults(run=run)
+
+
+def _drain(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
+    from lyra_opt.experiments.planning.questions import Drain, selector_of
+
+    if not arguments.names and not arguments.nodes:
+        raise UserError("plan drain: name nodes, or give their number with --nodes")
+    return Drain(
+        nodes=tuple(arguments.names),
+        count=arguments.nodes,
+        among=selector_of(arguments.among) if arguments.among else (),
+        excluding=tuple(arguments.excluded or ()),
+    )
+
+
+def _fit(arguments: argparse.Namespace, snapshot: Snapshot) -> Question:
+    from lyra_opt.experiments.planning.questions import Fit
+
+    if (arguments.gang is None) == (arguments.pods is None):
+        raise UserError("plan fit: name a pending GANG, or describe pods with --pods")
+    if arguments.gang is not None:
+        gang = pending_gang(snapshot, arguments.gang)
+    else:
+        gang = _described(arguments, snapshot)
+    return Fit(gang=gang, gpu_type=arguments.type, level=arguments.level)
+
+
+def pending_gang(snapshot: Snapshot, name: str) -> PendingGang:
+    """Return the pending gang with a name, with or without its namespace.
+
+    Raises
+    ------
+    UserError
+        If no pending gang or several have this name.
+    """
+    found = [gang for gang in snapshot.pending if name in (gang.id, gang.id.rpartition("/")[2])]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = ", ".join(gang.id for gang in found)
+        raise UserError(f"several pending gangs are called {name}: {named}")
+    hint = meant(name, [gang.id for gang in snapshot.pending], listing="pending:")
+    raise UserError(f"no pending gang is called {show_value(name)}{hint}")
+
+
+def _described(arguments: argparse.Namespace, snapshot: Snapshot) -> PendingGang:
+    """Return the pending gang that the options describe."""
+    from lyra_opt.experiments.planning.questions import pods_like
+    from lyra_opt.instances.snapshots.quantities import amount
+    from lyra_opt.instances.snapshots.snapshot import Owner, PendingGang
+
+    given = {name: getattr(arguments, option) for option, name in UNITS.items()}
+    for text in arguments.resource or ():
+        name, equals, number = text.partition("=")
+        if not equals:
+            raise UserError(f"--resource {text}: must be NAME=N, such as nvidia.com/gpu=2")
+        given[name] = number
+    try:
+        request = {name: amount(name, text) for name, text in given.items() if text is not None}
+    except ValueError as error:
+        raise UserError(f"plan fit: {error}") from None
+    if not request:
+        raise UserError("plan fit: give --gpus, --cpu, --memory or --resource with --pods")
+    if any("pods" in node.capacity for node in snapshot.nodes):
+        request["pods"] = 1
+    return PendingGang(
+        id="pending",
+        owner=Owner(kind="Pod", name=""),
+        shapes=(pods_like(arguments.pods, request, arguments.tolerate or ()),),
+        min_pods=arguments.pods,
+        priority=_priority(arguments.priority, snapshot.priorities),
+    )
+
+
+def _priority(text: str | None, known: Mapping[str, int]) -> int:
+    if text is None:
+        return 0
+    if text in known:
+        return known[text]
+    try:
+        return int(text)
+    except ValueError:
+        hint = meant(text, known)
+        raise UserError(f"--priority {text}: must be a number or a known class{hint}") from None
+
+
+def _consolidate(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
+    from lyra_opt.experiments.planning.questions import Consolidate, selector_of
+
+    return Consolidate(
+        most_moves=arguments.moves,
+        among=selector_of(arguments.among) if arguments.among else (),
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt plan`` and return the exit code."""
+    from lyra_opt.core.pictures import require_picture_path
+    from lyra_opt.experiments.planning.page import plan_page
+    from lyra_opt.experiments.planning.planning import explain, plan
+    from lyra_opt.experiments.planning.questions import choices_of
+    from lyra_opt.experiments.planning.words import explanation_sentence
+    from lyra_opt.instances.snapshots.reading import read_snapshot
+
+    if arguments.picture is not None:
+        require_picture_path("--picture", arguments.picture)
+    if arguments.page is not None:
+        require_file_path("--page", arguments.page)
+    choices = choices_of(
+        cost=arguments.cost, is_forced=arguments.force, keeps_budgets=arguments.keep_budgets
+    )
+    owners = dict(_owner(text) for text in arguments.owner or ())
+    files = arguments.snapshot or ["-"]
+    snapshot = read_snapshot(files, reader=arguments.reader, owners=owners)
+    question = arguments.question(arguments, snapshot)
+    found = plan(snapshot, question, choices, time_limit_s=arguments.time_limit)
+    reasons = [
+        explanation_sentence(found, explain(found, name, time_limit_s=arguments.time_limit))
+        for name in arguments.explain or ()
+    ]
+    if arguments.json:
+        from lyra_opt.experiments.planning.words import as_json_object
+
+        print_json({**as_json_object(found), "explanations": reasons})
+    else:
+        _print(found, reasons)
+    if found.exists and arguments.picture is not None:
+        import lyra_opt
+
+        lyra_opt.plot(found.answer, file=arguments.picture)
+    if arguments.page is not None:
+        from lyra_opt.core.documents import write_text
+
+        write_text(arguments.page, plan_page(found, reasons, files))
+    return 0 if found.exists else 1
+
+
+def _owner(text: str) -> tuple[str, Form]:
+    kind, _, word = text.partition("=")
+    if word == "gang" or word == "single" or word == "fixed":
+        return kind, word
+    raise UserError(f"--owner {text}: must be KIND=gang, KIND=single or KIND=fixed")
+
+
+def _print(found: ClusterPlan, reasons: Sequence[str]) -> None:
+    """Print a plan for a person: what to do, who is hurt, the proof, and the limits."""
+    from lyra_opt.experiments.planning import words
+    from lyra_opt.experiments.planning.steps import steps_of
+
+    print_line(words.headline(found))
+    if found.exists:
+        if found.disruptions:
+            print()
+            print_table(words.HURT_COLUMNS, words.hurt_rows(found), right=99)
+        steps = steps_of(found)
+        for heading, listed in (("Commands", steps.do), ("To undo them", steps.undo)):
+            if listed:
+                print(f"\n{heading} (nothing was run):")
+            for number, step in enumerate(listed, 1):
+                print_line(f"# {number}. {step.purpose}.")
+                for command in step.commands:
+                    print(command)
+        print()
+        print_line(words.proof_sentence(found))
+        if sentence := words.rule_sentence(found):
+            print_line(sentence)
+    for sentence in (*reasons, *words.limits(found)):
+        print_line(sentence)
+    print_line("Check the cluster again before you act: a snapshot ages in seconds.")
