@@ -66,7 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--nodes", type=integer_from(0), default=0, metavar="N", help="number of nodes to choose"
     )
     _add_among(drain)
-    add_repeated_option(drain, "--not", "NODE", "a node that must not be chosen").dest = "excluded"
+    add_repeated_option(drain, "--not", "NODE", "a node that must not be chosen")
     drain.set_defaults(question=_drain)
     _add_common(drain)
 
@@ -90,11 +90,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     fit.add_argument(
         "--level",
-        default="",
         metavar="LABEL",
         help="node label, or its end, that all pods must share, such as rack",
     )
-    fit.add_argument("--type", default="", metavar="TEXT", help="part of the GPU type: h100")
+    fit.add_argument("--type", metavar="TEXT", help="part of the GPU type: h100")
     add_repeated_option(fit, "--tolerate", "KEY", "a taint that the described pods tolerate")
     fit.set_defaults(question=_fit)
     _add_common(fit)
@@ -171,7 +170,7 @@ def _drain(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
         nodes=tuple(arguments.names),
         count=arguments.nodes,
         among=selector_of(arguments.among) if arguments.among else (),
-        excluding=tuple(arguments.excluded or ()),
+        excluding=tuple(arguments.nots),
     )
 
 
@@ -184,7 +183,7 @@ def _fit(arguments: argparse.Namespace, snapshot: Snapshot) -> Question:
         gang = pending_gang(snapshot, arguments.gang)
     else:
         gang = _described(arguments, snapshot)
-    return Fit(gang=gang, gpu_type=arguments.type, level=arguments.level)
+    return Fit(gang=gang, gpu_type=arguments.type or "", level=arguments.level or "")
 
 
 def pending_gang(snapshot: Snapshot, name: str) -> PendingGang:
@@ -212,7 +211,7 @@ def _described(arguments: argparse.Namespace, snapshot: Snapshot) -> PendingGang
     from lyra_opt.instances.snapshots.snapshot import Owner, PendingGang
 
     given = {name: getattr(arguments, option) for option, name in UNITS.items()}
-    for text in arguments.resource or ():
+    for text in arguments.resources:
         name, equals, number = text.partition("=")
         if not equals:
             raise UserError(f"--resource {text}: must be NAME=N, such as nvidia.com/gpu=2")
@@ -228,7 +227,7 @@ def _described(arguments: argparse.Namespace, snapshot: Snapshot) -> PendingGang
     return PendingGang(
         id="pending",
         owner=Owner(kind="Pod", name=""),
-        shapes=(pods_like(arguments.pods, request, arguments.tolerate or ()),),
+        shapes=(pods_like(arguments.pods, request, arguments.tolerates),),
         min_pods=arguments.pods,
         priority=_priority(arguments.priority, snapshot.priorities),
     )
@@ -271,14 +270,14 @@ def run(arguments: argparse.Namespace) -> int:
     choices = choices_of(
         cost=arguments.cost, is_forced=arguments.force, keeps_budgets=arguments.keep_budgets
     )
-    owners = dict(_owner(text) for text in arguments.owner or ())
-    files = arguments.snapshot or ["-"]
+    owners = dict(_owner(text) for text in arguments.owners)
+    files = arguments.snapshots or ["-"]
     snapshot = read_snapshot(files, reader=arguments.reader, owners=owners)
     question = arguments.question(arguments, snapshot)
     found = plan(snapshot, question, choices, time_limit_s=arguments.time_limit)
     reasons = [
         explanation_sentence(found, explain(found, name, time_limit_s=arguments.time_limit))
-        for name in arguments.explain or ()
+        for name in arguments.explains
     ]
     if arguments.json:
         from lyra_opt.experiments.planning.words import as_json_object
@@ -299,8 +298,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _owner(text: str) -> tuple[str, Form]:
     kind, _, word = text.partition("=")
-    if word == "gang" or word == "single" or word == "fixed":
-        return kind, word
+    forms: Mapping[str, Form] = {"gang": "gang", "single": "single", "fixed": "fixed"}
+    if word in forms:
+        return kind, forms[word]
     raise UserError(f"--owner {text}: must be KIND=gang, KIND=single or KIND=fixed")
 
 
