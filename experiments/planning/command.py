@@ -12,8 +12,7 @@ from lyra_opt.commands.arguments import (
     integer_from,
 )
 from lyra_opt.commands.output import print_json, print_line, print_table, require_file_path
-from lyra_opt.core.errors import UserError, show_value
-from lyra_opt.core.texts import meant
+from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.planning.planning import ClusterPlan
     from lyra_opt.experiments.planning.questions import Question
     from lyra_opt.instances.snapshots.owners import Form
-    from lyra_opt.instances.snapshots.snapshot import PendingGang, Snapshot
+    from lyra_opt.instances.snapshots.snapshot import Snapshot
 
 DESCRIPTION = """\
 Read what kubectl or Slurm printed about a cluster. Print the best plan, the commands for it, whom
@@ -39,7 +38,7 @@ Which files to collect, and what is lost without each: "I have a cluster" in the
 Exit code: 0; 1 if no plan exists or none was found in time; 2 for bad input.
 """
 
-UNITS = {"gpus": "gpu", "cpu": "cpu", "memory": "memory"}
+RESOURCES = {"gpus": "gpu", "cpu": "cpu", "memory": "memory"}
 """The names of resources by option of ``plan fit``."""
 
 
@@ -162,96 +161,36 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _drain(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
-    from lyra_opt.experiments.planning.questions import Drain, selector_of
+    from lyra_opt.experiments.planning.asking import drain
 
-    if not arguments.names and not arguments.nodes:
-        raise UserError("plan drain: name nodes, or give their number with --nodes")
-    return Drain(
-        nodes=tuple(arguments.names),
-        count=arguments.nodes,
-        among=selector_of(arguments.among) if arguments.among else (),
-        excluding=tuple(arguments.nots),
-    )
+    return drain(arguments.names, arguments.nodes, arguments.among, arguments.nots)
 
 
 def _fit(arguments: argparse.Namespace, snapshot: Snapshot) -> Question:
-    from lyra_opt.experiments.planning.questions import Fit
+    from lyra_opt.experiments.planning.asking import fit
 
-    if (arguments.gang is None) == (arguments.pods is None):
-        raise UserError("plan fit: name a pending GANG, or describe pods with --pods")
-    if arguments.gang is not None:
-        gang = pending_gang(snapshot, arguments.gang)
-    else:
-        gang = _described(arguments, snapshot)
-    return Fit(gang=gang, gpu_type=arguments.type or "", level=arguments.level or "")
-
-
-def pending_gang(snapshot: Snapshot, name: str) -> PendingGang:
-    """Return the pending gang with a name, with or without its namespace.
-
-    Raises
-    ------
-    UserError
-        If no pending gang or several have this name.
-    """
-    found = [gang for gang in snapshot.pending if name in (gang.id, gang.id.rpartition("/")[2])]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        named = ", ".join(gang.id for gang in found)
-        raise UserError(f"several pending gangs are called {name}: {named}")
-    hint = meant(name, [gang.id for gang in snapshot.pending], listing="pending:")
-    raise UserError(f"no pending gang is called {show_value(name)}{hint}")
-
-
-def _described(arguments: argparse.Namespace, snapshot: Snapshot) -> PendingGang:
-    """Return the pending gang that the options describe."""
-    from lyra_opt.experiments.planning.questions import pods_like
-    from lyra_opt.instances.snapshots.quantities import amount
-    from lyra_opt.instances.snapshots.snapshot import Owner, PendingGang
-
-    given = {name: getattr(arguments, option) for option, name in UNITS.items()}
+    request = {name: getattr(arguments, option) for option, name in RESOURCES.items()}
     for text in arguments.resources:
         name, equals, number = text.partition("=")
         if not equals:
             raise UserError(f"--resource {text}: must be NAME=N, such as nvidia.com/gpu=2")
-        given[name] = number
-    try:
-        request = {name: amount(name, text) for name, text in given.items() if text is not None}
-    except ValueError as error:
-        raise UserError(f"plan fit: {error}") from None
-    if not request:
-        raise UserError("plan fit: give --gpus, --cpu, --memory or --resource with --pods")
-    if any("pods" in node.capacity for node in snapshot.nodes):
-        request["pods"] = 1
-    return PendingGang(
-        id="pending",
-        owner=Owner(kind="Pod", name=""),
-        shapes=(pods_like(arguments.pods, request, arguments.tolerates),),
-        min_pods=arguments.pods,
-        priority=_priority(arguments.priority, snapshot.priorities),
+        request[name] = number
+    return fit(
+        snapshot,
+        arguments.gang,
+        pods=arguments.pods,
+        request={name: text for name, text in request.items() if text is not None},
+        priority=arguments.priority,
+        tolerate=arguments.tolerates,
+        level=arguments.level,
+        gpu_type=arguments.type,
     )
-
-
-def _priority(text: str | None, known: Mapping[str, int]) -> int:
-    if text is None:
-        return 0
-    if text in known:
-        return known[text]
-    try:
-        return int(text)
-    except ValueError:
-        hint = meant(text, known)
-        raise UserError(f"--priority {text}: must be a number or a known class{hint}") from None
 
 
 def _consolidate(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
-    from lyra_opt.experiments.planning.questions import Consolidate, selector_of
+    from lyra_opt.experiments.planning.asking import consolidate
 
-    return Consolidate(
-        most_moves=arguments.moves,
-        among=selector_of(arguments.among) if arguments.among else (),
-    )
+    return consolidate(arguments.moves, arguments.among)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -307,25 +246,14 @@ def _owner(text: str) -> tuple[str, Form]:
 def _print(found: ClusterPlan, reasons: Sequence[str]) -> None:
     """Print a plan for a person: what to do, who is hurt, the proof, and the limits."""
     from lyra_opt.experiments.planning import words
-    from lyra_opt.experiments.planning.steps import steps_of
 
     print_line(words.headline(found))
-    if found.exists:
-        if found.disruptions:
-            print()
-            print_table(words.HURT_COLUMNS, words.hurt_rows(found), right=99)
-        steps = steps_of(found)
-        for heading, listed in (("Commands", steps.do), ("To undo them", steps.undo)):
-            if listed:
-                print(f"\n{heading} (nothing was run):")
-            for number, step in enumerate(listed, 1):
-                print_line(f"# {number}. {step.purpose}.")
-                for command in step.commands:
-                    print(command)
+    if found.disruptions:
         print()
-        print_line(words.proof_sentence(found))
-        if sentence := words.rule_sentence(found):
-            print_line(sentence)
-    for sentence in (*reasons, *words.limits(found)):
+        print_table(words.HURT_COLUMNS, words.hurt_rows(found), right=len(words.HURT_COLUMNS))
+    for heading, lines in words.command_lines(found):
+        print(f"\n{heading}")
+        print("\n".join(lines))
+    print()
+    for sentence in (*words.verdict(found), *reasons, *words.limits(found)):
         print_line(sentence)
-    print_line("Check the cluster again before you act: a snapshot ages in seconds.")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 HOUR_S = 3600
 
+AGES = "Check the cluster again before you act: a snapshot ages in seconds."
+
 HURT_COLUMNS = ("who", "priority", "pods", "GPUs", "GPU hours lost", "starts again")
 """The headings of the table of those who are hurt."""
 
@@ -233,10 +235,38 @@ def _hurt_row(each: Disruption) -> tuple[str, ...]:
     )
 
 
+def command_lines(plan: ClusterPlan) -> list[tuple[str, list[str]]]:
+    """Return pairs of a heading and the lines with the steps below it, as a shell script."""
+    steps = steps_of(plan)
+    found = []
+    for heading, listed in (("Commands (nothing was run):", steps.do), ("To undo:", steps.undo)):
+        lines = []
+        for number, step in enumerate(listed, 1):
+            lines += [f"# {number}. {step.purpose}.", *step.commands]
+        if lines:
+            found.append((heading, lines))
+    return found
+
+
+def verdict(plan: ClusterPlan) -> list[str]:
+    """Return what is proved, and what the scheduler's own rule would do; empty without a plan."""
+    if not plan.exists:
+        return []
+    return [sentence for sentence in (proof_sentence(plan), rule_sentence(plan)) if sentence]
+
+
 def limits(plan: ClusterPlan) -> Sequence[str]:
     """Return sentences on what the plan assumes, and on what was not read."""
     snapshot = plan.case.snapshot
-    return (*plan.case.notes, *snapshot.assumptions, *snapshot.not_read)
+    return (*plan.case.notes, *snapshot.assumptions, *snapshot.not_read, AGES)
+
+
+def in_words(plan: ClusterPlan) -> str:
+    """Return the whole plan as text, without the table of those who are hurt."""
+    parts = [headline(plan)]
+    parts += [": ".join((row[0], row[-1])) for row in hurt_rows(plan)]
+    parts += ["\n".join((heading, *lines)) for heading, lines in command_lines(plan)]
+    return "\n".join((*parts, *verdict(plan), *limits(plan)))
 
 
 def as_json_object(plan: ClusterPlan) -> dict[str, Any]:
