@@ -315,6 +315,8 @@ class _Builder:
         )
 
     def _is_protected(self, gang: RunningGang) -> bool:
+        if isinstance(self._question, Fit) and gang.not_preempted_because:
+            return True
         is_lifted = gang.needs_force and self._choices.is_forced
         return bool(gang.protected_because) and not is_lifted
 

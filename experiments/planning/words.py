@@ -60,7 +60,7 @@ def _why_untouched(gang: RunningGang) -> str:
     if gang.protected_because:
         force = "; --force allows it" if gang.needs_force else ""
         return f"{gang.protected_because}{force}"
-    return f"priority {gang.priority}"
+    return gang.not_preempted_because or f"priority {gang.priority}"
 
 
 def term_phrase(case: Case, key: str, value: int) -> str:

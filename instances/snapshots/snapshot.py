@@ -131,6 +131,9 @@ class RunningGang:
         Why it must not be touched, such as "has no controller"; empty if it may be.
     needs_force
         Whether the option ``--force`` lifts the protection.
+    not_preempted_because
+        Why the scheduler may not preempt it although its node may be drained, such as "its partition
+        has PreemptMode=OFF"; empty if it may.
     can_be_requeued
         Whether it starts again by itself after it was stopped.
     """
@@ -145,6 +148,7 @@ class RunningGang:
     annotations: Mapping[str, str] = field(default_factory=FrozenDict)
     protected_because: str = ""
     needs_force: bool = False
+    not_preempted_because: str = ""
     can_be_requeued: bool = True
 
 
