@@ -111,7 +111,7 @@ def pending_gang(snapshot: Snapshot, name: str) -> PendingGang:
         named = ", ".join(gang.id for gang in found)
         raise UserError(f"several pending gangs are called {name}: {named}")
     hint = meant(name, [gang.id for gang in snapshot.pending], listing="pending:")
-    raise UserError(f"no pending gang is called {show_value(name)}{hint}")
+    raise UserError(f"no pending gang is called {show_value(name)}; {hint}")
 
 
 def _described(
@@ -148,4 +148,4 @@ def _priority(given: str | int | None, known: Mapping[str, int]) -> int:
         return int(given)
     except ValueError:
         hint = meant(given, known)
-        raise UserError(f"priority {given}: must be a number or a known class{hint}") from None
+        raise UserError(f"priority {given}: must be a number or a known class; {hint}") from None

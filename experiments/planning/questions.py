@@ -262,7 +262,7 @@ class _Builder:
             for name in (*self._question.nodes, *self._question.excluding):
                 if name not in self._snapshot.node:
                     hint = meant(name, self._snapshot.node)
-                    raise UserError(f"the snapshot has no node {show_value(name)}{hint}")
+                    raise UserError(f"the snapshot has no node {show_value(name)}; {hint}")
 
     @cached_property
     def _resources(self) -> frozenset[str] | None:
@@ -414,7 +414,7 @@ class _Builder:
         for shape in gang.shapes:
             for name in shape.request:
                 if name not in known:
-                    raise UserError(f"no node has the resource {name}{meant(name, known)}")
+                    raise UserError(f"no node has the resource {name}; {meant(name, known)}")
         level = self._level(question.level) if question.level else gang.level
         counts = [len(shape.names) for shape in gang.shapes]
         is_one = len(counts) == 1
@@ -447,7 +447,7 @@ class _Builder:
         if ends:
             raise UserError(f"level {name} fits several labels: {', '.join(ends)}; name one")
         raise UserError(
-            f"no node has a label for the level {show_value(name)}{meant(name, labels)}"
+            f"no node has a label for the level {show_value(name)}; {meant(name, labels)}"
         )
 
     def _objective(self, nodes: Iterable[Node], budgets: Iterable[Budget]) -> tuple[str, ...]:

@@ -132,8 +132,8 @@ class RunningGang:
     needs_force
         Whether the option ``--force`` lifts the protection.
     not_preempted_because
-        Why the scheduler may not preempt it although its node may be drained, such as "its partition
-        has PreemptMode=OFF"; empty if it may.
+        Why the scheduler may not preempt it, although its node may be drained, such as
+        "its partition has PreemptMode=OFF"; empty if it may.
     can_be_requeued
         Whether it starts again by itself after it was stopped.
     """
