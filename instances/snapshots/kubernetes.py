@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import InputError, UserError, counted
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.instances.snapshots.device_claims import DeviceClaims
 from lyra_opt.instances.snapshots.kubernetes_files import Objects, objects_of, titled
 from lyra_opt.instances.snapshots.kubernetes_gangs import (
     Groups,
@@ -17,9 +18,12 @@ from lyra_opt.instances.snapshots.kubernetes_gangs import (
 from lyra_opt.instances.snapshots.kubernetes_objects import (
     BindRequest,
     LabelSelector,
+    Metadata,
     Node,
     Pod,
     PodDisruptionBudget,
+    PodSet,
+    Workload,
 )
 from lyra_opt.instances.snapshots.pod_requests import Shared, amounts
 from lyra_opt.instances.snapshots.reader import SnapshotReader
@@ -90,6 +94,7 @@ class _Cluster:
         self._assumed, self._ignored = Notes(), Notes()
         self._groups = Groups(objects, given, self._assumed)
         self._shared = Shared()
+        self._claims = DeviceClaims(objects)
         self._held: dict[str, Counter[str]] = {}
         self._renamed: dict[str, str] = {}
         self._times: list[str] = []
@@ -104,6 +109,7 @@ class _Cluster:
         capacities = self._capacities()
         self._rename_gpus(capacities)
         self._add_pods()
+        self._add_waiting_workloads()
         ids = {key: self._groups.identifier(group) for key, group in self._groups.groups.items()}
         running, pending = [], []
         for key, group in self._groups.groups.items():
@@ -136,7 +142,8 @@ class _Cluster:
             if name in found:
                 raise InputError(source, f"two nodes have the name {name}")
             try:
-                found[name] = +amounts(node.status.allocatable)
+                devices = self._claims.capacity.get(name, Counter())
+                found[name] = amounts(node.status.allocatable) + devices  # drops zeros
             except ValueError as error:
                 raise InputError(source, f"Node {name}: {error}") from None
         if not found:
@@ -211,6 +218,23 @@ class _Cluster:
                 leaving["pods"],
             )
 
+    def _add_waiting_workloads(self) -> None:
+        """Add the Kueue Workloads whose jobs have no pods yet, with the pods of their templates."""
+        for source, workload in self._objects.of(Workload):
+            if not self._groups.is_waiting(workload):
+                continue
+            metadata, pod_sets = workload.metadata, workload.spec.pod_sets
+            if any(each.template.spec.resource_claims for each in pod_sets):
+                self._ignored.add("waiting Workload", "with ResourceClaims")
+                continue
+            title = titled("Workload", metadata.namespace, metadata.name)
+            pods = [
+                self._placed(source, _pod_of(metadata.namespace, each, index), title)
+                for each in pod_sets
+                for index in range(each.count)
+            ]
+            self._groups.add_waiting(workload, pods)
+
     def _placed(self, source: str, pod: Pod, title: str) -> PlacedPod:
         """Return a pod with its request, its placement and its node."""
         marks = pod.metadata.annotations or {}
@@ -223,7 +247,7 @@ class _Cluster:
         if not node:
             node = self._bound.get((pod.metadata.namespace, pod.metadata.name), "")
         try:
-            request = self._shared.request(pod.spec, {})
+            request = self._shared.request(pod.spec, self._claims.devices_of(pod))
             placement = self._shared.placement(pod.spec)
         except ValueError as error:
             raise InputError(source, f"{title}: {error}") from None
@@ -282,6 +306,12 @@ class _Cluster:
             return None if newest is None else seconds_of(newest)
         except ValueError:
             raise InputError(self._sources, f"{newest!r} is not a time") from None
+
+
+def _pod_of(namespace: str, pod_set: PodSet, index: int) -> Pod:
+    """Return a pod that a waiting Workload will have."""
+    metadata = Metadata(name=f"{pod_set.name}-{index}", namespace=namespace)
+    return Pod(metadata=metadata, spec=pod_set.template.spec)
 
 
 def _selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:

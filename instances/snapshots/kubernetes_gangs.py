@@ -54,7 +54,6 @@ GPU_VENDORS = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/", "gpu."
 _PROTECTIONS = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
-    "volcano.sh/preemptable": "false",
 }
 _QUEUE_MARKS = (
     "kai.scheduler/queue",
@@ -388,6 +387,7 @@ class Groups:
             annotations=self._numbers(group),
             protected_because=reason,
             needs_force=needs_force,
+            not_preempted_because=self._not_preempted_because(group, priority),
             can_be_requeued=group.owner is not None,
         )
 
@@ -412,16 +412,28 @@ class Groups:
             never_preempts=self.priorities.never_preempts(group),
         )
 
+    def is_waiting(self, workload: Workload) -> bool:
+        """Return whether a Kueue Workload waits for admission and has no pods yet."""
+        conditions = workload.status.conditions or ()
+        if workload.status.admission is not None or not workload.spec.active:
+            return False
+        if any(each.type == "Finished" and each.status == "True" for each in conditions):
+            return False
+        return not any(group.workload is workload for group in self.groups.values())
+
+    def add_waiting(self, workload: Workload, pods: list[PlacedPod]) -> None:
+        """Add a Workload that waits, with the pods that Kueue will let its job create."""
+        owner = controller_of(workload.metadata, any_owner=True)
+        top = self.owners.topmost(owner) if owner is not None else None
+        group = Group(workload.metadata.name, "gang", top, None, workload, pending=pods)
+        self.groups[reference_to(workload)] = group
+
     def identifier(self, group: Group) -> str:
-        """Return an id for a gang that no other gang has: the name, and its kind if needed."""
+        """Return an id for a gang that no other gang has: its name, and a number if needed."""
         namespace = group.objects[0].metadata.namespace
         wanted = f"{namespace}/{group.name}"
         self._ids[wanted] = number = self._ids.get(wanted, 0) + 1
-        return wanted if number == 1 else self._renamed(wanted, group, number)
-
-    def _renamed(self, wanted: str, group: Group, number: int) -> str:
-        kind = group.owner.kind if group.owner is not None else "Pod"
-        return f"{wanted} ({kind} {number})"
+        return wanted if number == 1 else f"{wanted} ({number})"
 
     def _minimum(self, group: Group, number: int) -> int:
         """Return how many of `number` pods a gang needs."""
@@ -477,15 +489,21 @@ class Groups:
             for mark, value in _PROTECTIONS.items():
                 if marks.get(mark) == value:
                     return f"has {mark}: {value}", False
-        if group.pod_group is not None and group.pod_group.api_version.startswith(KAI):
-            preemptibility = group.pod_group.spec.preemptibility
-            if preemptibility == "non-preemptible":
-                return "is non-preemptible in KAI", False
-            if not preemptibility and priority >= KAI_PROTECTED_PRIORITY:
-                return f"has priority {priority} in KAI, where 100 and more is not preempted", False
         if group.owner is None:
             return "has no controller", True
         return "", False
+
+    def _not_preempted_because(self, group: Group, priority: int) -> str:
+        """Return why the scheduler may not preempt a gang; empty if it may."""
+        if group.pod_group is not None and group.pod_group.api_version.startswith(KAI):
+            preemptibility = group.pod_group.spec.preemptibility
+            if preemptibility == "non-preemptible":
+                return "is non-preemptible in KAI"
+            if not preemptibility and priority >= KAI_PROTECTED_PRIORITY:
+                return f"has priority {priority}, and KAI preempts none of 100 or more"
+        if group.marks().get("volcano.sh/preemptable") == "false":
+            return "has volcano.sh/preemptable: false"
+        return ""
 
     def _queue(self, group: Group) -> str:
         """Return the name of a gang's queue."""
