@@ -280,8 +280,8 @@ class _Cluster:
                 metadata = each.pod.metadata
                 pods.setdefault(metadata.namespace, []).append((metadata.labels or {}, ids[key]))
         budgets = []
-        for _, each in self._objects.of(PodDisruptionBudget):
-            selector, namespace = each.spec.selector, each.metadata.namespace
+        for _, budget in self._objects.of(PodDisruptionBudget):
+            selector, namespace = budget.spec.selector, budget.metadata.namespace
             if selector is None:
                 continue
             gangs = tuple(
@@ -289,13 +289,13 @@ class _Cluster:
                     gang for labels, gang in pods.get(namespace, ()) if _selects(selector, labels)
                 )
             )
-            most = each.status.disruptions_allowed
+            most = budget.status.disruptions_allowed
             if gangs and most is None:
                 self._assumed.add(
                     "disruption budget", "without a status: it is taken to allow none"
                 )
             if gangs:
-                name = f"{namespace}/{each.metadata.name}"
+                name = f"{namespace}/{budget.metadata.name}"
                 budgets.append(DisruptionBudget(id=name, gangs=gangs, most=max(0, most or 0)))
         return budgets
 

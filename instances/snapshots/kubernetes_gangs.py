@@ -517,7 +517,7 @@ class Groups:
     def _numbers(self, group: Group) -> Mapping[str, str]:
         """Return the annotations of a gang and its owner whose value is a number or a time."""
         objects = list(group.objects)
-        if group.owner in self.owners.objects:
+        if group.owner is not None and group.owner in self.owners.objects:
             objects.insert(0, self.owners.objects[group.owner])
         found: dict[str, str] = {}
         for each in reversed(objects):
