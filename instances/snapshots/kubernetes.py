@@ -113,7 +113,7 @@ class _Cluster:
         ids = {key: self._groups.identifier(group) for key, group in self._groups.groups.items()}
         running, pending = [], []
         for key, group in self._groups.groups.items():
-            self._groups.note_minimum(group)
+            self._groups.settle(group)
             if group.running:
                 running.append(self._groups.running_gang(group, ids[key]))
             if group.pending:

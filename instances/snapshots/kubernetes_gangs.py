@@ -118,6 +118,8 @@ class Group:
         The PodGroup and the Kueue Workload, if they are in the files.
     running, pending
         Its pods with and without a node.
+    priority
+        Its priority, after `Groups.settle`.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Group:
     workload: Workload | None
     running: list[PlacedPod] = field(default_factory=list)
     pending: list[PlacedPod] = field(default_factory=list)
+    priority: int = 0
 
     @property
     def pods(self) -> list[PlacedPod]:
@@ -356,8 +359,7 @@ class Groups:
     def running_gang(self, group: Group, identifier: str) -> RunningGang:
         """Return the running part of a gang."""
         pods = group.running
-        priority = self.priorities.of_group(group)
-        reason, needs_force = self._protection(group, priority)
+        reason, needs_force = self._protection(group)
         starts = [
             each.pod.status.start_time or each.pod.metadata.creation_timestamp for each in pods
         ]
@@ -381,13 +383,13 @@ class Groups:
                 for each in pods
             ),
             min_pods=self._minimum(group, len(pods)),
-            priority=priority,
+            priority=group.priority,
             queue=self._queue(group),
             start_s=start_s,
             annotations=self._numbers(group),
             protected_because=reason,
             needs_force=needs_force,
-            not_preempted_because=self._not_preempted_because(group, priority),
+            not_preempted_because=self._not_preempted_because(group),
             can_be_requeued=group.owner is not None,
         )
 
@@ -405,7 +407,7 @@ class Groups:
                 for (request, placement), names in alike.items()
             ),
             min_pods=max(1, min(minimum, len(group.pending))),
-            priority=self.priorities.of_group(group),
+            priority=group.priority,
             queue=self._queue(group),
             level=group.level(),
             grouped_by=group.grouped_by(),
@@ -446,8 +448,9 @@ class Groups:
             return number
         return max(1, min(declared[0], number))
 
-    def note_minimum(self, group: Group) -> None:
-        """Note what is assumed on the minimum of a gang."""
+    def settle(self, group: Group) -> None:
+        """Set the priority of a gang whose pods are known, and note what is assumed on it."""
+        group.priority = self.priorities.of_group(group)
         declared = group.declared_minima()
         if group.form == "gang" and len(group.pods) > 1 and not declared:
             self._assumed.add(
@@ -479,10 +482,10 @@ class Groups:
             workload=workload,
         )
 
-    def _protection(self, group: Group, priority: int) -> tuple[str, bool]:
+    def _protection(self, group: Group) -> tuple[str, bool]:
         """Return why a gang must not be touched, and whether ``--force`` lifts that."""
-        highest = max(self.priorities.of_pod(placed.pod) for placed in group.running)
-        if max(priority, highest) >= SYSTEM_PRIORITY:
+        priorities = [placed.pod.spec.priority or 0 for placed in group.running]
+        if max(group.priority, *priorities) >= SYSTEM_PRIORITY:
             return "has a priority of system pods", False
         for each in group.objects:
             marks = {**(each.metadata.labels or {}), **(each.metadata.annotations or {})}
@@ -493,14 +496,14 @@ class Groups:
             return "has no controller", True
         return "", False
 
-    def _not_preempted_because(self, group: Group, priority: int) -> str:
+    def _not_preempted_because(self, group: Group) -> str:
         """Return why the scheduler may not preempt a gang; empty if it may."""
         if group.pod_group is not None and group.pod_group.api_version.startswith(KAI):
             preemptibility = group.pod_group.spec.preemptibility
             if preemptibility == "non-preemptible":
                 return "is non-preemptible in KAI"
-            if not preemptibility and priority >= KAI_PROTECTED_PRIORITY:
-                return f"has priority {priority}, and KAI preempts none of 100 or more"
+            if not preemptibility and group.priority >= KAI_PROTECTED_PRIORITY:
+                return f"has priority {group.priority}, and KAI preempts none of 100 or more"
         if group.marks().get("volcano.sh/preemptable") == "false":
             return "has volcano.sh/preemptable: false"
         return ""

@@ -176,9 +176,10 @@ def test_a_kueue_workload_that_waits_has_the_pods_of_its_template(tmp_path):
     assert (gang.owner.name, gang.grouped_by) == ("train", "kueue.x-k8s.io")
     assert gang.shapes[0].names == ("main-0", "main-1", "main-2", "main-3")
     assert gang.shapes[0].request == {"cpu": 1000, "gpu": 1, "pods": 1}
-    for other in ({"status": {"admission": {}}},
-                  {"status": {"conditions": [{"type": "Finished", "status": "True"}]}}):  # fmt: skip
-        assert snapshot_of(tmp_path, node(), pod("other"), workload(**other)).pending == ()
+    finished = {"conditions": [{"type": "Finished", "status": "True"}]}
+    for status in ({"admission": {}}, finished):
+        other = workload(status=status)
+        assert snapshot_of(tmp_path, node(), pod("other"), other).pending == ()
 
 
 @pytest.mark.parametrize(
