@@ -31,7 +31,7 @@ KINDS = {
 
 
 def unzipped(source: str, content: bytes) -> bytes:
-    """Return the JSON text in a ``snapshot.zip``; `InputError` if it has none or is damaged."""
+    """Return the JSON text in a ``snapshot.zip``; `InputError` without it or if it is damaged."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if MEMBER not in archive.namelist():

@@ -92,7 +92,7 @@ class _Cluster:
     def __init__(self, objects: Objects, sources: str, given: Mapping[str, Form]) -> None:
         self._objects, self._sources = objects, sources
         self._assumed, self._ignored = Notes(), Notes()
-        self._groups = Groups(objects, given, self._assumed)
+        self._groups = Groups(objects, given, self._assumed, self._ignored)
         self._shared = Shared()
         self._claims = DeviceClaims(objects)
         self._held: dict[str, Counter[str]] = {}
@@ -220,8 +220,9 @@ class _Cluster:
 
     def _add_waiting_workloads(self) -> None:
         """Add the Kueue Workloads whose jobs have no pods yet, with the pods of their templates."""
+        with_pods = {id(group.workload) for group in self._groups.groups.values()}
         for source, workload in self._objects.of(Workload):
-            if not self._groups.is_waiting(workload):
+            if id(workload) in with_pods or not _is_waiting(workload):
                 continue
             metadata, pod_sets = workload.metadata, workload.spec.pod_sets
             if any(each.template.spec.resource_claims for each in pod_sets):
@@ -306,6 +307,14 @@ class _Cluster:
             return None if newest is None else seconds_of(newest)
         except ValueError:
             raise InputError(self._sources, f"{newest!r} is not a time") from None
+
+
+def _is_waiting(workload: Workload) -> bool:
+    """Return whether a Kueue Workload waits for admission."""
+    conditions = workload.status.conditions or ()
+    if any(each.type == "Finished" and each.status == "True" for each in conditions):
+        return False
+    return workload.status.admission is None and workload.spec.active
 
 
 def _pod_of(namespace: str, pod_set: PodSet, index: int) -> Pod:

@@ -179,7 +179,7 @@ def _documents(source: str, content: bytes) -> Iterator[tuple[_Document, memoryv
 
 
 def _damage(error: Exception, start: int) -> str:
-    """Return what is wrong with a file that is not JSON; `start` bytes of it were read before."""
+    """Return the reason why a file is not JSON; `start` bytes of it were read before."""
     if "truncated" in str(error):
         return "is cut short: the JSON text ends in the middle"
     found = re.search(r"([^:]*) \(byte (\d+)\)$", str(error))

@@ -160,9 +160,9 @@ class Group:
             if self.workload is None:
                 return []
             pod_sets = self.workload.spec.pod_sets
-            return [
-                sum(each.count if each.min_count is None else each.min_count for each in pod_sets)
-            ]
+            counts = [each.count if each.min_count is None else each.min_count for each in pod_sets]
+            is_partial = any(each.min_count is not None for each in pod_sets)
+            return counts if is_partial else [sum(counts)]
         spec = self.pod_group.spec
         if spec.scheduling_policy is not None and spec.scheduling_policy.gang is not None:
             return [spec.scheduling_policy.gang.min_count]
@@ -267,16 +267,18 @@ class Groups:
         The objects in the files.
     given
         How the pods of further kinds of owners stand, by kind.
-    assumed
-        The notes on what is assumed.
+    assumed, ignored
+        The notes on what is assumed and what is not read.
     """
 
-    def __init__(self, objects: Objects, given: Mapping[str, Form], assumed: Notes) -> None:
+    def __init__(
+        self, objects: Objects, given: Mapping[str, Form], assumed: Notes, ignored: Notes
+    ) -> None:
         owning = {reference_to(each): each for _, each in objects.of(KubernetesObject)}
         self.owners = Owners(owning, given)
         self.priorities = Priorities([each for _, each in objects.of(PriorityClass)], assumed)
         self.groups: dict[object, Group] = {}
-        self._assumed = assumed
+        self._assumed, self._ignored = assumed, ignored
         self._pod_groups = {reference_to(each): each for _, each in objects.of(PodGroup)}
         self.workloads = {reference_to(each): each for _, each in objects.of(Workload)}
         self._workload_of: dict[Reference, Workload] = {}
@@ -348,7 +350,7 @@ class Groups:
             raise InputError(
                 placed.source,
                 f"{placed.title} requests GPUs, and its owner {titled(owner.kind, '', owner.name)} "
-                f"is of a kind that is not known. State how its pods stand: owners "
+                f"is of a kind that is not known. State how its pods stand, as --owner "
                 f"{owner.kind}=gang (together), {owner.kind}=single or {owner.kind}=fixed",
             )
         self._assumed.add(
@@ -382,7 +384,7 @@ class Groups:
                 )
                 for each in pods
             ),
-            min_pods=self._minimum(group, len(pods)),
+            min_pods=len(pods) if group.is_whole() else self._minimum(group, len(pods)),
             priority=group.priority,
             queue=self._queue(group),
             start_s=start_s,
@@ -414,15 +416,6 @@ class Groups:
             never_preempts=self.priorities.never_preempts(group),
         )
 
-    def is_waiting(self, workload: Workload) -> bool:
-        """Return whether a Kueue Workload waits for admission and has no pods yet."""
-        conditions = workload.status.conditions or ()
-        if workload.status.admission is not None or not workload.spec.active:
-            return False
-        if any(each.type == "Finished" and each.status == "True" for each in conditions):
-            return False
-        return not any(group.workload is workload for group in self.groups.values())
-
     def add_waiting(self, workload: Workload, pods: list[PlacedPod]) -> None:
         """Add a Workload that waits, with the pods that Kueue will let its job create."""
         owner = controller_of(workload.metadata, any_owner=True)
@@ -442,9 +435,7 @@ class Groups:
         if group.form == "single":
             return 1
         declared = group.declared_minima()
-        if not declared:
-            return number
-        if len(declared) > 1 or group.is_whole():
+        if len(declared) != 1:
             return number
         return max(1, min(declared[0], number))
 
@@ -461,6 +452,9 @@ class Groups:
                 "gang",
                 "whose parts have minima of their own: each is taken to need all of its pods",
             )
+        topology = group.pod_group.spec.network_topology if group.pod_group is not None else None
+        if topology is not None and topology.mode == "hard" and group.pending:
+            self._ignored.add("pending gang", "with a hard network topology of Volcano")
 
     def _owner_of(self, group: Group) -> Owner:
         """Return the object that a command stops."""
@@ -471,8 +465,9 @@ class Groups:
         if above is not None and self.owners.form_of(above) is not None:
             owner = self.owners.topmost(above)
         if owner is None:
+            name = group.pods[0].pod.metadata.name if len(group.pods) == 1 else group.name
             return Owner(
-                kind="Pod", name=group.name, namespace=namespace, resource="pods", workload=workload
+                kind="Pod", name=name, namespace=namespace, resource="pods", workload=workload
             )
         return Owner(
             kind=owner.kind,

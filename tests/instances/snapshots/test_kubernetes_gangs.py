@@ -114,6 +114,7 @@ POD_GROUPS = {
         ("kai", {"minMember": 2, "subGroups": [{"minMember": 1}, {"minMember": 1}]}, 4),
         ("volcano", {"minMember": 2}, 2),
         ("volcano", {"minMember": 2, "minTaskMember": {"ps": 1, "worker": 1}}, 4),
+        ("volcano", {"minMember": 2, "minTaskMember": {"worker": 3}}, 3),
         ("coscheduling", {"minMember": 2}, 2),
     ],
 )  # fmt: skip
@@ -180,6 +181,32 @@ def test_a_kueue_workload_that_waits_has_the_pods_of_its_template(tmp_path):
     for status in ({"admission": {}}, finished):
         other = workload(status=status)
         assert snapshot_of(tmp_path, node(), pod("other"), other).pending == ()
+
+
+def test_two_minima_of_a_kueue_workload_need_all_pods(tmp_path):
+    running = workload(status={"admission": {}})
+    running["spec"]["podSets"] *= 2
+    four = pods(4, owned_by=owner("Job", "train"))
+    snapshot = snapshot_of(tmp_path, node(), running, *four)
+    assert snapshot.gangs[0].min_pods == 4
+    assert snapshot.assumptions == (
+        "1 gang whose parts have minima of their own: each is taken to need all of its pods.",
+    )
+
+
+def test_levels_and_topologies_of_pending_gangs(tmp_path):
+    def pending(system, spec):
+        version, marks = POD_GROUPS[system]
+        each = [pod(name, None, owned_by=owner("Job", "j"), **marks) for name in "ab"]
+        return snapshot_of(tmp_path, node(), custom("PodGroup", version, "pg", spec), *each)
+
+    native = {"schedulingPolicy": {"gang": {"minCount": 1}}, "disruptionMode": "PodGroup",
+              "schedulingConstraints": {"topology": [{"key": "block"}]}}  # fmt: skip
+    (gang,) = pending("native", native).pending
+    assert (gang.level, gang.min_pods) == ("block", 1)
+    hard = pending("volcano", {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}})
+    assert hard.pending[0].level == ""
+    assert hard.not_read == ("1 pending gang with a hard network topology of Volcano.",)
 
 
 @pytest.mark.parametrize(
