@@ -41,7 +41,7 @@ COSTS = ("gangs", "pods", "gpus", "time")
 ANNOTATION = "annotation:"
 """The prefix of a cost that an annotation names."""
 
-GPU_NAMES = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/")
+GPU_NAMES = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/", "gres/gpu:")
 """The beginnings of resource names that count GPUs or parts of GPUs."""
 
 LARGEST_PRIORITY = 2**31 - 1
@@ -459,14 +459,16 @@ class _Builder:
             return (*first, "moved_pods")
         cost = self._choices.cost
         by_gang = "lost_gangs_by_priority"
+        # Jobs of Slurm are always lost whole, so the number of their parts says nothing.
+        pods = [] if self._snapshot.system == "slurm" else ["lost_pods"]
         if cost == "gangs":
-            terms = [by_gang, *gpus, "lost_pods"]
+            terms = [by_gang, *gpus, *pods]
         elif cost == "pods":
             terms = ["lost_pods_by_priority", "lost_gangs", *gpus]
         elif cost == "gpus":
-            terms = [*gpus, by_gang, "lost_pods"]
+            terms = [*gpus, by_gang, *pods]
         else:
-            terms = ["weighted_gangs", by_gang, *gpus, "lost_pods"]
+            terms = ["weighted_gangs", by_gang, *gpus, *pods]
         return (*first, *terms)
 
 
