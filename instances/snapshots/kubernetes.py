@@ -97,7 +97,7 @@ class _Cluster:
         self._claims = DeviceClaims(objects)
         self._held: dict[str, Counter[str]] = {}
         self._renamed: dict[str, str] = {}
-        self._times: list[str] = []
+        self._times: list[tuple[str, str]] = []
         self._bound = {
             (each.metadata.namespace, each.spec.pod_name): each.spec.selected_node
             for _, each in objects.of(BindRequest)
@@ -166,7 +166,11 @@ class _Cluster:
                 closed = "not ready"
             elif node.spec.unschedulable:
                 closed = "cordoned"
-            self._times += [each.last_heartbeat_time or "" for each in conditions]
+            self._times += [
+                (each.last_heartbeat_time, f"Node {name}")
+                for each in conditions
+                if each.last_heartbeat_time
+            ]
             nodes.append(
                 SnapshotNode(
                     name=name,
@@ -191,7 +195,8 @@ class _Cluster:
             if (metadata.namespace, metadata.name) in seen:
                 raise InputError(source, f"{title} occurs twice in the files")
             seen.add((metadata.namespace, metadata.name))
-            self._times += [metadata.creation_timestamp or "", pod.status.start_time or ""]
+            times = metadata.creation_timestamp, pod.status.start_time
+            self._times += [(time, title) for time in times if time]
             if pod.status.phase in ENDED:
                 continue
             placed = self._placed(source, pod, title)
@@ -302,11 +307,13 @@ class _Cluster:
 
     def _newest(self) -> float | None:
         """Return the newest time that the files name."""
+        if not self._times:
+            return None
+        newest, title = max(self._times)
         try:
-            newest = max(filter(None, self._times), default=None)
-            return None if newest is None else seconds_of(newest)
+            return seconds_of(newest)
         except ValueError:
-            raise InputError(self._sources, f"{newest!r} is not a time") from None
+            raise InputError(self._sources, f"{title}: {newest!r} is not a time") from None
 
 
 def _is_waiting(workload: Workload) -> bool:

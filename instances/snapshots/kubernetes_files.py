@@ -124,19 +124,27 @@ def objects_of(files: Sequence[SnapshotFile]) -> Objects:
     """
     objects = Objects()
     for file in files:
-        for kind, version, text in _items_of(file):
-            decoded = CLASSES.get((kind, group_of(version)))
-            if decoded is None:
-                objects.unknown[kind or "(no kind)"] += 1
-                continue
-            try:
-                each = _DECODERS[decoded].decode(text)
-            except msgspec.ValidationError as error:
-                raise InputError(file.source, f"{_title(kind, text)}: {_reason(error)}") from None
-            each.kind, each.api_version = kind, version
-            objects.versions.add(version)
-            objects.by_class.setdefault(decoded, []).append((file.source, each))
+        try:
+            _add(objects, file)
+        except UnicodeDecodeError:
+            raise InputError(file.source, "is not UTF-8 text") from None
     return objects
+
+
+def _add(objects: Objects, file: SnapshotFile) -> None:
+    """Add the objects of a file."""
+    for kind, version, text in _items_of(file):
+        decoded = CLASSES.get((kind, group_of(version)))
+        if decoded is None:
+            objects.unknown[kind or "(no kind)"] += 1
+            continue
+        try:
+            each = _DECODERS[decoded].decode(text)
+        except msgspec.ValidationError as error:
+            raise InputError(file.source, f"{_title(kind, text)}: {_reason(error)}") from None
+        each.kind, each.api_version = kind, version
+        objects.versions.add(version)
+        objects.by_class.setdefault(decoded, []).append((file.source, each))
 
 
 def _items_of(file: SnapshotFile) -> Iterator[tuple[str, str, Text]]:
@@ -182,10 +190,10 @@ def _damage(error: Exception, start: int) -> str:
     """Return the reason why a file is not JSON; `start` bytes of it were read before."""
     if "truncated" in str(error):
         return "is cut short: the JSON text ends in the middle"
-    found = re.search(r"([^:]*) \(byte (\d+)\)$", str(error))
+    found = re.search(r"malformed: (.*) \(byte (\d+)\)$", str(error))
     if found is None:
         return f"is not JSON ({error})"
-    return f"is not JSON ({found[1].strip()} at byte {start + int(found[2])})"
+    return f"is not JSON ({found[1]} at byte {start + int(found[2])})"
 
 
 def _reason(error: msgspec.ValidationError) -> str:

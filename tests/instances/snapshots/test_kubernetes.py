@@ -328,6 +328,8 @@ BOTH, LIST = NODE + POD, '{"apiVersion": "v1", "items": %s}'
     ("text", "reason"),
     [
         (NODE[:-9], "is cut short: the JSON text ends in the middle"),
+        (BOTH.replace("team", "te\udce9m"), "is not UTF-8 text"),
+        (NODE.replace(":", "="), r"is not JSON \(expected ':' at byte"),
         (POD + "]", r"is not JSON \(invalid character at byte"),
         (LIST % 3, "is not a Kubernetes list: items must be a list, not an integer"),
         (LIST % "[null]", r"items\[0\]: the object must be an object, not null"),
@@ -360,7 +362,7 @@ BOTH, LIST = NODE + POD, '{"apiVersion": "v1", "items": %s}'
 )
 def test_damaged_files_give_one_line(tmp_path, text, reason):
     path = tmp_path / "cluster.json"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(InputError, match=reason) as caught:
         read_snapshot([path])
     assert str(caught.value).startswith(str(path))
