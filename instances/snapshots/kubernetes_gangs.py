@@ -29,7 +29,6 @@ from lyra_opt.instances.snapshots.owners import (
     reference_to,
 )
 from lyra_opt.instances.snapshots.snapshot import (
-    Owner,
     PendingGang,
     PendingPods,
     RunningGang,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from lyra_opt.instances.snapshots.kubernetes_objects import Pod
     from lyra_opt.instances.snapshots.owners import Form
     from lyra_opt.instances.snapshots.placement import Placement
+    from lyra_opt.instances.snapshots.snapshot import Owner
 
 SYSTEM_PRIORITY = 2_000_000_000
 """The lowest priority of the classes that Kubernetes reserves for its own pods."""
@@ -458,24 +458,16 @@ class Groups:
 
     def _owner_of(self, group: Group) -> Owner:
         """Return the object that a command stops."""
-        workload = group.workload.metadata.name if group.workload is not None else ""
-        namespace = group.objects[0].metadata.namespace
         owner = group.owner
         above = controller_of(group.pod_group.metadata, any_owner=True) if group.pod_group else None
         if above is not None and self.owners.form_of(above) is not None:
             owner = self.owners.topmost(above)
         if owner is None:
-            name = group.pods[0].pod.metadata.name if len(group.pods) == 1 else group.name
-            return Owner(
-                kind="Pod", name=name, namespace=namespace, resource="pods", workload=workload
-            )
-        return Owner(
-            kind=owner.kind,
-            name=owner.name,
-            namespace=namespace,
-            resource=owner.resource,
-            workload=workload,
-        )
+            first = group.pods[0].pod.metadata
+            name = first.name if len(group.pods) == 1 else group.name
+            owner = Reference("Pod", "", first.namespace, name)
+        workload = group.workload.metadata.name if group.workload is not None else ""
+        return owner.as_owner(workload)
 
     def _protection(self, group: Group) -> tuple[str, bool]:
         """Return why a gang must not be touched, and whether ``--force`` lifts that."""

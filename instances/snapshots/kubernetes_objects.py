@@ -251,9 +251,8 @@ class SchedulingPolicy(Fields):
 
 
 class DisruptionMode(Fields):
-    """How pods of a group may be lost (v1alpha3; v1alpha2 has the strings Pod and PodGroup)."""
+    """Whether a group is lost only as a whole (v1alpha3; v1alpha2 has Pod and PodGroup)."""
 
-    single: Present | None = None
     all: Present | None = None
 
 

@@ -115,14 +115,19 @@ class Reference:
     @property
     def resource(self) -> str:
         """The name that ``kubectl`` takes for its kind."""
+        if self.kind == "Pod":
+            return "pods"
         known = KINDS.get((self.kind, self.group))
         return known[0] if known else f"{self.kind.lower()}.{self.group}".rstrip(".")
 
-    @property
-    def owner(self) -> Owner:
-        """The object as the owner of a gang."""
+    def as_owner(self, workload: str) -> Owner:
+        """Return the object as the owner of a gang, which a Kueue Workload may admit."""
         return Owner(
-            kind=self.kind, name=self.name, namespace=self.namespace, resource=self.resource
+            kind=self.kind,
+            name=self.name,
+            namespace=self.namespace,
+            resource=self.resource,
+            workload=workload,
         )
 
 

@@ -328,7 +328,7 @@ BOTH, LIST = NODE + POD, '{"apiVersion": "v1", "items": %s}'
     ("text", "reason"),
     [
         (NODE[:-9], "is cut short: the JSON text ends in the middle"),
-        (BOTH.replace("team", "te\udce9m"), "is not UTF-8 text"),
+        (BOTH.replace("team", "team\udce9"), "is not UTF-8 text"),
         (NODE.replace(":", "="), r"is not JSON \(expected ':' at byte"),
         (POD + "]", r"is not JSON \(invalid character at byte"),
         (LIST % 3, "is not a Kubernetes list: items must be a list, not an integer"),
@@ -381,3 +381,11 @@ def test_damaged_archives_and_missing_files(tmp_path):
         read_snapshot([tmp_path / "gone.json"])
     with pytest.raises(UserError, match="no snapshot files are given"):
         read_snapshot([])
+
+
+def test_a_reader_can_be_named(tmp_path):
+    path = tmp_path / "cluster.json"
+    path.write_text(BOTH)
+    assert read_snapshot([path], "kubernetes") == read_snapshot([path])
+    with pytest.raises(UserError, match="snapshot reader .*kubernets"):
+        read_snapshot([path], "kubernets")
