@@ -216,6 +216,14 @@ class _Cluster:
                 self._groups.add(placed)
         if not seen:
             raise InputError(self._sources, "contains no pods: add kubectl get pods -A -o json")
+        namespaces = {namespace for namespace, _ in seen}
+        if len(namespaces) == 1 and "kube-system" not in namespaces:
+            self._assumed.add(
+                "pod",
+                f"in the only namespace {namespaces.pop()}: taken to be all pods of the cluster "
+                f"(kubectl leaves out other namespaces without -A)",
+                len(seen),
+            )
         if leaving:
             self._assumed.add(
                 "pod",

@@ -66,6 +66,8 @@ def listed(*objects: Object) -> Object:
 
 
 def snapshot_of(folder: Path, *objects: Object, **options: Any) -> Snapshot:
+    """Read objects beside a pod of another namespace, which has ended."""
     path = folder / "cluster.json"
-    path.write_text(json.dumps(listed(*objects)), encoding="utf-8")
+    ended = pod("ended", namespace="kube-system", status={"phase": "Succeeded"})
+    path.write_text(json.dumps(listed(*objects, ended)), encoding="utf-8")
     return read_snapshot([path], **options)

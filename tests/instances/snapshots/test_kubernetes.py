@@ -383,6 +383,13 @@ def test_damaged_archives_and_missing_files(tmp_path):
         read_snapshot([])
 
 
+def test_pods_of_one_namespace_only_are_noted(tmp_path):
+    path = tmp_path / "cluster.json"
+    path.write_text(BOTH)
+    (note,) = read_snapshot([path]).assumptions
+    assert note.startswith("1 pod in the only namespace team: taken to be all pods of the cluster")
+
+
 def test_a_reader_can_be_named(tmp_path):
     path = tmp_path / "cluster.json"
     path.write_text(BOTH)
