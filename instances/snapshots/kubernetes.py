@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import InputError, UserError, counted
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.instances.snapshots.device_claims import DeviceClaims
-from lyra_opt.instances.snapshots.kubernetes_files import Objects, objects_of, titled
+from lyra_opt.instances.snapshots.kubernetes_files import (
+    Objects,
+    allowed_fields,
+    objects_of,
+    titled,
+)
 from lyra_opt.instances.snapshots.kubernetes_gangs import (
     Groups,
     Notes,
@@ -35,7 +40,7 @@ from lyra_opt.instances.snapshots.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lyra_opt.instances.snapshots.owners import Form
     from lyra_opt.instances.snapshots.placement import Requirement
@@ -84,6 +89,10 @@ class KubernetesReader(SnapshotReader):
         objects = objects_of(files)
         sources = ", ".join(file.source for file in files)
         return _Cluster(objects, sources, owners).snapshot()
+
+    def allowed(self, files: Sequence[SnapshotFile]) -> tuple[dict[str, Any], Collection[str]]:
+        """Return the fields of the objects that are read."""
+        return allowed_fields(files)
 
 
 class _Cluster:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -24,7 +24,14 @@ from lyra_opt.instances.snapshots.kubernetes_objects import (
     ResourceSlice,
     Workload,
 )
-from lyra_opt.instances.snapshots.owners import KINDS, NATIVE, POD_GROUP_SYSTEMS, WORKLOAD, group_of
+from lyra_opt.instances.snapshots.owners import (
+    KINDS,
+    NATIVE,
+    POD_GROUP_MARKS,
+    POD_GROUP_SYSTEMS,
+    WORKLOAD,
+    group_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,6 +52,9 @@ CLASSES: dict[tuple[str, str], type[KubernetesObject]] = {
     ("ResourceSlice", DRA): ResourceSlice,
 }
 """The class of each kind of objects that are read, by kind and API group."""
+
+READ_ANNOTATIONS = {mark for mark, _ in POD_GROUP_MARKS} | {"kubernetes.io/config.mirror"}
+"""The annotations that are read whatever their value is."""
 
 Text: TypeAlias = Raw | memoryview
 _TYPES = {
@@ -225,3 +235,25 @@ def _title(kind: str, text: Text) -> str:
 def titled(kind: str, namespace: str, name: str) -> str:
     """Return the kind and the full name of an object, for messages."""
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
+def allowed_fields(files: Sequence[SnapshotFile]) -> tuple[dict[str, Any], set[str]]:
+    """Return a list of all objects with only the fields that are read, and the public texts.
+
+    Annotations stay only if they are read: as marks of gangs, or as numbers and times.
+    """
+    objects = objects_of(files)
+    items = []
+    for pairs in objects.by_class.values():
+        for _, each in pairs:
+            if each.metadata.annotations:
+                each.metadata.annotations = {
+                    key: text
+                    for key, text in each.metadata.annotations.items()
+                    if key in READ_ANNOTATIONS
+                    or re.fullmatch(r"-?[\d.]+|true|false|\d{4}-.*", text)
+                }
+            items.append(msgspec.to_builtins(each))
+    kinds = {kind for kind, _ in (*CLASSES, *KINDS)}
+    public = {"v1", "List", *kinds, *objects.versions, *(f"{group}/v1" for _, group in KINDS)}
+    return {"apiVersion": "v1", "kind": "List", "items": items}, public

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lyra_opt.instances.snapshots.owners import Form
     from lyra_opt.instances.snapshots.snapshot import Snapshot
@@ -57,4 +57,12 @@ class SnapshotReader(ABC):
         ------
         InputError
             If a file is damaged, or its content cannot be read truthfully.
+        """
+
+    @abstractmethod
+    def allowed(self, files: Sequence[SnapshotFile]) -> tuple[dict[str, Any], Collection[str]]:
+        """Return the fields of the files that a plan needs as JSON data that the reader reads.
+
+        The second value has texts that are equal in all clusters, such as kinds of objects;
+        `lyra_opt.instances.snapshots.anonymise` replaces all other names.
         """

@@ -31,7 +31,7 @@ from lyra_opt.instances.snapshots.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lyra_opt.instances.snapshots.owners import Form
 
@@ -88,16 +88,25 @@ class SlurmReader(SnapshotReader):
 
     def read(self, files: Sequence[SnapshotFile], _owners: Mapping[str, Form]) -> Snapshot:
         """Return the snapshot that the files describe together."""
-        records = Records()
-        for file in files:
-            records.read(file.source, file.content)
-        source = files[0].source
+        records, source = _records_of(files), files[0].source
         if not records.nodes:
             raise InputError(source, f"no nodes are given; collect them: {self.collect}")
         try:
             return _Interpretation(records).snapshot()
         except ValueError as error:
             raise InputError(source, str(error)) from None
+
+    def allowed(self, files: Sequence[SnapshotFile]) -> tuple[dict[str, Any], Collection[str]]:
+        """Return the fields of jobs, nodes, partitions, QOS and switches that are read."""
+        return _records_of(files).allowed()
+
+
+def _records_of(files: Sequence[SnapshotFile]) -> Records:
+    """Return the records of all files."""
+    records = Records()
+    for file in files:
+        records.read(file.source, file.content)
+    return records
 
 
 class _Interpretation:

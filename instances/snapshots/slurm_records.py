@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.instances.snapshots.slurm_names import memory_bytes, seconds
+from lyra_opt.instances.snapshots.slurm_names import hosts, memory_bytes, seconds
 
 QUEUE_FORMAT = "%A|%F|%K|%T|%P|%q|%a|%u|%D|%C|%m|%b|%N|%S|%j"
 """The format of ``squeue --format`` that the reader of text expects."""
@@ -122,6 +122,7 @@ class _Output(msgspec.Struct):
     sinfo: list[_SinfoRow] = []
     meta: dict[str, Any] = {}
     last_update: Any = None
+    tables: dict[str, dict[str, dict[str, str]]] = {}
 
 
 class Records(msgspec.Struct, kw_only=True):
@@ -154,6 +155,20 @@ class Records(msgspec.Struct, kw_only=True):
             except ValueError as error:
                 raise InputError(source, f"{error}") from None
 
+    def allowed(self) -> tuple[dict[str, Any], set[str]]:
+        """Return the records as JSON data that this class reads again, and the public texts.
+
+        Lists of hosts are written host by host, so that each name can get a pseudonym.
+        """
+        for job in self.jobs:
+            job.nodes = ",".join(hosts(job.nodes or ""))
+        for switch in self.switches.values():
+            switch["Nodes"] = ",".join(hosts(switch.get("Nodes", "")))
+        tables = {"partitions": self.partitions, "qos": self.qos, "switches": self.switches}
+        document = {"jobs": self.jobs, "nodes": [*self.nodes.values()], "tables": tables}
+        found: dict[str, Any] = msgspec.to_builtins(document)
+        return found, set()
+
     def _read_json(self, source: str, content: bytes) -> None:
         try:
             output = msgspec.json.decode(content, type=_Output)
@@ -162,6 +177,9 @@ class Records(msgspec.Struct, kw_only=True):
         self.jobs += output.jobs
         for node in output.nodes:
             self.nodes[node.name] = node
+        self.partitions |= output.tables.get("partitions", {})
+        self.qos |= output.tables.get("qos", {})
+        self.switches |= output.tables.get("switches", {})
         for row in output.sinfo:
             for name in row.nodes.nodes:
                 known = self.nodes.get(name)
