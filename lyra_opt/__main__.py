@@ -51,7 +51,7 @@ def make_parser() -> ArgumentParser:
     solve.add_parser(subparsers)
     verify.add_parser(subparsers)
     counterexample.add_parser(subparsers)
-    lyra_opt.experiments.planning.command.add_parser(subparsers)
+    lyra_opt.experiments.planning.command.add_parsers(subparsers)
     lyra_opt.instances.command.add_parser(subparsers)
     lyra_opt.instances.library.command.add_parser(subparsers)
     solvers.add_parser(subparsers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import (
@@ -38,11 +39,54 @@ Which files to collect, and what is lost without each: "I have a cluster" in the
 Exit code: 0; 1 if no plan exists or none was found in time; 2 for bad input.
 """
 
+ANONYMIZE_EXAMPLES = """\
+examples:
+  lyra-opt anonymize cluster.json --out public.json --table private.json
+"""
+
 RESOURCES = {"gpus": "gpu", "cpu": "cpu", "memory": "memory"}
 """The names of resources by option of ``plan fit``."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-commands ``plan`` and ``anonymize`` to the command line."""
+    _add_plan(subparsers)
+    parser = add_command(
+        subparsers,
+        "anonymize",
+        "replace the names in a snapshot, to show it to others",
+        "Write a snapshot that has only the fields a plan needs, with pseudonyms instead of names, "
+        "namespaces, label values, owners and users. Its plans are the same up to names.",
+        ANONYMIZE_EXAMPLES,
+    )
+    parser.add_argument("snapshots", nargs="+", metavar="SNAPSHOT", help="files of one cluster")
+    parser.add_argument("--out", required=True, metavar="FILE", help="the snapshot to show")
+    parser.add_argument(
+        "--table", required=True, metavar="FILE", help="the names and their pseudonyms; keep it"
+    )
+    parser.add_argument("--reader", metavar="NAME", help="reader (default: recognised by content)")
+    parser.set_defaults(run=run_anonymize)
+
+
+def run_anonymize(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt anonymize`` and return the exit code."""
+    from lyra_opt.core.documents import format_document, write_text
+    from lyra_opt.instances.snapshots.anonymise import anonymised
+    from lyra_opt.instances.snapshots.reading import read_file, reader_of
+
+    for option, path in (("--out", arguments.out), ("--table", arguments.table)):
+        require_file_path(option, path)
+    if Path(arguments.out).absolute() == Path(arguments.table).absolute():
+        raise UserError("--out and --table must be different files")
+    files = [read_file(path) for path in arguments.snapshots]
+    document, table = anonymised(files, reader_of(files, arguments.reader))
+    write_text(arguments.table, format_document(dict(table)))
+    write_text(arguments.out, format_document(document))
+    print_line(f"{arguments.out} has {len(table)} pseudonyms. Keep {arguments.table} for yourself.")
+    return 0
+
+
+def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the sub-command ``plan`` with its three questions to the command line."""
     parser = add_command(
         subparsers,

@@ -58,8 +58,7 @@ def read_snapshot(
     files = [read_file(path) for path in paths]
     if not files:
         raise UserError("no snapshot files are given")
-    found = _reader_of(files) if reader is None else READERS.find(reader)
-    snapshot: Snapshot = found.read(files, owners)
+    snapshot: Snapshot = reader_of(files, reader).read(files, owners)
     return snapshot
 
 
@@ -86,8 +85,19 @@ def read_file(path: str | Path) -> SnapshotFile:
     return SnapshotFile(source, data)
 
 
-def _reader_of(files: list[SnapshotFile]) -> SnapshotReader:
-    """Return the reader that recognises all files."""
+def reader_of(files: list[SnapshotFile], name: str | None = None) -> SnapshotReader:
+    """Return the reader that a name or, without it, the content of all files tells.
+
+    Raises
+    ------
+    UserError
+        If no reader has the name, or the files are for different readers.
+    InputError
+        If no reader recognises a file.
+    """
+    if name is not None:
+        named: SnapshotReader = READERS.find(name)
+        return named
     readers: dict[str, SnapshotReader] = READERS.all()
     first: tuple[SnapshotFile, SnapshotReader] | None = None
     for file in files:
