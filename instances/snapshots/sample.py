@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from lyra_opt.preemption import Gang, Instance
 
-NAMESPACE = "team"
+NAMESPACES = ("research", "search", "speech")
+"""The namespaces, over which gangs are spread by the length and last letter of their ids."""
+
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 NEWEST_S = 1_790_000_000
 """The time of the snapshot, in seconds since 1970; gangs start `Gang.start_s` seconds before."""
@@ -58,6 +60,10 @@ def kubectl_list(instance: Instance) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
+def _namespace(owner: str) -> str:
+    return NAMESPACES[(len(owner) + ord(owner[-1])) % len(NAMESPACES)]
+
+
 def _object(version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **fields}
 
@@ -89,12 +95,12 @@ def _quantities(amounts: dict[str, int]) -> dict[str, str]:
 def _owner(name: str, size: int, min_pods: int) -> list[dict[str, Any]]:
     """Return the Job of a gang, and its PodGroup if it can shrink."""
     job = _object("batch/v1", "Job", name, spec={"parallelism": size, "completions": size})
-    job["metadata"] |= {"namespace": NAMESPACE, "uid": f"job-{name}"}
+    job["metadata"] |= {"namespace": _namespace(name), "uid": f"job-{name}"}
     if min_pods == size:
         return [job]
     spec = {"minMember": min_pods}
     group = _object("scheduling.x-k8s.io/v1alpha1", "PodGroup", name, spec=spec)
-    group["metadata"]["namespace"] = NAMESPACE
+    group["metadata"]["namespace"] = _namespace(name)
     return [job, group]
 
 
@@ -119,7 +125,7 @@ def _pod(owner: str, number: int, request: dict[str, int], priority: int) -> dic
     found = _object("v1", "Pod", f"{owner}-{number}")
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": owner, "uid": f"job-{owner}"}
     found["metadata"] |= {
-        "namespace": NAMESPACE,
+        "namespace": _namespace(owner),
         "labels": {"batch.kubernetes.io/job-name": owner},
         "ownerReferences": [{**reference, "controller": True}],
     }
