@@ -46,6 +46,9 @@ GPU_NAMES = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/", "gres/gp
 
 LARGEST_PRIORITY = 2**31 - 1
 
+DRAWN_LEVELS = ("rack", "switch", "block", "zone")
+"""The ends of node labels by which a picture groups the nodes, if no level is asked for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
@@ -375,11 +378,20 @@ class _Builder:
         return Node(
             id=node.name,
             capacity=capacity,
-            domains={level: node.labels[level]} if level in node.labels else {},
+            domains={
+                each: node.labels[each] for each in (level or self._drawn,) if each in node.labels
+            },
             labels=labels,
             is_usable=not node.closed_because and self._has_type(node),
             must_be_empty=isinstance(question, Drain) and node.name in question.nodes,
         )
+
+    @cached_property
+    def _drawn(self) -> str:
+        """The node label by which pictures group the nodes; empty without one."""
+        labels = dict.fromkeys(label for node in self._snapshot.nodes for label in node.labels)
+        ends = {label.rpartition("/")[2]: label for label in labels}
+        return next((ends[end] for end in DRAWN_LEVELS if end in ends), "")
 
     @cached_property
     def _used(self) -> Mapping[str, Counter[str]]:

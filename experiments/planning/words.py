@@ -139,10 +139,14 @@ def proof_sentence(plan: ClusterPlan) -> str:
     if not any(terms.values()):
         return "Nobody is stopped, so nothing can be better."
     sentences: list[str] = []
-    subject, kept = f"no {choice}", []
+    subject, kept = f"no {choice}", list[str]()
     for key, value in terms.items():
         if not value:
-            kept.append(zero_phrase(key))
+            phrase, _, priority = zero_phrase(key).rpartition(" of priority ")
+            if phrase and kept and kept[-1].startswith(phrase):
+                kept[-1] += f" or {priority}"
+            else:
+                kept.append(zero_phrase(key))
             continue
         condition = f" that {' and '.join(kept)}" if kept else ""
         sentences.append(f"{subject}{condition} {_fewer(case, key, value)}")
@@ -218,6 +222,7 @@ def hurt_rows(plan: ClusterPlan) -> list[tuple[str, ...]]:
 def _hurt_row(each: Disruption) -> tuple[str, ...]:
     gang, owner = each.gang, each.gang.owner
     touched = len(each.lost) + len(each.moved)
+    left = len(gang.pods) - len(each.lost)
     moves = f" ({len(each.moved)} move)" if each.moved else ""
     if each.restarts_on:
         again = f"at once on {show_list(sorted(set(each.restarts_on)))}"
@@ -225,6 +230,8 @@ def _hurt_row(each: Disruption) -> tuple[str, ...]:
         again = f"on {show_list(sorted({to for _, to in each.moved}))}"
     else:
         again = "when there is room" if gang.can_be_requeued else "not by itself"
+    if each.lost and left and not each.is_whole:
+        again = f"{again}; goes on with {counted(left, 'pod')}"
     return (
         f"{owner.namespace}/{owner.name} ({owner.kind})" if owner.namespace else owner.name,
         str(gang.priority),
