@@ -10,6 +10,7 @@ from lyra_opt.commands.arguments import (
     add_command,
     add_json_option,
     add_repeated_option,
+    add_seed_option,
     integer_from,
 )
 from lyra_opt.commands.output import print_json, print_line, print_table, require_file_path
@@ -155,6 +156,34 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
     _add_among(consolidate)
     consolidate.set_defaults(question=_consolidate)
     _add_common(consolidate)
+
+    example = add_command(
+        questions,
+        "example",
+        "write an example cluster, to try the questions on",
+        "Write a generated cluster of nodes with 8 GPUs as kubectl prints it. Its priority classes "
+        "are p1 to p3, its levels rack and block.",
+        EXAMPLES,
+    )
+    example.add_argument(
+        "--nodes",
+        type=integer_from(1, 10_000),
+        default=40,
+        metavar="N",
+        help="number of nodes (default: 40)",
+    )
+    add_seed_option(example, "the cluster")
+    example.set_defaults(run=run_example)
+
+
+def run_example(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt plan example`` and return the exit code."""
+    from lyra_opt.front_door.generating import generate
+    from lyra_opt.instances.snapshots.sample import kubectl_list
+
+    cluster = generate("preemption", "crowded", nodes=arguments.nodes, seed=arguments.seed)
+    print_json(kubectl_list(cluster))
+    return 0
 
 
 def _add_among(parser: argparse.ArgumentParser) -> None:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from shlex import join
 from typing import TYPE_CHECKING, NamedTuple
 
-from lyra_opt.experiments.planning.questions import Fit
+from lyra_opt.core.errors import counted
+from lyra_opt.core.texts import show_list
+from lyra_opt.experiments.planning.questions import Consolidate, Fit, gpu_resources
+from lyra_opt.instances.snapshots.placement import Taint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption
-    from lyra_opt.instances.snapshots.snapshot import RunningPod
+    from lyra_opt.instances.snapshots.snapshot import Owner
 
 RESERVED = "lyra-opt/reserved"
 """The key of the taint that keeps other pods off the nodes for a pending gang."""
 
 RESERVATION = "lyra-opt"
 """The name of the Slurm reservation that keeps other jobs off the nodes for a pending job."""
-
-TOLERATION = {"key": RESERVED, "operator": "Exists", "effect": "NoSchedule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class Step:
     Parameters
     ----------
     purpose
-        What the step achieves, as an imperative sentence without a full stop.
+        What the step achieves, as an imperative sentence, and what to expect; without the last
+        full stop.
     commands
         The commands of the shell; empty if an object must be edited instead.
     """
@@ -65,6 +69,7 @@ SUSPEND_FIELDS = {
 }
 """The field that suspends an owner, by the name that ``kubectl`` takes for its kind."""
 
+KUEUE_ACTIVE = ("spec", "active")
 VOLCANO_JOBS = "jobs.batch.volcano.sh"
 
 
@@ -85,50 +90,98 @@ def _kubectl(*words: str, namespace: str = "") -> str:
 
 
 def _drain_on_kubernetes(plan: ClusterPlan) -> Steps:
+    snapshot, nodes = plan.case.snapshot, plan.nodes
     force = any(each.gang.needs_force for each in plan.disruptions)
     options = ("--ignore-daemonsets", "--delete-emptydir-data", *(["--force"] if force else []))
+    evict = _sentences(
+        "Evict their pods, which lose the data in emptyDir volumes",
+        "The scheduler chooses their new nodes, perhaps not those of this plan"
+        if isinstance(plan.case.question, Consolidate)
+        else "",
+        *_waiting_for_budgets(plan),
+        _idle_parts(plan),
+        _lost_for_good(plan.disruptions),
+    )
+    opened = [name for name in nodes if snapshot.node[name].closed_because != "cordoned"]
     return Steps(
         (
             Step(
-                "Close the nodes, so that nothing new starts on them",
-                (_kubectl("cordon", *plan.nodes),),
+                "Close the nodes, so that nothing new starts on them", (_kubectl("cordon", *nodes),)
             ),
-            Step("Evict their pods", (_kubectl("drain", *plan.nodes, *options),)),
+            Step(evict, (_kubectl("drain", *nodes, *options),)),
+            Step("See that only pods of DaemonSets are left", (_list_pods(nodes),)),
         ),
-        (Step("Open the nodes again", (_kubectl("uncordon", *plan.nodes),)),),
+        (Step("Open the nodes again", (_kubectl("uncordon", *opened),)),) if opened else (),
     )
+
+
+def _sentences(*given: str) -> str:
+    return ". ".join(filter(None, given))
+
+
+def _waiting_for_budgets(plan: ClusterPlan) -> list[str]:
+    """Return sentences on the budgets for which an eviction of all pods must wait."""
+    found = []
+    for budget in plan.case.snapshot.budgets:
+        evicted = sum(
+            pod.node in plan.nodes
+            for each in plan.disruptions
+            if each.gang.id in budget.gangs
+            for pod in each.gang.pods
+        )
+        if evicted > budget.most:
+            found.append(
+                f"The budget {budget.id} allows {budget.most} of {evicted} evictions now: kubectl "
+                f"drain waits until replacements run, for ever if there is no room for them"
+            )
+    return found
+
+
+def _idle_parts(plan: ClusterPlan) -> str:
+    """Return a sentence on the GPUs that lost gangs keep on other nodes; empty without any."""
+    gpus = gpu_resources(plan.case.snapshot)
+    idle: Counter[str] = Counter()
+    for each in plan.disruptions:
+        for pod in each.lost if each.is_whole else ():
+            if pod.node not in plan.nodes:
+                idle[each.gang.id] += sum(pod.request.get(gpu, 0) for gpu in gpus)
+    names = list(+idle)
+    if not names:
+        return ""
+    kept = counted(idle.total(), "GPU")
+    return f"Pods on other nodes keep {kept} idle until all pods of {show_list(names)} run again"
+
+
+def _lost_for_good(disruptions: Iterable[Disruption]) -> str:
+    """Return a sentence on pods that nobody creates again; empty without any."""
+    names = [each.gang.id for each in disruptions if not each.gang.can_be_requeued]
+    return f"Nothing creates the pods of {show_list(names)} again" if names else ""
+
+
+def _list_pods(nodes: Iterable[str]) -> str:
+    listing = 'kubectl get pods --all-namespaces --field-selector="spec.nodeName=$node"'
+    return f"for node in {join(nodes)}; do {listing}; done"
 
 
 def _fit_on_kubernetes(plan: ClusterPlan, question: Fit) -> Steps:
-    gang = question.gang
-    value = gang.id.rpartition("/")[2]
-    reserve = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}={value}:NoSchedule")
-    names = [name for shape in gang.shapes for name in shape.names] if gang.owner.name else []
-    patch = json.dumps([{"op": "add", "path": "/spec/tolerations/-", "value": TOLERATION}])
-    tolerate = Step(
-        "Let the pending pods tolerate this taint"
-        + ("" if names else f": add the toleration {json.dumps(TOLERATION)} to their template"),
-        tuple(
-            _kubectl(
-                *("patch", "pod", name, "--type=json", f"--patch={patch}"),
-                namespace=gang.owner.namespace,
-            )
-            for name in names
-        ),
-    )
-    stops = [_stop(each) for each in plan.disruptions]
-    resumes = [command for _, undo in stops for command in undo]
+    """Return the steps that reserve the nodes, stop the victims and let the pending pods in.
+
+    The pending pods tolerate the taint only when the victims are gone. Otherwise the scheduler
+    would try to place them at once, and preempt pods of its own choice.
+    """
+    value = re.sub(r"[^A-Za-z0-9_.-]", "-", question.gang.id.rpartition("/")[2])[:63].strip("_.-")
+    taint = Taint(key=RESERVED, value=value)
+    reserve = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}={value}:{taint.effect}")
+    stops, resumes = _stops(plan, taint)
+    release = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}:{taint.effect}-")
     return Steps(
         (
             Step("Keep other pods off the nodes", (reserve,)),
-            tolerate,
-            *_if_any("Stop the victims", [command for do, _ in stops for command in do]),
+            *stops,
+            *_admission(plan, question, taint),
         ),
         (
-            Step(
-                "Open the nodes to other pods again",
-                (_kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}:NoSchedule-"),),
-            ),
+            Step("Open the nodes to other pods again", (release,)),
             *_if_any("Let the stopped jobs go on when there is room", resumes),
         ),
     )
@@ -139,41 +192,105 @@ def _if_any(purpose: str, commands: Iterable[str]) -> Sequence[Step]:
     return [Step(purpose, found)] if found else []
 
 
-def _stop(each: Disruption) -> tuple[list[str], list[str]]:
-    """Return the commands that stop a gang or some of its pods, and those that undo this.
+def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
+    """Return the steps that stop the victims, and the commands that let them go on.
 
-    The owner is suspended where its kind allows this, because a controller would at once create
-    deleted pods again.
+    The owner of a whole gang is suspended where its kind allows this, because a controller would at
+    once create deleted pods again. It is not suspended if it also owns a gang that stays.
     """
-    owner = each.gang.owner
-    if each.is_whole and owner.workload:
-        return _patched("workloads.kueue.x-k8s.io", owner.workload, owner.namespace, "active")
-    if each.is_whole and owner.resource in SUSPEND_FIELDS:
-        return _patched(
-            owner.resource, owner.name, owner.namespace, *SUSPEND_FIELDS[owner.resource][1:]
-        )
-    if each.is_whole and owner.resource == VOLCANO_JOBS:
+    lost = {each.gang.id for each in plan.disruptions if each.is_whole}
+    kept = {gang.owner for gang in plan.case.snapshot.gangs if gang.id not in lost}
+    suspends, resumes = [], []
+    leaving, deleted = defaultdict(list), defaultdict(list)
+    remade, returning = False, []
+    for each in plan.disruptions:
+        owner, names = each.gang.owner, [pod.name for pod in each.lost]
+        if each.is_whole and owner not in kept and (commands := _suspension(owner)) is not None:
+            suspends.append(commands[0])
+            resumes.append(commands[1])
+            leaving[owner.namespace] += [pod.name for pod in each.lost if pod.node in plan.nodes]
+            continue
+        deleted[owner.namespace] += names
+        remade |= each.gang.can_be_requeued
+        if any(rule.tolerates(taint) for pod in each.lost for rule in pod.placement.tolerations):
+            returning.append(each.gang.id)
+    delete = _sentences(
+        "Delete the pods of the victims" + (" that cannot be suspended" if suspends else ""),
+        "Controllers create them again, and the taint keeps them off the nodes" if remade else "",
+        f"Pods of {show_list(returning)} tolerate the taint and may come back" if returning else "",
+        _lost_for_good(plan.disruptions),
+    )
+    deletes = [_kubectl("delete", "pod", *pods, namespace=each) for each, pods in deleted.items()]
+    waits = [_wait("delete", pods, each) for each, pods in leaving.items()]
+    return [
+        *_if_any("Suspend the victims", suspends),
+        *_if_any(delete, deletes),
+        *_if_any("Wait until the pods of suspended victims are gone", waits),
+    ], resumes
+
+
+def _suspension(owner: Owner) -> tuple[str, str] | None:
+    """Return the commands that suspend and resume an owner; None if its kind does not allow it."""
+    if owner.workload:
+        return _patches("workloads.kueue.x-k8s.io", owner.workload, owner.namespace, KUEUE_ACTIVE)
+    if owner.resource == VOLCANO_JOBS:
         where = ("--name", owner.name, "--namespace", owner.namespace)
-        return [join(("vcctl", "job", verb, *where)) for verb in ("suspend",)], [
-            join(("vcctl", "job", "resume", *where))
-        ]
-    return [_delete(each.lost, owner.namespace)], []
+        return join(("vcctl", "job", "suspend", *where)), join(("vcctl", "job", "resume", *where))
+    if owner.resource in SUSPEND_FIELDS:
+        path = SUSPEND_FIELDS[owner.resource]
+        return _patches(owner.resource, owner.name, owner.namespace, path)
+    return None
 
 
-def _patched(resource: str, name: str, namespace: str, *path: str) -> tuple[list[str], list[str]]:
-    """Return the commands that set a field of ``spec`` to stop an object, and to let it go on."""
+def _patches(resource: str, name: str, namespace: str, path: Sequence[str]) -> tuple[str, str]:
+    """Return the commands that set a field to stop an object, and to let it go on."""
     commands = []
     for stops in (True, False):
-        value: object = stops is not (path[-1] == "active")
-        for key in reversed(("spec", *path)):
+        value: object = stops is not (path is KUEUE_ACTIVE)
+        for key in reversed(path):
             value = {key: value}
         patch = ("patch", resource, name, "--type=merge", f"--patch={json.dumps(value)}")
-        commands.append([_kubectl(*patch, namespace=namespace)])
+        commands.append(_kubectl(*patch, namespace=namespace))
     return commands[0], commands[1]
 
 
-def _delete(pods: Iterable[RunningPod], namespace: str) -> str:
-    return _kubectl("delete", "pod", *(pod.name for pod in pods), namespace=namespace)
+def _wait(condition: str, pods: Iterable[str], namespace: str) -> str:
+    return _kubectl(
+        "wait", "pod", *pods, f"--for={condition}", "--timeout=10m", namespace=namespace
+    )
+
+
+def _admission(plan: ClusterPlan, question: Fit, taint: Taint) -> list[Step]:
+    """Return the steps that let the pending pods run on the reserved nodes."""
+    gang = question.gang
+    toleration = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    show = Step("See which pods are on the nodes", (_list_pods(plan.nodes),))
+    if not gang.owner.name:
+        return [show, Step(f"Submit the pods with the toleration {json.dumps(toleration)}")]
+    owner = f"{gang.owner.kind} {gang.owner.name}"
+    if not gang.has_pods:
+        return [
+            show,
+            Step(f"Add the toleration {json.dumps(toleration)} to the pod templates of {owner}"),
+        ]
+    patches = []
+    for shape in gang.shapes:
+        operation = {"op": "add", "path": "/spec/tolerations", "value": [toleration]}
+        if shape.placement.tolerations:
+            operation |= {"path": "/spec/tolerations/-", "value": toleration}
+        patch = ("patch", "pod", *shape.names, "--type=json", f"--patch={json.dumps([operation])}")
+        patches.append(_kubectl(*patch, namespace=gang.owner.namespace))
+    again = (
+        "" if gang.owner.kind == "Pod" else f"Pods that {owner} creates later do not tolerate it"
+    )
+    names = [name for shape in gang.shapes for name in shape.names]
+    if sum(count for _, _, count in plan.placements) == len(names):
+        wait = _wait("condition=PodScheduled", names, gang.owner.namespace)
+        show = Step("Wait until the pending pods have their nodes", (wait,))
+    return [
+        Step(_sentences("Let the pending pods tolerate the taint", again), tuple(patches)),
+        show,
+    ]
 
 
 def _slurm_steps(plan: ClusterPlan) -> Steps:

@@ -118,6 +118,8 @@ class Group:
         The PodGroup and the Kueue Workload, if they are in the files.
     running, pending
         Its pods with and without a node.
+    has_pods
+        Whether its pods exist.
     priority
         Its priority, after `Groups.settle`.
     """
@@ -129,6 +131,7 @@ class Group:
     workload: Workload | None
     running: list[PlacedPod] = field(default_factory=list)
     pending: list[PlacedPod] = field(default_factory=list)
+    has_pods: bool = True
     priority: int = 0
 
     @property
@@ -413,6 +416,7 @@ class Groups:
             queue=self._queue(group),
             level=group.level(),
             grouped_by=group.grouped_by(),
+            has_pods=group.has_pods,
             never_preempts=self.priorities.never_preempts(group),
         )
 
@@ -420,7 +424,8 @@ class Groups:
         """Add a Workload that waits, with the pods that Kueue will let its job create."""
         owner = controller_of(workload.metadata, any_owner=True)
         top = self.owners.topmost(owner) if owner is not None else None
-        group = Group(workload.metadata.name, "gang", top, None, workload, pending=pods)
+        name = workload.metadata.name
+        group = Group(name, "gang", top, None, workload, pending=pods, has_pods=False)
         self.groups[reference_to(workload)] = group
 
     def identifier(self, group: Group) -> str:

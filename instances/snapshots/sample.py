@@ -1,15 +1,13 @@
 """Write a preemption instance as ``kubectl get nodes,pods,... -A -o json`` would print its cluster.
 
-``python -m lyra_opt.instances.snapshots.sample --nodes 108 > cluster.json`` writes the cluster of
-an instance of the family ``crowded``. The documentation, the tests and the benchmark use it. Each
-gang is a Job; a gang that can shrink has a PodGroup of scheduler-plugins with its minimum.
+``lyra-opt plan example`` writes the cluster of an instance of the family ``crowded``. The
+documentation, the tests and the benchmark use it. Each gang is a Job; a gang that can shrink has
+a PodGroup of scheduler-plugins with its minimum.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +26,7 @@ NEWEST_S = 1_790_000_000
 """The time of the snapshot, in seconds since 1970; gangs start `Gang.start_s` seconds before."""
 
 NODE_BYTES, POD_BYTES = 16_000, 6_000
-"""The usual sizes of nodes and pods in the output of kubectl, for ``--padded``."""
+"""The usual sizes of nodes and pods in the output of kubectl."""
 
 
 def kubectl_list(instance: Instance) -> dict[str, Any]:
@@ -146,21 +144,3 @@ def padded(document: dict[str, Any]) -> dict[str, Any]:
             missing = size - len(json.dumps(item, indent=4))
             item["status"]["padding"] = ["x" * 40] * (missing // 59)
     return document
-
-
-def main() -> None:
-    """Write the cluster of an instance of the family ``crowded``."""
-    from lyra_opt.front_door.generating import generate
-
-    parser = argparse.ArgumentParser(description="write a crowded cluster as kubectl prints it")
-    parser.add_argument("--nodes", type=int, default=108, help="number of nodes (default: 108)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the cluster (default: 0)")
-    parser.add_argument("--padded", action="store_true", help="objects as long as kubectl's")
-    given = parser.parse_args()
-    instance = generate("preemption", "crowded", nodes=given.nodes, seed=given.seed)
-    document = kubectl_list(instance)
-    json.dump(padded(document) if given.padded else document, sys.stdout, indent=4)
-
-
-if __name__ == "__main__":
-    main()

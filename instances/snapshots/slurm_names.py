@@ -54,6 +54,8 @@ def _split(text: str) -> Iterator[str]:
         if letter == "," and depth == 0:
             yield text[start:place]
             start = place + 1
+        if depth < 0:
+            break
     if depth:
         raise ValueError(f"{show_value(text)}: brackets do not match")
     if text[start:]:
@@ -70,8 +72,8 @@ def _range(piece: str) -> list[str]:
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(f"{show_value(piece)} is not a range of hosts")
         end = int(last or first)
-        if end - int(first) > MOST_HOSTS:
-            raise ValueError(f"{show_value(piece)} has more than {MOST_HOSTS} hosts")
+        if not 0 <= end - int(first) < MOST_HOSTS:
+            raise ValueError(f"{show_value(piece)} does not have 1 to {MOST_HOSTS} hosts")
         found += [str(number).zfill(len(first)) for number in range(int(first), end + 1)]
     return found
 

@@ -199,6 +199,8 @@ class PendingGang:
     grouped_by
         The API group of the object that makes its pods a gang, such as ``scheduling.volcano.sh``;
         empty without such an object.
+    has_pods
+        Whether its pods exist; those of a Kueue Workload are created after its admission.
     """
 
     id: str
@@ -210,6 +212,7 @@ class PendingGang:
     level: str = ""
     never_preempts: bool = False
     grouped_by: str = ""
+    has_pods: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
