@@ -115,12 +115,6 @@ class ClusterPlan:
         """Whether a plan was found."""
         return self.answer.solution is not None
 
-    def __str__(self) -> str:
-        """Return the plan in an operator's words."""
-        from lyra_opt.experiments.planning.words import in_words
-
-        return in_words(self)
-
 
 def plan(
     snapshot: Snapshot,

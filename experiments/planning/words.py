@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.errors import counted
 from lyra_opt.core.result import Status
 from lyra_opt.core.texts import show_list
+from lyra_opt.experiments.planning.planning import ClusterPlan
 from lyra_opt.experiments.planning.questions import ANNOTATION, Consolidate, Drain, Fit
 from lyra_opt.experiments.planning.steps import steps_of
 from lyra_opt.preemption.put_back import could_stay
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lyra_opt.core.solving import Answer
-    from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption, Explanation
+    from lyra_opt.experiments.planning.planning import Disruption, Explanation
     from lyra_opt.experiments.planning.questions import Case
     from lyra_opt.instances.snapshots.snapshot import RunningGang
     from lyra_opt.preemption import Solution
@@ -268,12 +269,20 @@ def limits(plan: ClusterPlan) -> Sequence[str]:
     return (*plan.case.notes, *snapshot.assumptions, *snapshot.not_read, AGES)
 
 
-def in_words(plan: ClusterPlan) -> str:
-    """Return the whole plan as text, without the table of those who are hurt."""
-    parts = [headline(plan)]
-    parts += [": ".join((row[0], row[-1])) for row in hurt_rows(plan)]
-    parts += ["\n".join((heading, *lines)) for heading, lines in command_lines(plan)]
-    return "\n".join((*parts, *verdict(plan), *limits(plan)))
+class ReadablePlan(ClusterPlan):
+    """A plan that ``print`` shows in an operator's words."""
+
+    def __str__(self) -> str:
+        """Return the whole plan as text, with one line for each job that is hurt."""
+        parts = [headline(self)]
+        parts += [": ".join((row[0], row[-1])) for row in hurt_rows(self)]
+        parts += ["\n".join((heading, *lines)) for heading, lines in command_lines(self)]
+        return "\n".join((*parts, *verdict(self), *limits(self)))
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands of the plan, in order."""
+        return tuple(command for step in steps_of(self).do for command in step.commands)
 
 
 def as_json_object(plan: ClusterPlan) -> dict[str, Any]:

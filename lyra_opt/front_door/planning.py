@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.planning import asking
-from lyra_opt.experiments.planning.planning import ClusterPlan
 from lyra_opt.experiments.planning.planning import plan as plan_of
 from lyra_opt.experiments.planning.questions import choices_of
+from lyra_opt.experiments.planning.words import ReadablePlan
 from lyra_opt.instances.snapshots.reading import read_snapshot
 from lyra_opt.instances.snapshots.snapshot import Snapshot
 
@@ -29,7 +29,7 @@ def plan(
     keep_budgets: bool = False,
     time_limit_s: float = 60.0,
     **options: Any,
-) -> ClusterPlan:
+) -> ReadablePlan:
     """Return the best plan for a real cluster, with its proof and the commands for it.
 
     No cluster is contacted. ``print`` shows the plan as ``lyra-opt plan`` does.
@@ -70,7 +70,8 @@ def plan(
     except TypeError as error:
         raise UserError(f"plan {question}: {error}") from None
     choices = choices_of(cost=cost, is_forced=force, keeps_budgets=keep_budgets)
-    return plan_of(read, asked, choices, time_limit_s=time_limit_s)
+    found = plan_of(read, asked, choices, time_limit_s=time_limit_s)
+    return ReadablePlan(**vars(found))
 
 
 def _question(
