@@ -348,8 +348,9 @@ def _solver_makers() -> Objects:
 def _snapshot_readers() -> Objects:
     """Return the readers of snapshots of real clusters."""
     from lyra_opt.instances.snapshots.kubernetes import KUBERNETES
+    from lyra_opt.instances.snapshots.slurm import SLURM
 
-    return _by_name(KUBERNETES)
+    return _by_name(KUBERNETES, SLURM)
 
 
 def _trace_layouts() -> Objects:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from dataclasses import replace
+from contextlib import contextmanager
+from itertools import product
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.frozen import FrozenDict
-from lyra_opt.instances.snapshots.placement import Placement
+from lyra_opt.instances.snapshots.placement import NAME_FIELD, Placement, Requirement
 from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
 from lyra_opt.instances.snapshots.slurm_names import (
     MIB,
@@ -18,7 +22,14 @@ from lyra_opt.instances.snapshots.slurm_names import (
     trackable_resources,
     words,
 )
-from lyra_opt.instances.snapshots.slurm_records import Records, SlurmJob, SlurmNode
+from lyra_opt.instances.snapshots.slurm_records import (
+    AllocatedNodes,
+    Records,
+    SlurmJob,
+    SlurmNode,
+    records_of_json,
+)
+from lyra_opt.instances.snapshots.slurm_text import STARTS, records_of_text
 from lyra_opt.instances.snapshots.snapshot import (
     GPU,
     Owner,
@@ -31,20 +42,25 @@ from lyra_opt.instances.snapshots.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lyra_opt.instances.snapshots.owners import Form
+    from lyra_opt.instances.snapshots.slurm_records import SlurmPartition, Texts
 
 CLOSED = {
+    "BLOCKED": "blocked",
     "DRAIN": "drained",
     "DRAINED": "drained",
     "DRAINING": "drained",
     "DOWN": "down",
+    "ERROR": "failing",
     "FAIL": "failing",
     "FAILING": "failing",
+    "FUTURE": "not registered",
     "MAINT": "in maintenance",
     "MAINTENANCE": "in maintenance",
     "NOT_RESPONDING": "not responding",
+    "INVALID": "not registered",
     "INVALID_REG": "not registered",
     "POWERED_DOWN": "powered down",
     "POWERING_DOWN": "powered down",
@@ -54,318 +70,412 @@ CLOSED = {
 }
 """Why a node takes no new jobs, by its state or a flag of its state."""
 
-RUNNING = ("RUNNING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT")
+RUNNING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "RESIZING", "SIGNALING"})
 """The states of jobs that hold their nodes."""
 
-OFF = "OFF"
+WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
+"""The states of jobs that wait."""
+
+SHARE, WHOLE = "node share", 1_000_000
+"""A resource of which each job holds one per node, and a job that shares no nodes all."""
+
+_JSON = re.compile(
+    rb'\s*\{\s*"(meta|jobs|nodes|sinfo|partitions|qos|switches|errors|warnings|last_\w+)"'
+)
 
 
 class SlurmReader(SnapshotReader):
-    """The reader of ``squeue`` with ``scontrol show nodes``, as JSON or as text."""
+    """The reader of ``squeue`` with ``scontrol show nodes`` as JSON, and of ``scontrol show``."""
 
     name = "slurm"
-    collect = "squeue --all --json; scontrol show nodes --json; scontrol show partition"
+    collect = (
+        "squeue --all --json, scontrol show nodes --json (Slurm 22.05: sinfo --json) and "
+        "scontrol show partition; or as text scontrol --details show job and ... show node"
+    )
 
     def recognises(self, file: SnapshotFile) -> bool:
         """Return whether a file begins like output of Slurm."""
         start = file.content[:4096].lstrip()
-        names = (
-            b"NodeName=",
-            b"PartitionName=",
-            b"SwitchName=",
-            b"BlockName=",
-            b"JOBID|",
-            b"Name|",
-        )
-        return (
-            start.startswith(names)
-            or (start[:1] == b"{" and b'"openapi' in start)
-            or any(
-                start[:1] == b"{" and key in start
-                for key in (b'"data_parser', b'"jobs"', b'"sinfo"', b'"plugin"')
-            )
-        )
+        return start.startswith(tuple(map(str.encode, STARTS))) or bool(_JSON.match(start))
 
     def read(self, files: Sequence[SnapshotFile], _owners: Mapping[str, Form]) -> Snapshot:
         """Return the snapshot that the files describe together."""
-        records, source = _records_of(files), files[0].source
+        records, versions = self._records(files)
         if not records.nodes:
-            raise InputError(source, f"no nodes are given; collect them: {self.collect}")
-        try:
-            return _Interpretation(records).snapshot()
-        except ValueError as error:
-            raise InputError(source, str(error)) from None
+            raise InputError(files[0].source, f"no nodes are given; collect {self.collect}")
+        return _Interpretation(records, files[0].source).snapshot(versions)
+
+    def _records(self, files: Sequence[SnapshotFile]) -> tuple[Records, str]:
+        """Return the records of all files, and the versions of their formats."""
+        found = Records()
+        versions: dict[str, None] = {}
+        for file in files:
+            if file.content.lstrip()[:1] == b"{":
+                records, version = records_of_json(file.source, file.content)
+            else:
+                with _blaming(file.source):
+                    records = records_of_text(file.content.decode("utf-8", errors="replace"))
+                version = "text of Slurm"
+            for job in records.jobs:
+                job.source = file.source
+            for node in records.nodes:
+                node.source = file.source
+            found.add(records)
+            versions[version] = None
+        return found, "; ".join(versions)
 
     def allowed(self, files: Sequence[SnapshotFile]) -> tuple[dict[str, Any], Collection[str]]:
-        """Return the fields of jobs, nodes, partitions, QOS and switches that are read."""
-        return _records_of(files).allowed()
+        """Return the records as JSON data, with lists of names instead of Slurm's notation."""
+        records, _ = self._records(files)
+        for job in records.jobs:
+            with _blaming(job.source, f"job {job.job_id}"):
+                job.nodes, job.partition = _hosts(job.nodes), words(job.partition)
+                job.excluded_nodes = _hosts(job.excluded_nodes)
+                job.required_nodes = _hosts(job.required_nodes)
+                job.features = _alternatives(job.features) or ""
+            job.source = ""
+        for node in records.nodes:
+            node.partitions, node.features = words(node.partitions), words(node.features)
+            node.source = ""
+        found: dict[str, Any] = msgspec.to_builtins(records)
+        return found, ()
 
 
-def _records_of(files: Sequence[SnapshotFile]) -> Records:
-    """Return the records of all files."""
-    records = Records()
-    for file in files:
-        records.read(file.source, file.content)
-    return records
+SLURM = SlurmReader()
+
+
+@contextmanager
+def _blaming(source: str, name: str = "") -> Iterator[None]:
+    """Turn a `ValueError` into an `InputError` that names a file and an object in it."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(source, f"{name}: {error}" if name else str(error)) from None
 
 
 class _Interpretation:
     """The meaning of the records of a snapshot."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, source: str) -> None:
         self._records = records
         self._counts: Counter[str] = Counter()
-        self._ranks = _qos_ranks(records.qos)
+        self._unread: dict[str, None] = {}
+        self._nodes = {node.name: node for node in records.nodes}
+        self._partitions = {partition.name: partition for partition in records.partitions}
+        with _blaming(source):
+            self._ranks = _qos_ranks({qos.name: qos.preempt.names for qos in records.qos})
+        self._has_whole_nodes = any(map(self._is_exclusive, records.jobs))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, versions: str) -> Snapshot:
         """Return the snapshot."""
-        records = self._records
-        switches = {
-            name: fields.get("SwitchName") or fields.get("BlockName", "")
-            for fields in records.switches.values()
-            if fields.get("Level", "0") == "0"
-            for name in hosts(fields.get("Nodes", ""))
-        }
-        nodes = [self._node(node, switches.get(node.name, "")) for node in records.nodes.values()]
         running: dict[str, list[SlurmJob]] = defaultdict(list)
-        pending: list[SlurmJob] = []
-        newest_s = records.newest_s
-        for job in records.jobs:
-            states = words(job.job_state)
-            times = (number(job.start_time), number(job.submit_time))
-            if any(state in RUNNING for state in states):
+        pending: dict[str, list[SlurmJob]] = defaultdict(list)
+        completing = []
+        newest_s = 0
+        for job in self._records.jobs:
+            states = set(words(job.job_state))
+            if "COMPLETING" in states:
+                completing.append(job)
+            elif states & RUNNING and job.nodes:
                 running[_gang_id(job)].append(job)
-                newest_s = max(newest_s, *(time or 0 for time in times))
-            elif "COMPLETING" in states:
-                self._counts["completing"] += 1
-            elif "PENDING" in states:
-                pending.append(job)
+                newest_s = max(newest_s, number(job.start_time) or 0)
+            elif states & WAITING:
+                pending[_gang_id(job)].append(job)
+            newest_s = max(newest_s, number(job.submit_time) or 0)
         gangs = [self._gang(name, jobs) for name, jobs in running.items()]
-        priorities = {
-            name: int(fields.get("PriorityTier", 0)) for name, fields in records.partitions.items()
-        }
+        gangs += self._hidden(gangs, completing)
+        self._counts["completing"] = len(completing)
+        waiting = [self._pending(name, jobs) for name, jobs in pending.items()]
+        tiers = {name: each.priority.tier for name, each in self._partitions.items()}
         return Snapshot(
             system="slurm",
-            version="; ".join(records.versions) or "text of scontrol and squeue",
-            nodes=tuple(self._with_unknown_use(nodes, gangs)),
+            version=versions,
+            nodes=tuple(self._snapshot_nodes()),
             gangs=tuple(gangs),
-            pending=tuple(self._pending(job) for job in pending),
-            priorities=FrozenDict(self._ranks or priorities),
+            pending=tuple(waiting),
+            priorities=FrozenDict(self._ranks or tiers),
             assumptions=tuple(self._assumptions()),
-            newest_s=newest_s or None,
+            not_read=tuple(self._unread),
+            newest_s=float(newest_s) or None,
         )
 
-    def _node(self, node: SlurmNode, switch: str) -> SnapshotNode:
+    def _snapshot_nodes(self) -> Iterator[SnapshotNode]:
+        switches: dict[str, dict[str, str]] = defaultdict(dict)
+        for switch in self._records.switches:
+            label = {"0": "switch", "block": "block"}.get(switch.level)
+            for name in _hosts(switch.nodes):
+                switches[name][label or f"switch-level-{switch.level}"] = switch.name
+        for node in self._nodes.values():
+            with _blaming(node.source, f"node {node.name}"):
+                yield self._node(node, switches[node.name])
+
+    def _node(self, node: SlurmNode, switches: Mapping[str, str]) -> SnapshotNode:
         generic, types = generic_resources(node.gres or "")
         cpus = number(node.effective_cpus) or number(node.cpus) or 0
         memory = (number(node.real_memory) or 0) - (number(node.specialized_memory) or 0)
-        states = [*words(node.state), *(node.state_flags or ())]
-        names = [state.rstrip("*~#!%$@^-").upper() for state in states]
+        capacity = {"cpu": 1000 * cpus, "memory": memory * MIB, **generic}
+        if self._has_whole_nodes:
+            capacity[SHARE] = WHOLE
+        states = [state.upper() for state in (*words(node.state), *(node.state_flags or ()))]
+        names = [state.rstrip("*~#!%$@^-") for state in states]
         if any(state.endswith("*") for state in states):
             names.append("NOT_RESPONDING")
-        labels = {f"partition/{name}": "yes" for name in words(node.partitions)}
-        labels |= {f"feature/{name}": "yes" for name in words(node.features)}
-        if switch:
-            labels["switch"] = switch
+        has = [f"partition/{name}" for name in words(node.partitions)]
+        has += [f"feature/{name}" for name in words(node.features)]
+        has += [f"gpu/{name}" for name in types]
+        if len(types) > 1:
+            self._unread["GPUs of several types on a node count as alike."] = None
+        if "gres/shard" in generic or "gres/mps" in generic:
+            self._unread["A GPU that shards or MPS use counts as free for whole GPUs."] = None
         return SnapshotNode(
             name=node.name,
-            capacity=FrozenDict({"cpu": 1000 * cpus, "memory": memory * MIB, **generic}),
-            labels=FrozenDict(labels),
+            capacity=FrozenDict(capacity),
+            labels=FrozenDict({**dict.fromkeys(has, "yes"), **switches}),
             closed_because=next((CLOSED[name] for name in names if name in CLOSED), ""),
             gpu_type=",".join(sorted(types)),
         )
 
     def _gang(self, name: str, jobs: Sequence[SlurmJob]) -> RunningGang:
         first = jobs[0]
-        partition = self._records.partitions.get(first.partition.partition(",")[0], {})
-        mode = partition.get("PreemptMode", "")
-        off = mode == OFF and not self._ranks
+        pods = tuple(pod for job in jobs for pod in self._pods(job))
+        modes = [words(each.preempt_mode) for each in self._partitions_of(first)]
+        is_off = not self._ranks and any("OFF" in mode for mode in modes)
         return RunningGang(
             id=name,
             owner=_owner(first),
-            pods=tuple(pod for job in jobs for pod in self._pods(job)),
-            min_pods=sum(len(hosts(job.nodes or "")) for job in jobs),
+            pods=pods,
+            min_pods=len(pods),
             priority=self._priority(first),
             queue=first.account or "default",
             start_s=float(number(first.start_time) or 0),
-            not_preempted_because="its partition has PreemptMode=OFF" if off else "",
-            can_be_requeued=bool(first.requeue),
+            not_preempted_because="its partition has PreemptMode=OFF" if is_off else "",
+            can_be_requeued=all(job.requeue and job.batch_flag for job in jobs),
         )
 
     def _pods(self, job: SlurmJob) -> list[RunningPod]:
         """Return the part of a job on each of its nodes."""
-        names = hosts(job.nodes or "")
-        unknown = [name for name in names if name not in self._records.nodes]
-        if unknown:
-            rule = f"runs on node {unknown[0]}, which is not among the nodes"
-            raise ValueError(f"job {job.job_id} {rule}; collect the nodes at the same time")
-        cpu, memory = _allocations(job, names)
-        gpus = self._gres_by_node(job, names)
+        with _blaming(job.source, f"job {job.job_id}"):
+            names = _hosts(job.nodes)
+            if unknown := [name for name in names if name not in self._nodes]:
+                rule = "is not among the nodes; collect jobs and nodes at the same time"
+                raise ValueError(f"its node {unknown[0]} {rule}")
+            requests = _allocations(job, names)
+            if self._has_whole_nodes:
+                requests = [{**request, SHARE: 1} for request in requests]
         return [
-            RunningPod(
-                name=f"{job.job_id}@{name}",
-                node=name,
-                request=FrozenDict({"cpu": cpu[name], "memory": memory[name], **gpus[place]}),
-            )
-            for place, name in enumerate(names)
+            RunningPod(name=f"{job.job_id}@{name}", node=name, request=FrozenDict(request))
+            for name, request in zip(names, requests, strict=True)
         ]
 
-    def _gres_by_node(self, job: SlurmJob, names: Sequence[str]) -> list[Mapping[str, int]]:
-        """Return the generic resources of a job on each of its nodes."""
-        if job.gres_detail and len(job.gres_detail) == len(names):
-            return [generic_resources(text)[0] for text in job.gres_detail]
-        if job.tres_per_node:
-            return [generic_resources(job.tres_per_node)[0]] * len(names)
-        total = trackable_resources(job.tres_alloc_str or "")
-        generic = {name: n for name, n in total.items() if name not in ("cpu", "memory")}
-        asked = "".join((job.tres_per_job or "", job.tres_per_task or ""))
-        if not generic and asked:
-            generic = dict(generic_resources(asked)[0])
-        if any(amount % len(names) for amount in generic.values()):
-            raise ValueError(
-                f"job {job.job_id} has {generic} on {len(names)} nodes, and the file does not say "
-                "how many on each; collect squeue --all --json"
-            )
-        return [{name: n // len(names) for name, n in generic.items()}] * len(names)
+    def _hidden(
+        self, gangs: Sequence[RunningGang], completing: Sequence[SlurmJob]
+    ) -> Iterator[RunningGang]:
+        """Yield a gang for each node on which more GPUs are in use than the jobs show."""
+        shown: Counter[str] = Counter()
+        pods = [pod for job in completing for pod in self._pods(job)]
+        for pod in (*pods, *(pod for gang in gangs for pod in gang.pods)):
+            shown[pod.node] += pod.request.get(GPU, 0)
+        for name, node in self._nodes.items():
+            with _blaming(node.source, f"node {name}"):
+                used = generic_resources(node.gres_used or "")[0][GPU]
+            if used > shown[name]:
+                self._counts["hidden GPUs"] += used - shown[name]
+                request = FrozenDict({GPU: used - shown[name]})
+                yield RunningGang(
+                    id=f"hidden@{name}",
+                    owner=Owner(kind="SlurmJob", name=f"hidden@{name}"),
+                    pods=(RunningPod(name=f"hidden@{name}", node=name, request=request),),
+                    min_pods=1,
+                    protected_because="is not among the jobs of the snapshot",
+                )
 
-    def _with_unknown_use(
-        self, nodes: Sequence[SnapshotNode], gangs: Sequence[RunningGang]
-    ) -> list[SnapshotNode]:
-        """Return the nodes; GPUs that Slurm counts as used but no job shows are held for good."""
-        known: Counter[str] = Counter()
-        for gang in gangs:
-            for pod in gang.pods:
-                known[pod.node] += pod.request.get(GPU, 0)
-        found = []
-        for node in nodes:
-            used, _ = generic_resources(self._records.nodes[node.name].gres_used or "")
-            if (missing := used[GPU] - known[node.name]) > 0:
-                self._counts["hidden GPUs"] += missing
-                node = replace(node, held=FrozenDict({GPU: missing}))
-            found.append(node)
-        return found
+    def _partitions_of(self, job: SlurmJob) -> list[SlurmPartition]:
+        names = words(job.partition)
+        return [self._partitions[name] for name in names if name in self._partitions]
 
     def _priority(self, job: SlurmJob) -> int:
         if self._ranks:
             return self._ranks.get(job.qos or "", 0)
-        partition = self._records.partitions.get(job.partition.partition(",")[0], {})
-        return int(partition.get("PriorityTier", 0))
+        return max((each.priority.tier for each in self._partitions_of(job)), default=0)
 
-    def _pending(self, job: SlurmJob) -> PendingGang:
-        """Return a pending job: one pod for each node that it needs."""
-        nodes = number(job.node_count) or 1
-        asked = trackable_resources(job.tres_req_str or "")
-        cpus = asked["cpu"] or 1000 * (number(job.cpus) or nodes)
-        memory = asked["memory"] or (number(job.memory_per_node) or 0) * MIB * nodes
-        per_job = generic_resources(job.tres_per_job or "")[0]
-        pods, generic, most = nodes, generic_resources(job.tres_per_node or "")[0], 1
-        if not generic and per_job[GPU] and not job.tres_per_node:
+    def _is_exclusive(self, job: SlurmJob) -> bool:
+        """Return whether a job waits for nodes that it shares with nobody."""
+        modes = {mode.lower() for mode in (*words(job.shared), *words(job.exclusive))}
+        is_whole = any(each.is_exclusive for each in self._partitions_of(job))
+        return not job.nodes and (is_whole or bool(modes & {"none", "true", "node", "topo"}))
+
+    def _pending(self, name: str, jobs: Sequence[SlurmJob]) -> PendingGang:
+        """Return a pending job; the components of a heterogeneous job are its shapes."""
+        shapes = []
+        for job in jobs:
+            with _blaming(job.source, f"job {job.job_id}"):
+                shapes.append(self._pending_pods(job))
+        return PendingGang(
+            id=name,
+            owner=_owner(jobs[0]),
+            shapes=tuple(shapes),
+            min_pods=sum(len(shape.names) for shape in shapes),
+            priority=self._priority(jobs[0]),
+            queue=jobs[0].account or "default",
+        )
+
+    def _pending_pods(self, job: SlurmJob) -> PendingPods:
+        """Return the pods of a pending job: one for each node, each task or each GPU."""
+        nodes = max(1, number(job.node_count) or 1)
+        total = trackable_resources(job.tres_req_str or "")
+        cpus = total["cpu"] or 1000 * (number(job.cpus) or nodes)
+        per_node, types = generic_resources(job.tres_per_node or "")
+        per_job, types_of_job = generic_resources(job.tres_per_job or "")
+        per_task, types_of_task = generic_resources(job.tres_per_task or "")
+        tasks = number(job.tasks) or 1
+        is_spread = per_job[GPU] and not per_node and tasks > 1 and number(job.max_nodes) != 1
+        generic = Counter({key: -(-n // nodes) for key, n in per_job.items()}) | per_node
+        pods, most = nodes, 1
+        if self._is_exclusive(job):
+            generic[SHARE] = WHOLE
+        elif is_spread:
             # Slurm spreads the GPUs of a job over any number of nodes.
             self._counts["jobs with GPUs for the whole job"] += 1
             pods, generic, most = per_job[GPU], Counter({GPU: 1}), 0
-        elif job.tres_per_task:
-            tasks = number(job.tasks) or 1
-            per_task = generic_resources(job.tres_per_task)[0]
+        elif per_task and not per_node:
             pods, generic, most = tasks, per_task, 0
-        request = {"cpu": -(-cpus // pods), "memory": -(-memory // pods), **generic}
-        selector = [(f"partition/{job.partition.partition(',')[0]}", "yes")]
-        selector += [(f"feature/{name}", "yes") for name in words(job.features)]
-        shape = PendingPods(
-            names=tuple(f"{_job_name(job)}#{place}" for place in range(pods)),
-            request=FrozenDict({name: n for name, n in request.items() if n}),
-            placement=Placement(selector=tuple(sorted(selector))),
+        request = {"cpu": -(-cpus // pods), "memory": -(-total["memory"] // pods), **generic}
+        return PendingPods(
+            names=tuple(f"{job.job_id}#{place}" for place in range(pods)),
+            request=FrozenDict({key: n for key, n in request.items() if n}),
+            placement=self._placement(job, types | types_of_job | types_of_task),
             max_per_node=most or None,
         )
-        return PendingGang(
-            id=_gang_id(job),
-            owner=_owner(job),
-            shapes=(shape,),
-            min_pods=pods,
-            priority=self._priority(job),
-            queue=job.account or "default",
-        )
 
-    def _assumptions(self) -> list[str]:
-        records, found = self._records, []
+    def _placement(self, job: SlurmJob, gpu_types: set[str]) -> Placement:
+        """Return on which nodes a pending job may run: one term for each way to be satisfied."""
+        alternatives = _alternatives(job.features)
+        if alternatives is None:
+            self._unread[f"Job {job.job_id}: its features {job.features}."] = None
+        always = [Requirement(f"gpu/{name}", "Exists") for name in sorted(gpu_types)]
+        if excluded := _hosts(job.excluded_nodes):
+            always.append(Requirement(NAME_FIELD, "NotIn", tuple(excluded)))
+        if required := _hosts(job.required_nodes):
+            if len(required) >= (number(job.node_count) or 1):
+                always.append(Requirement(NAME_FIELD, "In", tuple(required)))
+            else:
+                self._unread[f"Job {job.job_id}: the nodes that it requires."] = None
+        terms = [
+            (
+                *([Requirement(f"partition/{partition}", "Exists")] if partition else []),
+                *(Requirement(f"feature/{feature}", "Exists") for feature in features),
+                *always,
+            )
+            for partition, features in product(words(job.partition) or [""], alternatives or [[]])
+        ]
+        return Placement(terms=tuple(terms) if any(terms) else ())
+
+    def _assumptions(self) -> Iterator[str]:
         if self._ranks:
-            found.append("A job may preempt jobs whose QOS is below its own in the QOS list.")
-        elif records.partitions:
-            found.append("A job may preempt jobs in partitions with a lower PriorityTier.")
+            yield "A job may preempt jobs whose QOS is below its own in the order of preemption."
+            yield from self._wrong_ranks()
+        elif self._partitions:
+            yield "A job may preempt jobs in partitions with a lower PriorityTier."
         else:
-            found.append(
-                "No partitions are given, so all jobs have priority 0 and may be preempted; "
+            yield (
+                "No partitions are given, so all jobs have priority 0; "
                 "collect scontrol show partition."
             )
         if count := self._counts["completing"]:
-            found.append(f"{counted(count, 'job')} in state COMPLETING: their room counts as free.")
+            yield f"{counted(count, 'job')} in state COMPLETING: their room counts as free."
         if count := self._counts["hidden GPUs"]:
-            found.append(f"{counted(count, 'GPU')} in use by jobs that are not shown stay in use.")
+            yield f"{counted(count, 'GPU')} in use by jobs that are not shown stay in use."
         if count := self._counts["jobs with GPUs for the whole job"]:
-            found.append(
-                f"{counted(count, 'pending job')} with --gpus: each GPU may be on any node."
-            )
-        if records.has_text_jobs:
-            found.append("Jobs submitted with --gpus show no GPUs in the text of squeue.")
-        return found
+            yield f"{counted(count, 'pending job')} with --gpus: each GPU may be on any node."
+
+    def _wrong_ranks(self) -> Iterator[str]:
+        """Yield where the order of the QOS allows more than their lists."""
+        for high in self._records.qos:
+            for low, rank in self._ranks.items():
+                if rank < self._ranks[high.name] and low not in high.preempt.names:
+                    rule = f"counts as if it may preempt {low}, which it does not list"
+                    yield f"QOS {high.name} {rule}."
 
 
-def _allocations(job: SlurmJob, names: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the milli-CPUs and the bytes of memory of a job on each of its nodes.
+def _hosts(value: Texts) -> list[str]:
+    """Return the names of nodes in the notation of Slurm, or in a list."""
+    return hosts(value) if isinstance(value, str) else list(value or ())
 
-    Data parsers from v0.0.41 list them by node. Otherwise the totals are divided evenly.
+
+def _alternatives(features: str | list[list[str]] | None) -> list[list[str]] | None:
+    """Return sets of features, of which a node must have one; None if there is no such form."""
+    if isinstance(features, list):
+        return features
+    if not features:
+        return []
+    if re.search(r"[\[\](){}*]", features) or ("|" in features and re.search("[&,]", features)):
+        return None
+    return [words(part) for part in features.split("|")]
+
+
+def _allocations(job: SlurmJob, names: Sequence[str]) -> list[dict[str, int]]:
+    """Return what a running job holds on each of its nodes.
+
+    CPUs and memory are divided evenly before v0.0.41, which lists them by node.
     """
     total = trackable_resources(job.tres_alloc_str or "")
     cpus = total["cpu"] or 1000 * (number(job.cpus) or 0)
-    memory = total["memory"] or (number(job.memory_per_node) or 0) * MIB * len(names)
-    cpu = dict.fromkeys(names, -(-cpus // max(1, len(names))))
-    byte = dict.fromkeys(names, -(-memory // max(1, len(names))))
-    resources: Any = job.job_resources if isinstance(job.job_resources, dict) else {}
-    nodes = resources.get("nodes")
-    for each in nodes.get("allocation") or () if isinstance(nodes, dict) else ():
-        if each.get("name") in cpu:
-            cpu[each["name"]] = 1000 * (number((each.get("cpus") or {}).get("count")) or 0)
-            byte[each["name"]] = MIB * (number((each.get("memory") or {}).get("allocated")) or 0)
-    return cpu, byte
-
-
-def _job_name(job: SlurmJob) -> str:
-    """Return the number of a job as ``squeue`` shows it: tasks of arrays as ``3_1``."""
-    array, task = number(job.array_job_id), number(job.array_task_id)
-    return f"{array}_{task}" if array and task is not None else str(job.job_id)
+    even = {"cpu": -(-cpus // len(names)), "memory": -(-total["memory"] // len(names))}
+    found = {name: dict(even) for name in names}
+    nodes = job.job_resources.nodes if job.job_resources else None
+    for each in nodes.allocation if isinstance(nodes, AllocatedNodes) else ():
+        if each.name in found:
+            found[each.name] = {
+                "cpu": 1000 * (number(each.cpus.count) or 0),
+                "memory": MIB * (number(each.memory.allocated) or 0),
+            }
+    generic = {name: n for name, n in total.items() if name not in ("cpu", "memory")}
+    asked = (job.tres_per_node, job.tres_per_job, job.tres_per_task)
+    if job.gres_detail and len(job.gres_detail) == len(names):
+        for name, text in zip(names, job.gres_detail, strict=True):
+            found[name].update(generic_resources(text or "")[0])
+    elif generic and not any(amount % len(names) for amount in generic.values()):
+        for request in found.values():
+            request.update({name: n // len(names) for name, n in generic.items()})
+    elif generic or any(generic_resources(text or "")[0] for text in asked):
+        rule = "its generic resources on each node are not shown; collect squeue --all --json"
+        raise ValueError(rule)
+    return list(found.values())
 
 
 def _gang_id(job: SlurmJob) -> str:
-    """Return the id of the gang of a job: the parts of a heterogeneous job are one gang."""
-    return str(number(job.het_job_id) or "") or _job_name(job)
+    """Return the id of the gang of a job, as commands take it: ``3_1`` is a task of an array.
+
+    The components of a heterogeneous job are one gang. A pending array is planned as its next task.
+    """
+    if het := number(job.het_job_id):
+        return str(het)
+    array, task = number(job.array_job_id), number(job.array_task_id)
+    if task is None and (first := re.match(r"\d+", job.array_task_string or "")):
+        task = int(first[0])
+    return f"{array}_{task}" if array and task is not None else str(job.job_id)
 
 
 def _owner(job: SlurmJob) -> Owner:
-    return Owner(
-        kind="SlurmJob", name=_gang_id(job), namespace=job.user_name or "", resource=job.name
-    )
+    return Owner(kind="SlurmJob", name=_gang_id(job), namespace=job.user_name or "")
 
 
-def _qos_ranks(qos: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
+def _qos_ranks(preempts: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """Return the rank of each QOS by whom it may preempt; empty if none preempts another.
 
     A QOS ranks one above the highest QOS that it may preempt.
     """
-    below = {
-        name: [each for each in row.get("Preempt", "").split(",") if each in qos]
-        for name, row in qos.items()
-        if name
-    }
     ranks: dict[str, int] = {}
 
     def rank(name: str, above: frozenset[str]) -> int:
         if name in above:
             raise ValueError(f"QOS {name} may preempt itself through other QOS")
         if name not in ranks:
-            inside = [rank(each, above | {name}) for each in below[name]]
+            inside = [rank(each, above | {name}) for each in preempts[name] if each in preempts]
             ranks[name] = 1 + max(inside) if inside else 0
         return ranks[name]
 
-    if any(below.values()):
-        for name in below:
+    if any(preempts.values()):
+        for name in preempts:
             rank(name, frozenset())
     return ranks

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from datetime import datetime
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import show_value
 from lyra_opt.instances.snapshots.snapshot import GPU
@@ -14,11 +14,13 @@ from lyra_opt.instances.snapshots.snapshot import GPU
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lyra_opt.instances.snapshots.slurm_records import Number, Texts
+
 MOST_HOSTS = 1_000_000
 
 MIB = 2**20
 
-_MIG_PROFILE = re.compile(r"\d+g\.\d+gb.*")
+_MIG_PROFILE = re.compile(r"(.*_)?\d+g\.\d+gb.*")
 _GRES = re.compile(
     r"(?P<name>[^:,(]+)(?::(?P<type>[^:,(]*[^\d:,(][^:,(]*))?(?::(?P<count>\d+[KMGT]?))?(?P<more>\(.*\))?"
 )
@@ -81,7 +83,8 @@ def _range(piece: str) -> list[str]:
 def generic_resources(text: str) -> tuple[Counter[str], set[str]]:
     """Return the amounts of generic resources, and the types of whole GPUs among them.
 
-    Whole GPUs of all types are counted as ``gpu``. Slices have a resource per MIG profile.
+    Whole GPUs of all types are counted as ``gpu``. Slices have a resource per MIG profile. CPUs and
+    memory, which stand among the resources for each task since version 24.05, are ignored.
 
     >>> generic_resources("gpu:h100:8(S:0-1),gpu:1g.10gb:7,shard:16")
     (Counter({'gres/shard': 16, 'gpu': 8, 'gres/gpu:1g.10gb': 7}), {'h100'})
@@ -89,7 +92,9 @@ def generic_resources(text: str) -> tuple[Counter[str], set[str]]:
     amounts: Counter[str] = Counter()
     types: set[str] = set()
     for part in _split("" if text in ("(null)", "N/A") else text):
-        match = _GRES.fullmatch(re.sub(r"^gres[:/]", "", part).replace("=", ":"))
+        if part.startswith(("cpu:", "cpu=", "mem:", "mem=")):
+            continue
+        match = _GRES.fullmatch(re.sub(r"^gres[:/]|:no_consume", "", part.replace("=", ":")))
         if match is None:
             raise ValueError(f"{show_value(part)} is not a generic resource")
         counted = re.search(r"CNT:(\d+)", match["more"] or "")
@@ -139,19 +144,18 @@ def memory_bytes(text: str) -> int:
     return round(float(match[1]) * _UNITS[match[2]])
 
 
-def number(value: Any) -> int | None:
+def number(value: Number) -> int | None:
     """Return a number that may be an object with ``set`` and ``number``; None if it is not set."""
-    if isinstance(value, dict):
-        is_set = value.get("set", True) and not value.get("infinite", False)
-        return int(value.get("number") or 0) if is_set else None
-    return None if value in (None, "", "N/A", "(null)") else int(value)
+    if isinstance(value, int | float | None):
+        return None if value is None else int(value)
+    return int(value.number or 0) if value.set and not value.infinite else None
 
 
-def words(value: Any) -> list[str]:
-    """Return words that may be a list or a text with ``+`` or commas between them."""
+def words(value: Texts) -> list[str]:
+    """Return words that may be a list or a text with commas, ``+`` or ``&`` between them."""
     if isinstance(value, str):
-        return [word for word in re.split(r"[+,&\s]", value) if word and word != "(null)"]
-    return [str(word) for word in value or ()]
+        return [word for word in re.split(r"[+,&\s]", value) if word]
+    return list(value or ())
 
 
 def seconds(text: str) -> float:
