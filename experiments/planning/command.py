@@ -320,7 +320,8 @@ def _print(found: ClusterPlan, reasons: Sequence[str]) -> None:
     """Print a plan for a person: what to do, who is hurt, the proof, and the limits."""
     from lyra_opt.experiments.planning import words
 
-    print_line(words.headline(found))
+    for sentence in (words.headline(found), *words.verdict(found), *reasons):
+        print_line(sentence)
     if found.disruptions:
         print()
         print_table(words.HURT_COLUMNS, words.hurt_rows(found), right=len(words.HURT_COLUMNS))
@@ -328,5 +329,5 @@ def _print(found: ClusterPlan, reasons: Sequence[str]) -> None:
         print(f"\n{heading}")
         print("\n".join(lines))
     print()
-    for sentence in (*words.verdict(found), *reasons, *words.limits(found)):
+    for sentence in words.limits(found):
         print_line(sentence)

@@ -149,6 +149,8 @@ def proof_sentence(plan: ClusterPlan) -> str:
             else:
                 kept.append(zero_phrase(key))
             continue
+        if key == "lost_pods" and sentences:
+            break  # which decides between plans that are alike in all that matters
         condition = f" that {' and '.join(kept)}" if kept else ""
         sentences.append(f"{subject}{condition} {_fewer(case, key, value)}")
         subject, kept = "none of these", [_only(case, key, value)]
@@ -274,10 +276,10 @@ class ReadablePlan(ClusterPlan):
 
     def __str__(self) -> str:
         """Return the whole plan as text, with one line for each job that is hurt."""
-        parts = [headline(self)]
+        parts = [headline(self), *verdict(self)]
         parts += [": ".join((row[0], row[-1])) for row in hurt_rows(self)]
         parts += ["\n".join((heading, *lines)) for heading, lines in command_lines(self)]
-        return "\n".join((*parts, *verdict(self), *limits(self)))
+        return "\n".join((*parts, *limits(self)))
 
     @property
     def commands(self) -> tuple[str, ...]:
