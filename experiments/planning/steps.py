@@ -294,57 +294,62 @@ def _admission(plan: ClusterPlan, question: Fit, taint: Taint) -> list[Step]:
 
 
 def _slurm_steps(plan: ClusterPlan) -> Steps:
-    nodes, question = ",".join(plan.nodes), plan.case.question
+    """Return the steps for Slurm.
+
+    ``scontrol requeue`` takes only batch jobs that allow it, and lets them wait for two minutes.
+    """
     requeued = [each.gang.owner.name for each in plan.disruptions if each.gang.can_be_requeued]
     ended = [each.gang.owner.name for each in plan.disruptions if not each.gang.can_be_requeued]
-    stops = [
-        *_if_any(
-            "Stop the jobs that can start again later",
-            [join(("scontrol", "requeue", ",".join(requeued)))] if requeued else [],
-        ),
-        *_if_any(
-            "End the jobs that cannot be requeued; they do not start again",
-            [join(("scancel", *ended))] if ended else [],
-        ),
-    ]
-    if not isinstance(question, Fit):
-        close = ("scontrol", "update", f"NodeName={nodes}", "State=DRAIN", "Reason=lyra-opt")
-        return Steps(
-            (
-                Step("Close the nodes; running jobs would go on to their end", (join(close),)),
-                *stops,
-            ),
-            (
-                Step(
-                    "Open the nodes again",
-                    (join(("scontrol", "update", f"NodeName={nodes}", "State=RESUME")),),
-                ),
-            ),
-        )
-    reserve = (
-        *("scontrol", "create", "reservation", f"ReservationName={RESERVATION}"),
-        *(f"Nodes={nodes}", "StartTime=now", "Duration=60", "Flags=IGNORE_JOBS"),
-        f"Accounts={question.gang.queue}" if question.gang.queue != "default" else "Users=root",
+    requeue = [join(("scontrol", "requeue", ",".join(requeued)))] if requeued else []
+    end = [join(("scancel", *ended))] if ended else []
+    stops = (
+        *_if_any("Requeue the victims; they wait for at least two minutes", requeue),
+        *_if_any("End the victims that cannot be requeued; they do not start again", end),
     )
-    name = question.gang.owner.name
-    use = (
-        Step(
-            "Let the pending job use the reservation",
-            (join(("scontrol", "update", f"JobId={name}", f"ReservationName={RESERVATION}")),),
-        )
-        if name
-        else Step(f"Submit the job with sbatch --reservation={RESERVATION}")
-    )
+    question = plan.case.question
+    if isinstance(question, Fit):
+        return _fit_on_slurm(plan.nodes, question.gang, stops)
+    node = plan.case.snapshot.node
+    opened = ",".join(name for name in plan.nodes if node[name].closed_because not in SLURM_CLOSED)
+    update = ("scontrol", "update", f"NodeName={opened}")
+    close = [join((*update, "State=DRAIN", f"Reason={NAME}"))] if opened else []
+    resume = [join((*update, "State=RESUME"))] if opened else []
     return Steps(
         (
-            Step("Keep other jobs off the nodes for an hour; name your users", (join(reserve),)),
+            *_if_any("Close the nodes; running jobs would go on to their end", close),
             *stops,
-            use,
-        ),
-        (
             Step(
-                "Open the nodes to other jobs again",
-                (join(("scontrol", "delete", f"ReservationName={RESERVATION}")),),
+                "See which jobs are still on the nodes",
+                (join(("squeue", f"--nodelist={','.join(plan.nodes)}")),),
             ),
         ),
+        tuple(_if_any("Open the nodes again", resume)),
+    )
+
+
+def _fit_on_slurm(nodes: Sequence[str], gang: PendingGang, stops: Sequence[Step]) -> Steps:
+    """Return the steps that start a pending job on reserved nodes.
+
+    The reservation has no end, because Slurm ends jobs whose reservation ends. A running job can
+    leave its reservation, which can be deleted only then.
+    """
+    job, reservation = gang.owner.name, f"ReservationName={NAME}"
+    user = gang.owner.namespace or "USER"
+    reserve = (
+        *("scontrol", "create", "reservation", reservation, f"Nodes={','.join(nodes)}"),
+        *("StartTime=now", "Duration=UNLIMITED", "Flags=IGNORE_JOBS", f"Users={user}"),
+    )
+    delete = join(("scontrol", "delete", reservation))
+    if job:
+        update = ("scontrol", "update", f"JobId={job}")
+        use = Step("Let the pending job use the reservation", (join((*update, reservation)),))
+        clear = join((*update, "ReservationName="))
+        leave = Step("Once the job runs, or to give up, let it leave the reservation", (clear,))
+    else:
+        number = "scontrol update JobId=NUMBER ReservationName="
+        leave = Step(f"Once the job runs, let it leave the reservation with {number}")
+    who = "" if gang.owner.namespace else "; put the name of the user who submits for USER"
+    return Steps(
+        (Step(f"Keep other jobs off the nodes{who}", (join(reserve),)), *stops, use),
+        (leave, Step("Open the nodes to other jobs again", (delete,))),
     )
