@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption
-    from lyra_opt.instances.snapshots.snapshot import Owner
+    from lyra_opt.instances.snapshots.snapshot import Owner, PendingGang
 
 RESERVED = "lyra-opt/reserved"
 """The key of the taint that keeps other pods off the nodes for a pending gang."""
 
-RESERVATION = "lyra-opt"
-"""The name of the Slurm reservation that keeps other jobs off the nodes for a pending job."""
+SLURM_NAME = "lyra-opt"
+"""The reason of closed nodes in Slurm, and the name of the reservation for a pending job."""
+
+STAYS_CLOSED = ("drained", "down", "failing")
+"""Why a node of Slurm was closed before, so that a plan does not open it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +313,9 @@ def _slurm_steps(plan: ClusterPlan) -> Steps:
     if isinstance(question, Fit):
         return _fit_on_slurm(plan.nodes, question.gang, stops)
     node = plan.case.snapshot.node
-    opened = ",".join(name for name in plan.nodes if node[name].closed_because not in SLURM_CLOSED)
+    opened = ",".join(name for name in plan.nodes if node[name].closed_because not in STAYS_CLOSED)
     update = ("scontrol", "update", f"NodeName={opened}")
-    close = [join((*update, "State=DRAIN", f"Reason={NAME}"))] if opened else []
+    close = [join((*update, "State=DRAIN", f"Reason={SLURM_NAME}"))] if opened else []
     resume = [join((*update, "State=RESUME"))] if opened else []
     return Steps(
         (
@@ -333,7 +336,7 @@ def _fit_on_slurm(nodes: Sequence[str], gang: PendingGang, stops: Sequence[Step]
     The reservation has no end, because Slurm ends jobs whose reservation ends. A running job can
     leave its reservation, which can be deleted only then.
     """
-    job, reservation = gang.owner.name, f"ReservationName={NAME}"
+    job, reservation = gang.owner.name, f"ReservationName={SLURM_NAME}"
     user = gang.owner.namespace or "USER"
     reserve = (
         *("scontrol", "create", "reservation", reservation, f"Nodes={','.join(nodes)}"),

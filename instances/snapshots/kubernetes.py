@@ -75,7 +75,14 @@ class KubernetesReader(SnapshotReader):
     """The reader of objects of the Kubernetes API in JSON, and of KAI's snapshots."""
 
     name = "kubernetes"
-    collect = "the output of kubectl get ... -A -o json, or the snapshot.zip of KAI"
+    collect = (
+        'kubectl get "$(kubectl api-resources --verbs=list --output=name | grep -xE '
+        "'nodes|pods|replicationcontrollers|(priorityclasses|poddisruptionbudgets|podgroups"
+        "|workloads|jobs|(pytorch|tf|mpi|xgboost|paddle|jax|train|ray)jobs|rayclusters|rayservices"
+        "|jobsets|leaderworkersets|deployments|replicasets|statefulsets|daemonsets|bindrequests"
+        "|resourceclaims|resourceslices)[.].*' | paste -sd, -)\" --all-namespaces --output=json"
+        "  # or the snapshot.zip of KAI"
+    )
 
     def recognises(self, file: SnapshotFile) -> bool:
         """Return whether a file is a zip archive or mentions fields of the Kubernetes API."""
