@@ -288,7 +288,8 @@ def _with_restarts(
                 free[place].subtract(pod.request)
     found = []
     for each in disruptions:
-        left = {name: amounts.copy() for name, amounts in free.items()} if each.lost else {}
+        starts_again = bool(each.lost) and each.gang.can_be_requeued
+        left = {name: amounts.copy() for name, amounts in free.items()} if starts_again else {}
         nodes = [_best_node(snapshot, left, pod) for pod in each.lost]
         if all(nodes):
             free = left or free

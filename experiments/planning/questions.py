@@ -311,7 +311,7 @@ class _Builder:
             ],
             min_pods=gang.min_pods,
             is_protected=self._is_protected(gang),
-            is_movable=not self._is_protected(gang),
+            is_movable=not self._is_protected(gang) and gang.can_be_requeued,
             queue=gang.queue,
             weight=self._weight(gang),
             start_s=gang.start_s,

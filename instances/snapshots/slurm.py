@@ -90,7 +90,7 @@ class SlurmReader(SnapshotReader):
     name = "slurm"
     collect = (
         "squeue --all --json, scontrol show nodes --json (Slurm 22.05: sinfo --json) and "
-        "scontrol show partition; or as text scontrol --details show job and ... show node"
+        "scontrol show partition; or the text of scontrol --details show job and ... show node"
     )
 
     def recognises(self, file: SnapshotFile) -> bool:
