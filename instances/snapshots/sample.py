@@ -136,8 +136,20 @@ def _pod(owner: str, number: int, request: dict[str, int], priority: int) -> dic
     return found
 
 
-def padded(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a ``List`` whose nodes and pods are as long as kubectl usually prints them."""
+def padded(document: dict[str, Any], daemons: int) -> dict[str, Any]:
+    """Return a ``List`` whose nodes and pods are as long as kubectl usually prints them.
+
+    Each node gets `daemons` further pods of DaemonSets.
+    """
+    nodes = [item["metadata"]["name"] for item in document["items"] if item["kind"] == "Node"]
+    for place in range(daemons):
+        reference = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": f"daemon-{place}"}
+        for node in nodes:
+            pod = _pod(f"daemon-{place}-{node}", 0, {"cpu": 100}, 0)
+            pod["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+            pod["spec"]["nodeName"] = node
+            pod["status"] = {"phase": "Running"}
+            document["items"].append(pod)
     sizes = {"Node": NODE_BYTES, "Pod": POD_BYTES}
     for item in document["items"]:
         if (size := sizes.get(item["kind"])) is not None:
