@@ -405,8 +405,10 @@ def _uncandidate(instance: Instance, name: str) -> Instance | None:
     return replace(instance, nodes=nodes)
 
 
-def _forced(instance: Instance, name: str) -> Instance:
-    """Return the instance in which a node is one of those that are emptied."""
+def _forced(instance: Instance, name: str) -> Instance | None:
+    """Return the instance in which a node is emptied; None if no node can be chosen."""
+    if not instance.empty_nodes:
+        return None
     nodes = [
         replace(node, must_be_empty=True) if node.id == name else node for node in instance.nodes
     ]
