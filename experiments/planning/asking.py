@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import UserError, show_value
-from lyra_opt.core.texts import meant
 from lyra_opt.experiments.planning.questions import (
     Consolidate,
     Drain,
     Fit,
+    hint_for,
     pods_like,
     selector_of,
 )
@@ -110,7 +110,7 @@ def pending_gang(snapshot: Snapshot, name: str) -> PendingGang:
     if found:
         named = ", ".join(gang.id for gang in found)
         raise UserError(f"several pending gangs are called {name}: {named}")
-    hint = meant(name, [gang.id for gang in snapshot.pending], listing="pending:")
+    hint = hint_for(name, [gang.id for gang in snapshot.pending])
     raise UserError(f"no pending gang is called {show_value(name)}; {hint}")
 
 
@@ -147,5 +147,5 @@ def _priority(given: str | int | None, known: Mapping[str, int]) -> int:
     try:
         return int(given)
     except ValueError:
-        hint = meant(given, known)
+        hint = hint_for(str(given), known)
         raise UserError(f"priority {given}: must be a number or a known class; {hint}") from None

@@ -238,6 +238,10 @@ class _Builder:
         if count > candidates:
             rule = f"only {counted(candidates, 'node')} can be chosen"
             raise UserError(f"nodes is {count}: {rule}; see --among and --not")
+        if self._moves and self._snapshot.system == "slurm":
+            self._notes.append(
+                "Jobs of Slurm cannot move, so only nodes without jobs can be empty."
+            )
         instance = Instance(
             name=self._snapshot.system,
             moves=Moves.ANY if self._moves else Moves.NONE,
@@ -264,7 +268,7 @@ class _Builder:
         if isinstance(self._question, Drain):
             for name in (*self._question.nodes, *self._question.excluding):
                 if name not in self._snapshot.node:
-                    hint = meant(name, self._snapshot.node)
+                    hint = hint_for(name, self._snapshot.node)
                     raise UserError(f"the snapshot has no node {show_value(name)}; {hint}")
 
     @cached_property
@@ -426,7 +430,7 @@ class _Builder:
         for shape in gang.shapes:
             for name in shape.request:
                 if name not in known:
-                    raise UserError(f"no node has the resource {name}; {meant(name, known)}")
+                    raise UserError(f"no node has the resource {name}; {hint_for(name, known)}")
         level = self._level(question.level) if question.level else gang.level
         counts = [len(shape.names) for shape in gang.shapes]
         is_one = len(counts) == 1
@@ -459,7 +463,7 @@ class _Builder:
         if ends:
             raise UserError(f"level {name} fits several labels: {', '.join(ends)}; name one")
         raise UserError(
-            f"no node has a label for the level {show_value(name)}; {meant(name, labels)}"
+            f"no node has a label for the level {show_value(name)}; {hint_for(name, labels)}"
         )
 
     def _objective(self, nodes: Iterable[Node], budgets: Iterable[Budget]) -> tuple[str, ...]:
@@ -482,6 +486,12 @@ class _Builder:
         else:
             terms = ["weighted_gangs", by_gang, *gpus, *pods]
         return (*first, *terms)
+
+
+def hint_for(name: str, known: Iterable[str]) -> str:
+    """Return the similar known name, or a few known names as examples."""
+    names = list(known)
+    return meant(name, names[:6], listing="for example", also=names)
 
 
 def gpu_resources(snapshot: Snapshot) -> tuple[str, ...]:

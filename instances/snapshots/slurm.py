@@ -164,6 +164,8 @@ class _Interpretation:
         self._partitions = {partition.name: partition for partition in records.partitions}
         with _blaming(source):
             self._ranks = _qos_ranks({qos.name: qos.preempt.names for qos in records.qos})
+        modes = [words(partition.preempt_mode) for partition in records.partitions]
+        self._preempts = not self._ranks and any("OFF" not in mode for mode in modes)
         self._has_whole_nodes = any(map(self._is_exclusive, records.jobs))
 
     def snapshot(self, versions: str) -> Snapshot:
@@ -239,7 +241,7 @@ class _Interpretation:
         first = jobs[0]
         pods = tuple(pod for job in jobs for pod in self._pods(job))
         modes = [words(each.preempt_mode) for each in self._partitions_of(first)]
-        is_off = not self._ranks and any("OFF" in mode for mode in modes)
+        is_off = self._preempts and any("OFF" in mode for mode in modes)
         return RunningGang(
             id=name,
             owner=_owner(first),
@@ -374,8 +376,13 @@ class _Interpretation:
         if self._ranks:
             yield "A job may preempt jobs whose QOS is below its own in the order of preemption."
             yield from self._wrong_ranks()
-        elif self._partitions:
+        elif self._preempts:
             yield "A job may preempt jobs in partitions with a lower PriorityTier."
+        elif self._partitions:
+            yield (
+                "Slurm preempts no jobs of these partitions (PreemptMode=OFF), "
+                "so a plan may stop any job with a lower PriorityTier."
+            )
         else:
             yield (
                 "No partitions are given, so all jobs have priority 0; "
