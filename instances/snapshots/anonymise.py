@@ -21,7 +21,7 @@ KEPT_FIELDS = frozenset(
     {
         *("operator", "effect", "phase", "restartPolicy", "preemptionPolicy"),
         *("preemptibility", "mode", "disruptionMode", "allocationMode", "type", "status"),
-        *("job_state", "state", "state_flags", "PreemptMode", "PreemptType", "State"),
+        *("job_state", "state", "state_flags", "preempt_mode", "shared", "exclusive", "depth"),
     }
 )
 """The fields whose texts are words of the API and stay."""

@@ -133,6 +133,7 @@ class SlurmReader(SnapshotReader):
                 job.excluded_nodes = _hosts(job.excluded_nodes)
                 job.required_nodes = _hosts(job.required_nodes)
                 job.features = _alternatives(job.features) or ""
+                job.array_task_string = _first_task(job)
             job.source = ""
         for node in records.nodes:
             node.partitions, node.features = words(node.partitions), words(node.features)
@@ -204,9 +205,9 @@ class _Interpretation:
     def _snapshot_nodes(self) -> Iterator[SnapshotNode]:
         switches: dict[str, dict[str, str]] = defaultdict(dict)
         for switch in self._records.switches:
-            label = {"0": "switch", "block": "block"}.get(switch.level)
+            label = {"0": "switch", "block": "block"}.get(switch.depth)
             for name in _hosts(switch.nodes):
-                switches[name][label or f"switch-level-{switch.level}"] = switch.name
+                switches[name][label or f"switch-level-{switch.depth}"] = switch.name
         for node in self._nodes.values():
             with _blaming(node.source, f"node {node.name}"):
                 yield self._node(node, switches[node.name])
@@ -282,7 +283,8 @@ class _Interpretation:
                 used = generic_resources(node.gres_used or "")[0][GPU]
             if used > shown[name]:
                 self._counts["hidden GPUs"] += used - shown[name]
-                request = FrozenDict({GPU: used - shown[name]})
+                whole = {SHARE: 1} if self._has_whole_nodes else {}
+                request = FrozenDict({GPU: used - shown[name], **whole})
                 yield RunningGang(
                     id=f"hidden@{name}",
                     owner=Owner(kind="SlurmJob", name=f"hidden@{name}"),
@@ -458,9 +460,14 @@ def _gang_id(job: SlurmJob) -> str:
     if het := number(job.het_job_id):
         return str(het)
     array, task = number(job.array_job_id), number(job.array_task_id)
-    if task is None and (first := re.match(r"\d+", job.array_task_string or "")):
-        task = int(first[0])
+    if task is None and (first := _first_task(job)):
+        task = int(first)
     return f"{array}_{task}" if array and task is not None else str(job.job_id)
+
+
+def _first_task(job: SlurmJob) -> str:
+    """Return the first of the tasks of an array that wait, such as 4 of ``4-9%2``."""
+    return re.split(r"\D", job.array_task_string or "")[0]
 
 
 def _owner(job: SlurmJob) -> Owner:

@@ -22,7 +22,10 @@ MIB = 2**20
 
 _MIG_PROFILE = re.compile(r"(.*_)?\d+g\.\d+gb.*")
 _GRES = re.compile(
-    r"(?P<name>[^:,(]+)(?::(?P<type>[^:,(]*[^\d:,(][^:,(]*))?(?::(?P<count>\d+[KMGT]?))?(?P<more>\(.*\))?"
+    r"(?P<name>[^:,(]+)"
+    r"(?::(?P<type>(?!\d+[KMGT]?(?:\(|$))[^:,(]+))?"
+    r"(?::(?P<count>\d+[KMGT]?))?"
+    r"(?P<more>\(.*\))?"
 )
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)[cn]?")
 _UNITS = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}

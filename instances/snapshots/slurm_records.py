@@ -143,10 +143,10 @@ class SlurmQos(msgspec.Struct):
 
 
 class SlurmSwitch(msgspec.Struct):
-    """A switch or a block of the topology, with its nodes."""
+    """A switch of the topology with its level, or a block, and its nodes."""
 
     name: str
-    level: str
+    depth: str
     nodes: Texts
 
 

@@ -63,8 +63,8 @@ def records_of_text(text: str) -> Records:
             case "PartitionName":
                 records.partitions.append(_partition(fields))
             case "SwitchName" | "BlockName" as kind:
-                level = "block" if kind == "BlockName" else fields.get("Level", "0")
-                switch = SlurmSwitch(fields[kind], level, hosts(fields.get("Nodes", "")))
+                depth = "block" if kind == "BlockName" else fields.get("Level", "0")
+                switch = SlurmSwitch(fields[kind], depth, hosts(fields.get("Nodes", "")))
                 records.switches.append(switch)
             case _:
                 known = "jobs, nodes, partitions or topology"
