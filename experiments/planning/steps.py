@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from shlex import join
 from typing import TYPE_CHECKING, NamedTuple
 
-from lyra_opt.core.errors import counted
 from lyra_opt.core.texts import show_list
-from lyra_opt.experiments.planning.questions import Consolidate, Fit, gpu_resources
+from lyra_opt.experiments.planning.questions import Fit
 from lyra_opt.instances.snapshots.placement import Taint
 
 if TYPE_CHECKING:
@@ -57,6 +56,9 @@ class Steps(NamedTuple):
 SUSPENDED = ("spec", "suspend")
 RUN_POLICY = ("spec", "runPolicy", "suspend")
 
+ACTIVE = ("spec", "active")
+KUEUE_WORKLOADS = "workloads.kueue.x-k8s.io"
+
 SUSPEND_FIELDS = {
     "jobs.batch": SUSPENDED,
     "jobsets.jobset.x-k8s.io": SUSPENDED,
@@ -69,10 +71,10 @@ SUSPEND_FIELDS = {
     "xgboostjobs.kubeflow.org": RUN_POLICY,
     "paddlejobs.kubeflow.org": RUN_POLICY,
     "jaxjobs.kubeflow.org": RUN_POLICY,
+    KUEUE_WORKLOADS: ACTIVE,
 }
-"""The field that suspends an owner, by the name that ``kubectl`` takes for its kind."""
+"""The field that suspends an object, by the name that ``kubectl`` takes for its kind."""
 
-KUEUE_ACTIVE = ("spec", "active")
 VOLCANO_JOBS = "jobs.batch.volcano.sh"
 
 
@@ -98,19 +100,15 @@ def _drain_on_kubernetes(plan: ClusterPlan) -> Steps:
     options = ("--ignore-daemonsets", "--delete-emptydir-data", *(["--force"] if force else []))
     evict = _sentences(
         "Evict their pods, which lose the data in emptyDir volumes",
-        "The scheduler chooses their new nodes, perhaps not those of this plan"
-        if isinstance(plan.case.question, Consolidate)
-        else "",
-        *_waiting_for_budgets(plan),
+        "The scheduler chooses their new nodes",
+        *_waits_for_budgets(plan),
         _idle_parts(plan),
         _lost_for_good(plan.disruptions),
     )
     opened = [name for name in nodes if snapshot.node[name].closed_because != "cordoned"]
     return Steps(
         (
-            Step(
-                "Close the nodes, so that nothing new starts on them", (_kubectl("cordon", *nodes),)
-            ),
+            Step("Close the nodes to new pods", (_kubectl("cordon", *nodes),)),
             Step(evict, (_kubectl("drain", *nodes, *options),)),
             Step("See that only pods of DaemonSets are left", (_list_pods(nodes),)),
         ),
@@ -122,37 +120,29 @@ def _sentences(*given: str) -> str:
     return ". ".join(filter(None, given))
 
 
-def _waiting_for_budgets(plan: ClusterPlan) -> list[str]:
-    """Return sentences on the budgets for which an eviction of all pods must wait."""
+def _waits_for_budgets(plan: ClusterPlan) -> list[str]:
+    """Return sentences on the budgets that do not allow all evictions at once."""
     found = []
     for budget in plan.case.snapshot.budgets:
-        evicted = sum(
-            pod.node in plan.nodes
-            for each in plan.disruptions
-            if each.gang.id in budget.gangs
-            for pod in each.gang.pods
-        )
+        touched = [each.gang for each in plan.disruptions if each.gang.id in budget.gangs]
+        evicted = sum(pod.node in plan.nodes for gang in touched for pod in gang.pods)
         if evicted > budget.most:
             found.append(
-                f"The budget {budget.id} allows {budget.most} of {evicted} evictions now: kubectl "
-                f"drain waits until replacements run, for ever if there is no room for them"
+                f"The budget {budget.id} allows {budget.most} of {evicted} evictions now, and "
+                f"kubectl drain waits until it allows the others"
             )
     return found
 
 
 def _idle_parts(plan: ClusterPlan) -> str:
-    """Return a sentence on the GPUs that lost gangs keep on other nodes; empty without any."""
-    gpus = gpu_resources(plan.case.snapshot)
-    idle: Counter[str] = Counter()
-    for each in plan.disruptions:
-        for pod in each.lost if each.is_whole else ():
-            if pod.node not in plan.nodes:
-                idle[each.gang.id] += sum(pod.request.get(gpu, 0) for gpu in gpus)
-    names = list(+idle)
-    if not names:
-        return ""
-    kept = counted(idle.total(), "GPU")
-    return f"Pods on other nodes keep {kept} idle until all pods of {show_list(names)} run again"
+    """Return a sentence on lost gangs that keep pods on other nodes; empty without any."""
+    names = [
+        each.gang.id
+        for each in plan.disruptions
+        if each.is_whole and any(pod.node not in plan.nodes for pod in each.lost)
+    ]
+    text = f"Pods of {show_list(names)} on other nodes keep their GPUs idle until the others run"
+    return text if names else ""
 
 
 def _lost_for_good(disruptions: Iterable[Disruption]) -> str:
@@ -175,13 +165,14 @@ def _fit_on_kubernetes(plan: ClusterPlan, question: Fit) -> Steps:
     value = re.sub(r"[^A-Za-z0-9_.-]", "-", question.gang.id.rpartition("/")[2])[:63].strip("_.-")
     taint = Taint(key=RESERVED, value=value)
     reserve = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}={value}:{taint.effect}")
-    stops, resumes = _stops(plan, taint)
     release = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}:{taint.effect}-")
+    stops, resumes = _stops(plan, taint)
     return Steps(
         (
             Step("Keep other pods off the nodes", (reserve,)),
             *stops,
-            *_admission(plan, question, taint),
+            _admission(question.gang, taint),
+            Step("See which pods are on the nodes", (_list_pods(plan.nodes),)),
         ),
         (
             Step("Open the nodes to other pods again", (release,)),
@@ -203,79 +194,74 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
     """
     lost = {each.gang.id for each in plan.disruptions if each.is_whole}
     kept = {gang.owner for gang in plan.case.snapshot.gangs if gang.id not in lost}
-    suspends, resumes = [], []
+    suspends, resumes, deleting = [], [], []
     leaving, deleted = defaultdict(list), defaultdict(list)
-    remade, returning = False, []
     for each in plan.disruptions:
-        owner, names = each.gang.owner, [pod.name for pod in each.lost]
-        if each.is_whole and owner not in kept and (commands := _suspension(owner)) is not None:
+        owner = each.gang.owner
+        commands = _suspension(owner) if each.is_whole and owner not in kept else None
+        if commands is not None:
             suspends.append(commands[0])
             resumes.append(commands[1])
             leaving[owner.namespace] += [pod.name for pod in each.lost if pod.node in plan.nodes]
-            continue
-        deleted[owner.namespace] += names
-        remade |= each.gang.can_be_requeued
-        if any(rule.tolerates(taint) for pod in each.lost for rule in pod.placement.tolerations):
-            returning.append(each.gang.id)
-    delete = _sentences(
-        "Delete the pods of the victims" + (" that cannot be suspended" if suspends else ""),
-        "Controllers create them again, and the taint keeps them off the nodes" if remade else "",
-        f"Pods of {show_list(returning)} tolerate the taint and may come back" if returning else "",
-        _lost_for_good(plan.disruptions),
-    )
+        else:
+            deleting.append(each)
+            deleted[owner.namespace] += [pod.name for pod in each.lost]
+    waits = [
+        _kubectl("wait", "pod", *pods, "--for=delete", "--timeout=10m", namespace=each)
+        for each, pods in leaving.items()
+    ]
     deletes = [_kubectl("delete", "pod", *pods, namespace=each) for each, pods in deleted.items()]
-    waits = [_wait("delete", pods, each) for each, pods in leaving.items()]
     return [
         *_if_any("Suspend the victims", suspends),
-        *_if_any(delete, deletes),
         *_if_any("Wait until the pods of suspended victims are gone", waits),
+        *_if_any(_deletion(deleting, taint), deletes),
     ], resumes
+
+
+def _deletion(deleted: Sequence[Disruption], taint: Taint) -> str:
+    """Return the purpose of the step that deletes pods, with what becomes of them."""
+    remade = [each for each in deleted if each.gang.can_be_requeued]
+    returning = [
+        each.gang.id
+        for each in remade
+        if any(rule.tolerates(taint) for pod in each.lost for rule in pod.placement.tolerations)
+    ]
+    return _sentences(
+        "Delete pods whose owner is not suspended",
+        "Controllers create them again, and the taint keeps them off the nodes" if remade else "",
+        f"Pods of {show_list(returning)} tolerate the taint and may come back" if returning else "",
+        _lost_for_good(deleted),
+    )
 
 
 def _suspension(owner: Owner) -> tuple[str, str] | None:
     """Return the commands that suspend and resume an owner; None if its kind does not allow it."""
+    resource, name, namespace = owner.resource, owner.name, owner.namespace
     if owner.workload:
-        return _patches("workloads.kueue.x-k8s.io", owner.workload, owner.namespace, KUEUE_ACTIVE)
-    if owner.resource == VOLCANO_JOBS:
-        where = ("--name", owner.name, "--namespace", owner.namespace)
+        resource, name = KUEUE_WORKLOADS, owner.workload
+    if resource == VOLCANO_JOBS:
+        where = ("--name", name, "--namespace", namespace)
         return join(("vcctl", "job", "suspend", *where)), join(("vcctl", "job", "resume", *where))
-    if owner.resource in SUSPEND_FIELDS:
-        path = SUSPEND_FIELDS[owner.resource]
-        return _patches(owner.resource, owner.name, owner.namespace, path)
-    return None
-
-
-def _patches(resource: str, name: str, namespace: str, path: Sequence[str]) -> tuple[str, str]:
-    """Return the commands that set a field to stop an object, and to let it go on."""
+    if resource not in SUSPEND_FIELDS:
+        return None
     commands = []
     for stops in (True, False):
-        value: object = stops is not (path is KUEUE_ACTIVE)
-        for key in reversed(path):
+        value: object = stops is (SUSPEND_FIELDS[resource] != ACTIVE)
+        for key in reversed(SUSPEND_FIELDS[resource]):
             value = {key: value}
         patch = ("patch", resource, name, "--type=merge", f"--patch={json.dumps(value)}")
         commands.append(_kubectl(*patch, namespace=namespace))
     return commands[0], commands[1]
 
 
-def _wait(condition: str, pods: Iterable[str], namespace: str) -> str:
-    return _kubectl(
-        "wait", "pod", *pods, f"--for={condition}", "--timeout=10m", namespace=namespace
-    )
-
-
-def _admission(plan: ClusterPlan, question: Fit, taint: Taint) -> list[Step]:
-    """Return the steps that let the pending pods run on the reserved nodes."""
-    gang = question.gang
+def _admission(gang: PendingGang, taint: Taint) -> Step:
+    """Return the step that lets the pending pods run on the reserved nodes."""
     toleration = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    show = Step("See which pods are on the nodes", (_list_pods(plan.nodes),))
     if not gang.owner.name:
-        return [show, Step(f"Submit the pods with the toleration {json.dumps(toleration)}")]
+        return Step(f"Submit the pods with the toleration {json.dumps(toleration)}")
     owner = f"{gang.owner.kind} {gang.owner.name}"
     if not gang.has_pods:
-        return [
-            show,
-            Step(f"Add the toleration {json.dumps(toleration)} to the pod templates of {owner}"),
-        ]
+        return Step(f"Add the toleration {json.dumps(toleration)} to the pod templates of {owner}")
     patches = []
     for shape in gang.shapes:
         operation = {"op": "add", "path": "/spec/tolerations", "value": [toleration]}
@@ -283,17 +269,10 @@ def _admission(plan: ClusterPlan, question: Fit, taint: Taint) -> list[Step]:
             operation |= {"path": "/spec/tolerations/-", "value": toleration}
         patch = ("patch", "pod", *shape.names, "--type=json", f"--patch={json.dumps([operation])}")
         patches.append(_kubectl(*patch, namespace=gang.owner.namespace))
-    again = (
+    later = (
         "" if gang.owner.kind == "Pod" else f"Pods that {owner} creates later do not tolerate it"
     )
-    names = [name for shape in gang.shapes for name in shape.names]
-    if sum(count for _, _, count in plan.placements) == len(names):
-        wait = _wait("condition=PodScheduled", names, gang.owner.namespace)
-        show = Step("Wait until the pending pods have their nodes", (wait,))
-    return [
-        Step(_sentences("Let the pending pods tolerate the taint", again), tuple(patches)),
-        show,
-    ]
+    return Step(_sentences("Let the pending pods tolerate the taint", later), tuple(patches))
 
 
 def _slurm_steps(plan: ClusterPlan) -> Steps:
