@@ -329,6 +329,7 @@ def _fit_on_slurm(nodes: Sequence[str], gang: PendingGang, stops: Sequence[Step]
         leave = Step("Once the job runs, or to give up, let it leave the reservation", (clear,))
     else:
         number = "scontrol update JobId=NUMBER ReservationName="
+        use = Step(f"Submit the job with sbatch --reservation={SLURM_NAME}")
         leave = Step(f"Once the job runs, let it leave the reservation with {number}")
     who = "" if gang.owner.namespace else "; put the name of the user who submits for USER"
     return Steps(
