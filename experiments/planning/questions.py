@@ -315,11 +315,15 @@ class _Builder:
             ],
             min_pods=gang.min_pods,
             is_protected=self._is_protected(gang),
-            is_movable=not self._is_protected(gang) and gang.can_be_requeued,
+            is_movable=not self._is_protected(gang) and self._can_move(gang),
             queue=gang.queue,
             weight=self._weight(gang),
             start_s=gang.start_s,
         )
+
+    def _can_move(self, gang: RunningGang) -> bool:
+        """Return whether pods start again elsewhere; a job of Slurm would be restarted whole."""
+        return gang.can_be_requeued and self._snapshot.system != "slurm"
 
     def _is_protected(self, gang: RunningGang) -> bool:
         if isinstance(self._question, Fit) and gang.not_preempted_because:

@@ -70,13 +70,14 @@ def test_a_described_job_leaves_the_user_to_be_named():
     assert "Submit the job with sbatch --reservation=lyra-opt" in purposes
 
 
-def test_a_job_that_cannot_be_requeued_does_not_move():
+def test_only_what_starts_again_moves_and_no_job_of_slurm():
     nodes = [node("a"), node("b")]
-    one = {"gpus": 1, "can_be_requeued": False}
-    fixed = [job("1", ["a"], 1), job("2", ["b"], **one)]
-    assert plan(cluster(nodes, fixed), Consolidate()).nodes == ("a",)
-    fixed[0] = job("1", ["a"], **one)
-    assert not plan(cluster(nodes, fixed), Consolidate()).exists
+    free, fixed = job("1", ["a"], 1), job("2", ["b"], 1, can_be_requeued=False)
+    snapshot = cluster(nodes, [free, fixed])
+    assert plan(snapshot, Consolidate()).nodes == ("a",)
+    assert not plan(replace(snapshot, system="slurm"), Consolidate()).exists
+    fixed_too = replace(free, can_be_requeued=False)
+    assert not plan(cluster(nodes, [fixed_too, fixed]), Consolidate()).exists
 
 
 @pytest.mark.slow
