@@ -101,9 +101,10 @@ class SlurmReader(SnapshotReader):
     def read(self, files: Sequence[SnapshotFile], _owners: Mapping[str, Form]) -> Snapshot:
         """Return the snapshot that the files describe together."""
         records, versions = self._records(files)
+        sources = ", ".join(file.source for file in files)
         if not records.nodes:
-            raise InputError(files[0].source, f"no nodes are given; collect {self.collect}")
-        return _Interpretation(records, files[0].source).snapshot(versions)
+            raise InputError(sources, f"no nodes are given; collect {self.collect}")
+        return _Interpretation(records, sources).snapshot(versions)
 
     def _records(self, files: Sequence[SnapshotFile]) -> tuple[Records, str]:
         """Return the records of all files, and the versions of their formats."""
@@ -157,13 +158,13 @@ def _blaming(source: str, name: str = "") -> Iterator[None]:
 class _Interpretation:
     """The meaning of the records of a snapshot."""
 
-    def __init__(self, records: Records, source: str) -> None:
+    def __init__(self, records: Records, sources: str) -> None:
         self._records = records
         self._counts: Counter[str] = Counter()
         self._unread: dict[str, None] = {}
         self._nodes = {node.name: node for node in records.nodes}
         self._partitions = {partition.name: partition for partition in records.partitions}
-        with _blaming(source):
+        with _blaming(sources):
             self._ranks = _qos_ranks({qos.name: qos.preempt.names for qos in records.qos})
         modes = [words(partition.preempt_mode) for partition in records.partitions]
         self._preempts = not self._ranks and any("OFF" not in mode for mode in modes)
@@ -174,7 +175,7 @@ class _Interpretation:
         running: dict[str, list[SlurmJob]] = defaultdict(list)
         pending: dict[str, list[SlurmJob]] = defaultdict(list)
         completing = []
-        newest_s = 0
+        newest_s = number(self._records.last_update) or 0
         for job in self._records.jobs:
             states = set(words(job.job_state))
             if "COMPLETING" in states:
@@ -184,7 +185,8 @@ class _Interpretation:
                 newest_s = max(newest_s, number(job.start_time) or 0)
             elif states & WAITING:
                 pending[_gang_id(job)].append(job)
-            newest_s = max(newest_s, number(job.submit_time) or 0)
+            times = (job.submit_time, job.last_sched_evaluation)
+            newest_s = max(newest_s, *(number(time) or 0 for time in times))
         gangs = [self._gang(name, jobs) for name, jobs in running.items()]
         gangs += self._hidden(gangs, completing)
         self._counts["completing"] = len(completing)
@@ -273,15 +275,15 @@ class _Interpretation:
     def _hidden(
         self, gangs: Sequence[RunningGang], completing: Sequence[SlurmJob]
     ) -> Iterator[RunningGang]:
-        """Yield a gang for each node on which more GPUs are in use than the jobs show."""
+        """Yield a gang for each node on which more GPUs are in use than its jobs hold."""
         shown: Counter[str] = Counter()
-        pods = [pod for job in completing for pod in self._pods(job)]
-        for pod in (*pods, *(pod for gang in gangs for pod in gang.pods)):
+        leaving = {name for job in completing for name in _hosts(job.nodes)}
+        for pod in (pod for gang in gangs for pod in gang.pods):
             shown[pod.node] += pod.request.get(GPU, 0)
         for name, node in self._nodes.items():
             with _blaming(node.source, f"node {name}"):
                 used = generic_resources(node.gres_used or "")[0][GPU]
-            if used > shown[name]:
+            if used > shown[name] and name not in leaving:
                 self._counts["hidden GPUs"] += used - shown[name]
                 whole = {SHARE: 1} if self._has_whole_nodes else {}
                 request = FrozenDict({GPU: used - shown[name], **whole})

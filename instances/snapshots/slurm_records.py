@@ -93,6 +93,7 @@ class SlurmJob(msgspec.Struct, kw_only=True):
     batch_flag: bool | None = True
     start_time: Number = None
     submit_time: Number = None
+    last_sched_evaluation: Number = None
     job_resources: JobResources | None = None
     source: str = ""
 
@@ -158,11 +159,17 @@ class Records(msgspec.Struct, kw_only=True):
     partitions: list[SlurmPartition] = []
     qos: list[SlurmQos] = []
     switches: list[SlurmSwitch] = []
+    last_update: Number = None
 
     def add(self, other: Records) -> None:
         """Add the records of another file."""
-        for name in self.__struct_fields__:
+        for name in LISTS:
             getattr(self, name).extend(getattr(other, name))
+        self.last_update = self.last_update or other.last_update
+
+
+LISTS = ("jobs", "nodes", "partitions", "qos", "switches")
+"""The fields of `Records` that are lists."""
 
 
 class _Output(Records, kw_only=True):
@@ -190,10 +197,9 @@ def records_of_json(source: str, content: bytes) -> tuple[Records, str]:
     if output.sinfo:
         rule = "lists groups of nodes that may differ; collect scontrol show nodes --json"
         raise InputError(source, f"sinfo {rule}")
-    records = Records(**{name: getattr(output, name) for name in Records.__struct_fields__})
-    if not any(getattr(records, name) for name in Records.__struct_fields__) and not output.meta:
+    if not any(getattr(output, name) for name in LISTS) and not output.meta:
         raise InputError(source, "has no jobs, nodes, partitions or QOS")
     plugin = output.meta.get("plugin") or {}
     slurm = output.meta.get("slurm") or output.meta.get("Slurm") or {}
     parser = plugin.get("data_parser") or plugin.get("type")
-    return records, f"Slurm {slurm.get('release', '')}, {parser}" if parser else "Slurm"
+    return output, f"Slurm {slurm.get('release', '')}, {parser}" if parser else "Slurm"

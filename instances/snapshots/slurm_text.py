@@ -166,6 +166,7 @@ def _job(block: str, fields: Mapping[str, str]) -> SlurmJob:
         batch_flag=fields.get("BatchFlag") != "0",
         start_time=seconds(fields.get("StartTime", "")),
         submit_time=seconds(fields.get("SubmitTime", "")),
+        last_sched_evaluation=seconds(fields.get("LastSchedEval", "")),
         job_resources=JobResources(AllocatedNodes(allocations)),
     )
 
