@@ -451,6 +451,10 @@ class _Builder:
         ]
         if not is_one and gang.min_pods < sum(counts):
             self._notes.append("All pending pods are placed, because they request unlike amounts.")
+        if gang.never_preempts:
+            self._notes.append(
+                f"The scheduler preempts nobody for {gang.id}, by its priority class."
+            )
         priority = min(gang.priority, LARGEST_PRIORITY)
         demand = Demand(priority=priority, queue=gang.queue, shapes=shapes, level=level or None)
         return demand, level
