@@ -43,6 +43,7 @@ __all__ = [
     "load_study",
     "model",
     "network",
+    "plan",
     "plot",
     "plot_progress",
     "preemption",

@@ -35,6 +35,7 @@ Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for 
 def make_parser() -> ArgumentParser:
     """Return the parser of the whole command line."""
     import lyra_opt.experiments.command
+    import lyra_opt.experiments.planning.command
     import lyra_opt.experiments.simulation.commands
     import lyra_opt.experiments.tuning.command
     import lyra_opt.instances.command
@@ -50,6 +51,7 @@ def make_parser() -> ArgumentParser:
     solve.add_parser(subparsers)
     verify.add_parser(subparsers)
     counterexample.add_parser(subparsers)
+    lyra_opt.experiments.planning.command.add_parsers(subparsers)
     lyra_opt.instances.command.add_parser(subparsers)
     lyra_opt.instances.library.command.add_parser(subparsers)
     solvers.add_parser(subparsers)

@@ -345,6 +345,14 @@ def _solver_makers() -> Objects:
     return {"mathopt": MATHOPT, "pulp": PULP}
 
 
+def _snapshot_readers() -> Objects:
+    """Return the readers of snapshots of real clusters."""
+    from lyra_opt.instances.snapshots.kubernetes import KUBERNETES
+    from lyra_opt.instances.snapshots.slurm import SLURM
+
+    return _by_name(KUBERNETES, SLURM)
+
+
 def _trace_layouts() -> Objects:
     """Return the known layouts of job-trace files, by name."""
     from lyra_opt.instances.workloads.line_formats import GAVEL, SWF
@@ -428,6 +436,7 @@ BUILT_IN.update(
         },
         "lyra_opt.scenarios": {"": (_scenarios,)},
         "lyra_opt.schemes": {"": (_schemes,)},
+        "lyra_opt.snapshot_readers": {"": (_snapshot_readers,)},
         "lyra_opt.solver_makers": {"": (_solver_makers,)},
         "lyra_opt.throughputs": {"": (_throughputs,)},
         "lyra_opt.trace_layouts": {"": (_trace_layouts,)},

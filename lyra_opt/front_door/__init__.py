@@ -26,6 +26,7 @@ from lyra_opt.front_door.files import save as save
 from lyra_opt.front_door.generating import generate as generate
 from lyra_opt.front_door.models import export_model as export_model
 from lyra_opt.front_door.models import model as model
+from lyra_opt.front_door.planning import plan as plan
 from lyra_opt.front_door.simulating import bound as bound
 from lyra_opt.front_door.simulating import simulate as simulate
 from lyra_opt.front_door.solving import compare as compare

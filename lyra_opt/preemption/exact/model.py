@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lyra_opt.preemption.instance import Budget, Instance
     from lyra_opt.preemption.objective import Term
 
+MOST_SIZES = 12
+"""Most different amounts of a resource for which capacities are rounded."""
 
 NONE = -1
 NOTHING = Linear(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -82,6 +84,8 @@ class Model:
         self._add_demand(room)
         self._add_capacities()
         self._add_choice()
+        if index.may_move.any():
+            self._add_rounded_capacities()
         self._excess = [self._add_budget(budget) for budget in instance.budgets]
         has_domains = "extra_domains" in instance.objective
         self._extra = self._add_domains() if has_domains else NOTHING
@@ -222,6 +226,39 @@ class Model:
             row = np.arange(len(here))
             entries = (row, column[here], 1), (row, b_of[node[here]], most[here])
             programme.at_most(most[here], *entries)
+
+    def _add_rounded_capacities(self) -> None:
+        """Limit the pods of at least each size that are on each node, in units of this size.
+
+        If the amounts of a resource are divided by a size and rounded down, pods still fit, and a
+        chosen node holds none. Without these rows, fractions of large pods would fill small gaps.
+        They are Chvatal-Gomory cuts of the capacities.
+        """
+        index = self._index
+        b_of = np.full(len(index.free), NONE)
+        b_of[self._b_node] = self._b
+        for resource in range(index.free.shape[1]):
+            requests = self._request[:, resource], self._i_request[:, resource]
+            x_request = index.shape_request[self._x_shape, resource]
+            sizes = np.unique(np.concatenate((*requests, x_request)))
+            if len(sizes) > MOST_SIZES:
+                continue
+            for size in sizes[sizes > 0].tolist():
+                units = requests[0] // size
+                most = self._available[:, resource] // size
+                held = np.bincount(self._node, units * self._count, len(most)).astype(np.int64)
+                leave = (
+                    (self._node[of != NONE], of[of != NONE], -(units * pods)[of != NONE])
+                    for of, pods in ((self._z_of, self._count), (self._e_of, 1), (self._o_of, 1))
+                )
+                chosen = np.flatnonzero(b_of != NONE)
+                self.programme.at_most(
+                    most - held,
+                    (self._x_node, self._x, x_request // size),
+                    (self._i_node, self._i, requests[1] // size),
+                    (chosen, b_of[chosen], most[chosen]),
+                    *leave,
+                )
 
     def _use(self, costs: Costs) -> Linear:
         """Return the total cost of lost gangs, lost pods and moved pods as a sum of columns."""

@@ -1,0 +1,1 @@
+"""Plans for real clusters: which nodes to drain, whom to preempt, and the commands for it."""

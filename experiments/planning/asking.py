@@ -1,0 +1,151 @@
+"""Build questions from the words of an operator: the options of the command and of ``lo.plan``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.errors import UserError, show_value
+from lyra_opt.experiments.planning.questions import (
+    Consolidate,
+    Drain,
+    Fit,
+    hint_for,
+    pods_like,
+    selector_of,
+)
+from lyra_opt.instances.snapshots.quantities import amount
+from lyra_opt.instances.snapshots.snapshot import Owner, PendingGang
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lyra_opt.instances.snapshots.snapshot import Snapshot
+
+
+def drain(
+    names: Sequence[str] = (), nodes: int = 0, among: str | None = None, without: Iterable[str] = ()
+) -> Drain:
+    """Return the question which nodes to drain.
+
+    Parameters
+    ----------
+    names
+        Nodes that must be drained.
+    nodes
+        Number of further nodes to choose.
+    among
+        A label selector of the nodes that can be chosen; None for open nodes with GPUs.
+    without
+        Nodes that must not be chosen.
+
+    Raises
+    ------
+    UserError
+        If neither nodes nor a number are given.
+    """
+    if not names and not nodes:
+        raise UserError("drain: name nodes, or give the number of nodes to choose")
+    conditions = selector_of(among) if among else ()
+    return Drain(nodes=tuple(names), count=nodes, among=conditions, excluding=tuple(without))
+
+
+def fit(
+    snapshot: Snapshot,
+    gang: str | None = None,
+    *,
+    pods: int | None = None,
+    request: Mapping[str, str | int] | None = None,
+    priority: str | int | None = None,
+    tolerate: Iterable[str] = (),
+    level: str | None = None,
+    gpu_type: str | None = None,
+) -> Fit:
+    """Return the question whom to preempt so that pending pods fit.
+
+    Parameters
+    ----------
+    gang
+        The name of a pending gang of the snapshot; None if the other parameters describe pods.
+    pods
+        Number of pods.
+    request
+        Amount of each resource for each pod, as Kubernetes writes it (``500m``, ``128Gi``).
+    priority
+        A priority class, partition or QOS of the snapshot, or a number; 0 by default.
+    tolerate
+        Keys of taints that the pods tolerate.
+    level, gpu_type
+        As in `Fit`.
+
+    Raises
+    ------
+    UserError
+        If both or neither of gang and pods are given, or a value is not valid.
+    """
+    if (gang is None) == (pods is None):
+        raise UserError("fit: name a pending gang, or describe pods by their number")
+    if gang is not None:
+        pending = pending_gang(snapshot, gang)
+    else:
+        pending = _described(snapshot, pods or 0, request or {}, priority, tolerate)
+    return Fit(gang=pending, gpu_type=gpu_type or "", level=level or "")
+
+
+def consolidate(moves: int | None = None, among: str | None = None) -> Consolidate:
+    """Return the question how many nodes can be empty, with at most `moves` pods that move."""
+    return Consolidate(most_moves=moves, among=selector_of(among) if among else ())
+
+
+def pending_gang(snapshot: Snapshot, name: str) -> PendingGang:
+    """Return the pending gang with a name, with or without its namespace.
+
+    Raises
+    ------
+    UserError
+        If no pending gang or several have this name.
+    """
+    found = [gang for gang in snapshot.pending if name in (gang.id, gang.id.rpartition("/")[2])]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = ", ".join(gang.id for gang in found)
+        raise UserError(f"several pending gangs are called {name}: {named}")
+    hint = hint_for(name, [gang.id for gang in snapshot.pending])
+    raise UserError(f"no pending gang is called {show_value(name)}; {hint}")
+
+
+def _described(
+    snapshot: Snapshot,
+    pods: int,
+    request: Mapping[str, str | int],
+    priority: str | int | None,
+    tolerate: Iterable[str],
+) -> PendingGang:
+    """Return the pending gang that an operator describes."""
+    if not request:
+        raise UserError("fit: give the GPUs, CPUs, memory or another resource of each pod")
+    try:
+        amounts = {name: amount(name, text) for name, text in request.items()}
+    except ValueError as error:
+        raise UserError(f"fit: {error}") from None
+    if any("pods" in node.capacity for node in snapshot.nodes):
+        amounts["pods"] = 1
+    return PendingGang(
+        id="pending",
+        owner=Owner(kind="Pod", name=""),
+        shapes=(pods_like(pods, amounts, tolerate),),
+        min_pods=pods,
+        priority=_priority(priority, snapshot.priorities),
+    )
+
+
+def _priority(given: str | int | None, known: Mapping[str, int]) -> int:
+    if given is None:
+        return 0
+    if given in known:
+        return known[str(given)]
+    try:
+        return int(given)
+    except ValueError:
+        hint = hint_for(str(given), known)
+        raise UserError(f"priority {given}: must be a number or a known class; {hint}") from None

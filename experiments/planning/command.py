@@ -1,0 +1,333 @@
+"""The command ``lyra-opt plan``: which nodes to drain, whom to preempt, and how to do it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.arguments import (
+    above_zero,
+    add_command,
+    add_json_option,
+    add_repeated_option,
+    add_seed_option,
+    integer_from,
+)
+from lyra_opt.commands.output import print_json, print_line, print_table, require_file_path
+from lyra_opt.core.errors import UserError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from lyra_opt.experiments.planning.planning import ClusterPlan
+    from lyra_opt.experiments.planning.questions import Question
+    from lyra_opt.instances.snapshots.owners import Form
+    from lyra_opt.instances.snapshots.snapshot import Snapshot
+
+DESCRIPTION = """\
+Read what kubectl or Slurm printed about a cluster. Print the best plan, the commands for it, whom
+it hurts, and the proof that no plan is better. No cluster is contacted, and no command is run."""
+
+EXAMPLES = """\
+examples:
+  kubectl get nodes,pods -A -o json | lyra-opt plan drain --nodes 6
+  lyra-opt plan drain gpu-07 gpu-11 --snapshot cluster.json
+  lyra-opt plan fit --pods 8 --gpus 8 --priority 1000 --level rack --snapshot cluster.json
+  lyra-opt plan consolidate --moves 20 --snapshot nodes.json --snapshot pods.json
+
+Which files to collect, and what is lost without each: "I have a cluster" in the documentation.
+Exit code: 0; 1 if no plan exists or none was found in time; 2 for bad input.
+"""
+
+ANONYMIZE_EXAMPLES = """\
+examples:
+  lyra-opt anonymize cluster.json --out public.json --table private.json
+"""
+
+RESOURCES = {"gpus": "gpu", "cpu": "cpu", "memory": "memory"}
+"""The names of resources by option of ``plan fit``."""
+
+
+def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-commands ``plan`` and ``anonymize`` to the command line."""
+    _add_plan(subparsers)
+    parser = add_command(
+        subparsers,
+        "anonymize",
+        "replace the names in a snapshot, to show it to others",
+        "Write a snapshot that has only the fields a plan needs, with pseudonyms instead of names, "
+        "namespaces, label values, owners and users. Its plans are the same up to names.",
+        ANONYMIZE_EXAMPLES,
+    )
+    parser.add_argument("snapshots", nargs="+", metavar="SNAPSHOT", help="files of one cluster")
+    parser.add_argument("--out", required=True, metavar="FILE", help="the snapshot to show")
+    parser.add_argument(
+        "--table", required=True, metavar="FILE", help="the names and their pseudonyms; keep it"
+    )
+    parser.add_argument("--reader", metavar="NAME", help="reader (default: recognised by content)")
+    parser.set_defaults(run=run_anonymize)
+
+
+def run_anonymize(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt anonymize`` and return the exit code."""
+    from lyra_opt.core.documents import format_document, write_text
+    from lyra_opt.instances.snapshots.anonymise import anonymised
+    from lyra_opt.instances.snapshots.reading import read_file, reader_of
+
+    for option, path in (("--out", arguments.out), ("--table", arguments.table)):
+        require_file_path(option, path)
+    if Path(arguments.out).absolute() == Path(arguments.table).absolute():
+        raise UserError("--out and --table must be different files")
+    files = [read_file(path) for path in arguments.snapshots]
+    document, table = anonymised(files, reader_of(files, arguments.reader))
+    write_text(arguments.table, format_document(dict(table)))
+    write_text(arguments.out, format_document(document))
+    print_line(f"{arguments.out} has {len(table)} pseudonyms. Keep {arguments.table} for yourself.")
+    return 0
+
+
+def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the sub-command ``plan`` with its three questions to the command line."""
+    parser = add_command(
+        subparsers,
+        "plan",
+        "answer an operator's question about a real cluster",
+        DESCRIPTION,
+        EXAMPLES,
+    )
+    questions = parser.add_subparsers(metavar="QUESTION", required=True)
+    drain = add_command(
+        questions,
+        "drain",
+        "which nodes to drain so that the fewest jobs stop",
+        "Choose the nodes whose draining stops the fewest jobs, or say whom draining named nodes "
+        "stops. Open nodes with GPUs can be chosen.",
+        EXAMPLES,
+    )
+    drain.add_argument("names", nargs="*", metavar="NODE", help="a node that must be drained")
+    drain.add_argument(
+        "--nodes", type=integer_from(0), default=0, metavar="N", help="number of nodes to choose"
+    )
+    _add_among(drain)
+    add_repeated_option(drain, "--not", "NODE", "a node that must not be chosen")
+    drain.set_defaults(question=_drain)
+    _add_common(drain)
+
+    fit = add_command(
+        questions,
+        "fit",
+        "whom to preempt so that pending pods fit",
+        "Choose the running jobs of lower priority that give way so that pending pods fit: those "
+        "of a pending gang of the snapshot, or pods that the options describe.",
+        EXAMPLES,
+    )
+    fit.add_argument("gang", nargs="?", metavar="GANG", help="a pending gang or job, by name")
+    asked = fit.add_argument_group("pods, if no GANG is named (amounts for each pod)")
+    asked.add_argument("--pods", type=integer_from(1), metavar="N", help="number of pods")
+    asked.add_argument("--gpus", metavar="N", help="GPUs, such as 8")
+    asked.add_argument("--cpu", metavar="N", help="CPUs, such as 32 or 500m")
+    asked.add_argument("--memory", metavar="SIZE", help="memory, such as 128Gi")
+    add_repeated_option(asked, "--resource", "NAME=N", "another resource, by its full name")
+    asked.add_argument(
+        "--priority", metavar="CLASS|N", help="priority class, partition or number (default: 0)"
+    )
+    fit.add_argument(
+        "--level",
+        metavar="LABEL",
+        help="node label, or its end, that all pods must share, such as rack",
+    )
+    fit.add_argument("--type", metavar="TEXT", help="part of the GPU type: h100")
+    add_repeated_option(fit, "--tolerate", "KEY", "a taint that the described pods tolerate")
+    fit.set_defaults(question=_fit)
+    _add_common(fit)
+
+    consolidate = add_command(
+        questions,
+        "consolidate",
+        "how many nodes can be empty if pods may move",
+        "Find the largest number of nodes that can be emptied by moving pods, without stopping "
+        "anybody for good. A pod that moves is restarted.",
+        EXAMPLES,
+    )
+    consolidate.add_argument(
+        "--moves", type=integer_from(0), metavar="N", help="largest number of pods that move"
+    )
+    _add_among(consolidate)
+    consolidate.set_defaults(question=_consolidate)
+    _add_common(consolidate)
+
+    example = add_command(
+        questions,
+        "example",
+        "write an example cluster, to try the questions on",
+        "Write a generated cluster of nodes with 8 GPUs as kubectl prints it. Its priority classes "
+        "are p1 to p3, its levels rack and block.",
+        EXAMPLES,
+    )
+    example.add_argument(
+        "--nodes",
+        type=integer_from(1, 10_000),
+        default=40,
+        metavar="N",
+        help="number of nodes (default: 40)",
+    )
+    add_seed_option(example, "the cluster")
+    example.set_defaults(run=run_example)
+
+
+def run_example(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt plan example`` and return the exit code."""
+    from lyra_opt.front_door.generating import generate
+    from lyra_opt.instances.snapshots.sample import kubectl_list
+
+    cluster = generate("preemption", "crowded", nodes=arguments.nodes, seed=arguments.seed)
+    print_json(kubectl_list(cluster))
+    return 0
+
+
+def _add_among(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--among",
+        metavar="SELECTOR",
+        help="label selector of the nodes that can be chosen, such as pool=a100,zone!=b "
+        "(default: open nodes with GPUs)",
+    )
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    files = parser.add_argument_group("input")
+    add_repeated_option(
+        files, "--snapshot", "FILE", "output of kubectl or Slurm (default: the standard input)"
+    )
+    files.add_argument("--reader", metavar="NAME", help="reader (default: recognised by content)")
+    add_repeated_option(
+        files, "--owner", "KIND=WORD", "treat pods of an unknown owner as gang, single or fixed"
+    )
+    choices = parser.add_argument_group("choices")
+    choices.add_argument(
+        "--cost",
+        default="gangs",
+        metavar="COST",
+        help="what a loss costs: gangs (by priority, then GPUs), pods, gpus, time (GPU time since "
+        "the start), or annotation:KEY (a number, or the time of a checkpoint) (default: gangs)",
+    )
+    choices.add_argument(
+        "--force", action="store_true", help="pods without a controller may be stopped"
+    )
+    choices.add_argument(
+        "--keep-budgets", action="store_true", help="disruption budgets must not be exceeded"
+    )
+    choices.add_argument(
+        "--time-limit",
+        type=above_zero("s"),
+        default=60.0,
+        metavar="S",
+        help="seconds after which the best plan is printed without a proof (default: 60)",
+    )
+    output = parser.add_argument_group("output")
+    add_repeated_option(output, "--explain", "NODE", "say why the plan uses this node, or not")
+    output.add_argument("--picture", metavar="FILE", help="draw the nodes: FILE.svg or FILE.png")
+    output.add_argument("--page", metavar="FILE", help="write an HTML page to pass on")
+    add_json_option(output)  # type: ignore[arg-type]
+    parser.set_defaults(run=run)
+
+
+def _drain(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
+    from lyra_opt.experiments.planning.asking import drain
+
+    return drain(arguments.names, arguments.nodes, arguments.among, arguments.nots)
+
+
+def _fit(arguments: argparse.Namespace, snapshot: Snapshot) -> Question:
+    from lyra_opt.experiments.planning.asking import fit
+
+    request = {name: getattr(arguments, option) for option, name in RESOURCES.items()}
+    for text in arguments.resources:
+        name, equals, number = text.partition("=")
+        if not equals:
+            raise UserError(f"--resource {text}: must be NAME=N, such as nvidia.com/gpu=2")
+        request[name] = number
+    return fit(
+        snapshot,
+        arguments.gang,
+        pods=arguments.pods,
+        request={name: text for name, text in request.items() if text is not None},
+        priority=arguments.priority,
+        tolerate=arguments.tolerates,
+        level=arguments.level,
+        gpu_type=arguments.type,
+    )
+
+
+def _consolidate(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
+    from lyra_opt.experiments.planning.asking import consolidate
+
+    return consolidate(arguments.moves, arguments.among)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run ``lyra-opt plan`` and return the exit code."""
+    from lyra_opt.core.pictures import require_picture_path
+    from lyra_opt.experiments.planning.page import plan_page
+    from lyra_opt.experiments.planning.planning import explain, plan
+    from lyra_opt.experiments.planning.questions import choices_of
+    from lyra_opt.experiments.planning.words import explanation_sentence
+    from lyra_opt.instances.snapshots.reading import read_snapshot
+
+    if arguments.picture is not None:
+        require_picture_path("--picture", arguments.picture)
+    if arguments.page is not None:
+        require_file_path("--page", arguments.page)
+    choices = choices_of(
+        cost=arguments.cost, is_forced=arguments.force, keeps_budgets=arguments.keep_budgets
+    )
+    owners = dict(_owner(text) for text in arguments.owners)
+    files = arguments.snapshots or ["-"]
+    snapshot = read_snapshot(files, reader=arguments.reader, owners=owners)
+    question = arguments.question(arguments, snapshot)
+    found = plan(snapshot, question, choices, time_limit_s=arguments.time_limit)
+    reasons = [
+        explanation_sentence(found, explain(found, name, time_limit_s=arguments.time_limit))
+        for name in arguments.explains
+    ]
+    if arguments.json:
+        from lyra_opt.experiments.planning.words import as_json_object
+
+        print_json({**as_json_object(found), "explanations": reasons})
+    else:
+        _print(found, reasons)
+    if found.exists and arguments.picture is not None:
+        import lyra_opt
+
+        lyra_opt.plot(found.answer, file=arguments.picture)
+    if arguments.page is not None:
+        from lyra_opt.core.documents import write_text
+
+        write_text(arguments.page, plan_page(found, reasons, files))
+    return 0 if found.exists else 1
+
+
+def _owner(text: str) -> tuple[str, Form]:
+    kind, _, word = text.partition("=")
+    forms: Mapping[str, Form] = {"gang": "gang", "single": "single", "fixed": "fixed"}
+    if word in forms:
+        return kind, forms[word]
+    raise UserError(f"--owner {text}: must be KIND=gang, KIND=single or KIND=fixed")
+
+
+def _print(found: ClusterPlan, reasons: Sequence[str]) -> None:
+    """Print a plan for a person: what to do, who is hurt, the proof, and the limits."""
+    from lyra_opt.experiments.planning import words
+
+    for sentence in (words.headline(found), *words.verdict(found), *reasons):
+        print_line(sentence)
+    if found.disruptions:
+        print()
+        print_table(words.HURT_COLUMNS, words.hurt_rows(found), right=len(words.HURT_COLUMNS))
+    for heading, lines in words.command_lines(found):
+        print(f"\n{heading}")
+        print("\n".join(lines))
+    print()
+    for sentence in words.limits(found):
+        print_line(sentence)

@@ -1,0 +1,48 @@
+"""Write a plan as one HTML page that an operator can pass on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lyra_opt.experiments.page import render_page
+from lyra_opt.experiments.planning import words
+from lyra_opt.experiments.planning.steps import steps_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lyra_opt.experiments.planning.planning import ClusterPlan
+
+
+def plan_page(plan: ClusterPlan, explanations: Sequence[str], files: Sequence[str]) -> str:
+    """Return the page of a plan: the answer, a picture, the commands, who is hurt, and the proof.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    explanations
+        Sentences on single nodes.
+    files
+        The names of the files of the snapshot.
+    """
+    from lyra_opt.core.pictures import svg_text
+    from lyra_opt.core.plotting import plot
+
+    steps = steps_of(plan)
+    return render_page(
+        "plan.html.jinja",
+        folder=Path(__file__).parent,
+        headline=words.headline(plan),
+        proof=words.proof_sentence(plan) if plan.exists else "",
+        rule=words.rule_sentence(plan),
+        svg=svg_text(plot(plan.answer), "plan") if plan.exists else "",
+        columns=words.HURT_COLUMNS,
+        rows=words.hurt_rows(plan),
+        steps=(("Commands", steps.do), ("To undo them", steps.undo)),
+        explanations=explanations,
+        limits=words.limits(plan),
+        files=files,
+        version=plan.case.snapshot.version,
+    )

@@ -1,0 +1,415 @@
+"""Answer an operator's question: solve its instance, and compare with the scheduler's own rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.solving import Answer, solve_and_check
+from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.experiments.planning.questions import (
+    CANDIDATE,
+    Case,
+    Choices,
+    Consolidate,
+    Drain,
+    Fit,
+    case_of,
+    gpu_resources,
+)
+from lyra_opt.preemption import PROBLEM, Instance
+from lyra_opt.preemption.counting import blocking_gangs
+from lyra_opt.preemption.exact.solver import Exact
+from lyra_opt.preemption.heuristics.drain import FewestPodsFirst
+from lyra_opt.preemption.heuristics.kai import KAI
+from lyra_opt.preemption.heuristics.kubernetes import KubeGang, KubePods
+from lyra_opt.preemption.heuristics.kueue import Kueue
+from lyra_opt.preemption.heuristics.slurm import Slurm
+from lyra_opt.preemption.heuristics.volcano import VolcanoGang
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.core.solver import Solver
+    from lyra_opt.experiments.planning.questions import Question
+    from lyra_opt.instances.snapshots.snapshot import RunningGang, RunningPod, Snapshot
+    from lyra_opt.preemption import Solution
+
+RULES: Mapping[str, type[Solver]] = {
+    "scheduling.k8s.io": KubeGang,
+    "scheduling.volcano.sh": VolcanoGang,
+    "scheduling.run.ai": KAI,
+    "kueue.x-k8s.io": Kueue,
+}
+"""The imitation of the scheduler's rule, by the API group that makes pending pods a gang."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disruption:
+    """A gang that loses pods, or whose pods move.
+
+    Parameters
+    ----------
+    gang
+        The gang.
+    lost
+        The pods that it loses: all of its pods if it is lost whole.
+    moved
+        Pairs of a pod that moves and the name of its new node.
+    is_whole
+        Whether the whole gang is lost.
+    lost_gpus
+        Number of GPUs of the lost pods.
+    lost_gpu_s
+        GPU seconds since the start of the gang that the lost pods have used.
+    restarts_on
+        The nodes with room on which the lost pods can start again at once; empty if they must wait.
+    """
+
+    gang: RunningGang
+    lost: tuple[RunningPod, ...]
+    moved: tuple[tuple[RunningPod, str], ...]
+    is_whole: bool
+    lost_gpus: int
+    lost_gpu_s: float
+    restarts_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterPlan:
+    """The answer to an operator's question.
+
+    Parameters
+    ----------
+    case
+        The question with its instance.
+    answer
+        The checked answer of `exact`.
+    nodes
+        The nodes that become empty, or those that receive the pending pods, in file order.
+    placements
+        Number of pending pods of each shape on each node, as triples of shape, node and count.
+    disruptions
+        The gangs that lose or move pods, most important first.
+    blocking
+        If no plan exists: a minimal set of gangs whose release would make one possible.
+    rule
+        The checked answer of the imitated scheduler's rule; None if there is nothing to compare.
+    most_nodes
+        For `Consolidate`, an upper bound on the number of nodes that can be empty.
+    """
+
+    case: Case
+    answer: Answer[Solution]
+    nodes: tuple[str, ...] = ()
+    placements: tuple[tuple[int, str, int], ...] = ()
+    disruptions: tuple[Disruption, ...] = ()
+    blocking: tuple[RunningGang, ...] = ()
+    rule: Answer[Solution] | None = None
+    most_nodes: int | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether a plan was found."""
+        return self.answer.solution is not None
+
+
+def plan(
+    snapshot: Snapshot,
+    question: Question,
+    choices: Choices | None = None,
+    *,
+    time_limit_s: float = 60.0,
+) -> ClusterPlan:
+    """Return the plan that answers a question about a cluster.
+
+    Parameters
+    ----------
+    snapshot
+        The state of the cluster.
+    question
+        What to do.
+    choices
+        What a loss costs, and what may be touched.
+    time_limit_s
+        Time for all solvers together, in seconds. After it the plan has a bound instead of a proof.
+
+    Raises
+    ------
+    UserError
+        If the question names something that the cluster does not have.
+    """
+    case = case_of(snapshot, question, choices or Choices())
+    watch = Stopwatch()
+    most_nodes = None
+    if isinstance(question, Consolidate):
+        case, answer, most_nodes = _most_emptied(case, time_limit_s)
+    else:
+        answer = _solved(case.instance, Exact(), time_limit_s)
+    if answer.status is Status.ERROR:
+        raise RuntimeError(answer.message)
+    if answer.solution is None:
+        names = blocking_gangs(case.instance) or ()
+        blocking = tuple(snapshot.gang[name] for name in names)
+        return ClusterPlan(case=case, answer=answer, blocking=blocking, most_nodes=most_nodes)
+    left = max(1.0, time_limit_s - watch.elapsed_s)
+    rule = _rule_for(case)
+    return ClusterPlan(
+        case=case,
+        answer=answer,
+        nodes=_nodes_of(case, answer.solution),
+        placements=tuple(
+            (int(each.shape.removeprefix("pods-")), each.node, each.count)
+            for each in answer.solution.placements
+        ),
+        disruptions=_disruptions(case, answer.solution),
+        rule=None if rule is None else _solved(case.instance, rule, left),
+        most_nodes=most_nodes,
+    )
+
+
+def _solved(instance: Instance, solver: Solver, time_limit_s: float) -> Answer[Solution]:
+    return solve_and_check(PROBLEM, instance, solver, limits=Limits(time_s=time_limit_s))
+
+
+def _rule_for(case: Case) -> Solver | None:
+    """Return the imitation of the rule that would decide without a plan."""
+    question = case.question
+    if isinstance(question, Consolidate):
+        return None
+    if isinstance(question, Drain):
+        return FewestPodsFirst() if question.count else None
+    if case.snapshot.system == "slurm":
+        return Slurm()
+    rule: Solver = RULES.get(question.gang.grouped_by, KubePods)()
+    return rule
+
+
+def _most_emptied(case: Case, time_limit_s: float) -> tuple[Case, Answer[Solution], int]:
+    """Return the case with the largest number of empty nodes, its answer, and an upper bound.
+
+    The number can be searched by bisection, because a plan that empties k nodes also empties any
+    k - 1 of them.
+    """
+    watch = Stopwatch()
+    most = sum(CANDIDATE in node.labels for node in case.instance.nodes)
+    held = {group.node for gang in case.instance.gangs for group in gang.pods}
+    free = sum(CANDIDATE in node.labels and node.id not in held for node in case.instance.nodes)
+
+    def tried(count: int) -> tuple[Case, Answer[Solution]]:
+        left = max(0.1, time_limit_s - watch.elapsed_s)
+        instance = replace(case.instance, empty_nodes=count)
+        return replace(case, instance=instance), _solved(instance, Exact(), left)
+
+    least, step = max(1, free), 1
+    best = found = tried(least)
+    if found[1].solution is None:
+        return *found, 0 if found[1].status is Status.INFEASIBLE else most
+    while least < most and watch.elapsed_s < time_limit_s:
+        count = min(most, least + step)
+        found = tried(count)
+        if found[1].solution is not None:
+            best, least, step = found, count, 2 * step
+        elif found[1].status is Status.INFEASIBLE:
+            most, step = count - 1, max(1, (count - 1 - least) // 2)
+        elif step == 1:
+            break  # the time limit left the next number undecided
+        else:
+            step //= 2
+    return *best, most
+
+
+def _nodes_of(case: Case, solution: Solution) -> tuple[str, ...]:
+    """Return the nodes that become empty, or those that receive pending pods, in file order."""
+    chosen = set(solution.emptied_nodes) | {each.node for each in solution.placements}
+    return tuple(node.id for node in case.instance.nodes if node.id in chosen or node.must_be_empty)
+
+
+def _disruptions(case: Case, solution: Solution) -> tuple[Disruption, ...]:
+    """Return what happens to each gang that the solution touches, highest priority first."""
+    snapshot, gpus = case.snapshot, gpu_resources(case.snapshot)
+    lost: dict[str, list[RunningPod]] = {
+        name: list(snapshot.gang[name].pods) for name in solution.lost_gangs
+    }
+    taken: Counter[tuple[str, int]] = Counter()
+    for each in solution.lost_pods:
+        pods = case.pods[each.gang][each.group]
+        lost.setdefault(each.gang, []).extend(pods[: each.count])
+        taken[each.gang, each.group] += each.count
+    moved: dict[str, list[tuple[RunningPod, str]]] = {}
+    for move in solution.moved_pods:
+        first = taken[move.gang, move.group]
+        pods = case.pods[move.gang][move.group][first : first + move.count]
+        moved.setdefault(move.gang, []).extend((pod, move.to) for pod in pods)
+        taken[move.gang, move.group] += move.count
+    now = snapshot.newest_s or 0.0
+    found = []
+    for name in lost.keys() | moved.keys():
+        gang, leaving = snapshot.gang[name], lost.get(name, [])
+        lost_gpus = sum(pod.request.get(gpu, 0) for pod in leaving for gpu in gpus)
+        found.append(
+            Disruption(
+                gang=gang,
+                lost=tuple(leaving),
+                moved=tuple(moved.get(name, ())),
+                is_whole=name in solution.lost_gangs,
+                lost_gpus=lost_gpus,
+                lost_gpu_s=lost_gpus * max(0.0, now - gang.start_s),
+            )
+        )
+    position = {gang.id: place for place, gang in enumerate(snapshot.gangs)}
+    found.sort(key=lambda each: (-each.gang.priority, -each.lost_gpus, position[each.gang.id]))
+    return tuple(_with_restarts(case, solution, found))
+
+
+def _with_restarts(
+    case: Case, solution: Solution, disruptions: list[Disruption]
+) -> list[Disruption]:
+    """Return the disruptions with the nodes on which lost pods can start again at once.
+
+    The room is what is free after the plan on open nodes that stay in use. Gangs are placed in
+    order of priority by best fit, each whole or not at all, so more may fit than is found.
+    """
+    snapshot = case.snapshot
+    chosen = set(_nodes_of(case, solution))
+    free = {}
+    for node in snapshot.nodes:
+        if not node.closed_because and node.name not in chosen:
+            free[node.name] = Counter(node.capacity)
+            free[node.name].subtract(node.held)
+    leaving = {(each.gang.id, pod.name) for each in disruptions for pod in each.lost}
+    target = {pod.name: to for each in disruptions for pod, to in each.moved}
+    for gang in snapshot.gangs:
+        for pod in gang.pods:
+            place = target.get(pod.name, pod.node)
+            if (gang.id, pod.name) not in leaving and place in free:
+                free[place].subtract(pod.request)
+    found = []
+    for each in disruptions:
+        starts_again = bool(each.lost) and each.gang.can_be_requeued
+        left = {name: amounts.copy() for name, amounts in free.items()} if starts_again else {}
+        nodes = [_best_node(snapshot, left, pod) for pod in each.lost]
+        if all(nodes):
+            free = left or free
+        found.append(replace(each, restarts_on=tuple(filter(None, nodes)) if all(nodes) else ()))
+    return found
+
+
+def _best_node(snapshot: Snapshot, free: dict[str, Counter[str]], pod: RunningPod) -> str | None:
+    """Return the node on which a pod fits most tightly, and take its room; None if it fits none."""
+    fitting = [
+        name
+        for name, amounts in free.items()
+        if all(amounts[resource] >= amount for resource, amount in pod.request.items())
+        and pod.placement.allows(snapshot.node[name])
+    ]
+    if not fitting:
+        return None
+    gpus = [name for name in pod.request if name in gpu_resources(snapshot)]
+    best = min(fitting, key=lambda name: sum(free[name][gpu] for gpu in gpus))
+    free[best].subtract(pod.request)
+    return best
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a plan uses a node or does not.
+
+    Parameters
+    ----------
+    node
+        The name of the node.
+    is_used
+        Whether the plan empties the node or places pending pods on it.
+    reason
+        Why the node could not be chosen, such as "cordoned"; empty if it could.
+    other
+        The best plan with the opposite decision for this node; None if it could not be chosen.
+    """
+
+    node: str
+    is_used: bool
+    reason: str = ""
+    other: Answer[Solution] | None = None
+
+
+def explain(found: ClusterPlan, name: str, *, time_limit_s: float = 60.0) -> Explanation:
+    """Return why a plan uses a node or does not, by solving the case with the opposite decision.
+
+    Raises
+    ------
+    UserError
+        If the snapshot has no such node.
+    """
+    case, question = found.case, found.case.question
+    case_of(case.snapshot, Drain(nodes=(name,)), case.choices)  # refuses unknown names
+    instance, node = case.instance, case.snapshot.node[name]
+    is_used = name in found.nodes
+    reason = node.closed_because
+    if isinstance(question, Fit):
+        changed = _without(instance, name) if is_used else _with_pod_on(instance, name)
+        if not reason and not is_used and changed is None:
+            reason = "closed to the pending pods by its labels, taints or GPU type"
+    else:
+        is_candidate = CANDIDATE in instance.nodes[instance.node_position[name]].labels
+        if not is_candidate and not reason:
+            reason = "not among the nodes that can be chosen"
+        changed = _uncandidate(instance, name) if is_used else _forced(instance, name)
+    if reason or changed is None:
+        return Explanation(node=name, is_used=is_used, reason=reason)
+    other = _solved(changed, Exact(), time_limit_s)
+    return Explanation(node=name, is_used=is_used, other=other)
+
+
+def _without(instance: Instance, name: str) -> Instance:
+    """Return the instance with a node that takes no pending pods."""
+    nodes = [replace(node, is_usable=False) if node.id == name else node for node in instance.nodes]
+    return replace(instance, nodes=nodes)
+
+
+def _with_pod_on(instance: Instance, name: str) -> Instance | None:
+    """Return the instance with one pending pod on a certain node; None if no pod may be there."""
+    demand = instance.demand
+    assert demand is not None
+    node = instance.nodes[instance.node_position[name]]
+    allowed = [shape for shape in demand.shapes if instance.can_place(shape, node)]
+    if not allowed:
+        return None
+    label = {"lyra-opt/here": "yes"}
+    shapes = []
+    for shape in demand.shapes:
+        if shape is not allowed[0]:
+            shapes.append(shape)
+            continue
+        here = replace(shape, id=f"{shape.id}-here", count=1, min_count=1, selector=label)
+        shapes.append(here)
+        if shape.count > 1:
+            least = max(0, shape.min_count - 1)
+            shapes.append(replace(shape, count=shape.count - 1, min_count=least))
+    nodes = [
+        replace(each, labels={**each.labels, **label}) if each.id == name else each
+        for each in instance.nodes
+    ]
+    return replace(instance, nodes=nodes, demand=replace(demand, shapes=shapes))
+
+
+def _uncandidate(instance: Instance, name: str) -> Instance | None:
+    """Return the instance in which a node is not emptied; None if it was named or is needed."""
+    node = instance.nodes[instance.node_position[name]]
+    candidates = sum(CANDIDATE in each.labels for each in instance.nodes)
+    if node.must_be_empty or candidates <= instance.empty_nodes:
+        return None
+    nodes = [replace(each, labels={}) if each.id == name else each for each in instance.nodes]
+    return replace(instance, nodes=nodes)
+
+
+def _forced(instance: Instance, name: str) -> Instance | None:
+    """Return the instance in which a node is emptied; None if no node can be chosen."""
+    if not instance.empty_nodes:
+        return None
+    nodes = [
+        replace(node, must_be_empty=True) if node.id == name else node for node in instance.nodes
+    ]
+    return replace(instance, nodes=nodes, empty_nodes=instance.empty_nodes - 1)

@@ -1,0 +1,338 @@
+"""The commands that carry out a plan, in order, and those that undo it; they are never run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from shlex import join
+from typing import TYPE_CHECKING, NamedTuple
+
+from lyra_opt.core.texts import show_list
+from lyra_opt.experiments.planning.questions import Fit
+from lyra_opt.instances.snapshots.placement import Taint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption
+    from lyra_opt.instances.snapshots.snapshot import Owner, PendingGang
+
+RESERVED = "lyra-opt/reserved"
+"""The key of the taint that keeps other pods off the nodes for a pending gang."""
+
+SLURM_NAME = "lyra-opt"
+"""The reason of closed nodes in Slurm, and the name of the reservation for a pending job."""
+
+STAYS_CLOSED = ("drained", "down", "failing")
+"""Why a node of Slurm was closed before, so that a plan does not open it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a plan.
+
+    Parameters
+    ----------
+    purpose
+        What the step achieves, as an imperative sentence, and what to expect; without the last
+        full stop.
+    commands
+        The commands of the shell; empty if an object must be edited instead.
+    """
+
+    purpose: str
+    commands: tuple[str, ...] = ()
+
+
+class Steps(NamedTuple):
+    """The steps of a plan, and the steps that undo them."""
+
+    do: tuple[Step, ...]
+    undo: tuple[Step, ...]
+
+
+SUSPENDED = ("spec", "suspend")
+RUN_POLICY = ("spec", "runPolicy", "suspend")
+
+ACTIVE = ("spec", "active")
+KUEUE_WORKLOADS = "workloads.kueue.x-k8s.io"
+
+SUSPEND_FIELDS = {
+    "jobs.batch": SUSPENDED,
+    "jobsets.jobset.x-k8s.io": SUSPENDED,
+    "trainjobs.trainer.kubeflow.org": SUSPENDED,
+    "rayjobs.ray.io": SUSPENDED,
+    "rayclusters.ray.io": SUSPENDED,
+    "pytorchjobs.kubeflow.org": RUN_POLICY,
+    "tfjobs.kubeflow.org": RUN_POLICY,
+    "mpijobs.kubeflow.org": RUN_POLICY,
+    "xgboostjobs.kubeflow.org": RUN_POLICY,
+    "paddlejobs.kubeflow.org": RUN_POLICY,
+    "jaxjobs.kubeflow.org": RUN_POLICY,
+    KUEUE_WORKLOADS: ACTIVE,
+}
+"""The field that suspends an object, by the name that ``kubectl`` takes for its kind."""
+
+VOLCANO_JOBS = "jobs.batch.volcano.sh"
+
+
+def steps_of(plan: ClusterPlan) -> Steps:
+    """Return the steps of a plan; none if no plan was found or nothing must be done."""
+    if not plan.exists or not plan.nodes:
+        return Steps((), ())
+    if plan.case.snapshot.system == "slurm":
+        return _slurm_steps(plan)
+    if isinstance(plan.case.question, Fit):
+        return _fit_on_kubernetes(plan, plan.case.question)
+    return _drain_on_kubernetes(plan)
+
+
+def _kubectl(*words: str, namespace: str = "") -> str:
+    where = ("--namespace", namespace) if namespace else ()
+    return join(("kubectl", *words, *where))
+
+
+def _drain_on_kubernetes(plan: ClusterPlan) -> Steps:
+    snapshot, nodes = plan.case.snapshot, plan.nodes
+    force = any(each.gang.needs_force for each in plan.disruptions)
+    options = ("--ignore-daemonsets", "--delete-emptydir-data", *(["--force"] if force else []))
+    evict = _sentences(
+        "Evict their pods, which lose the data in emptyDir volumes",
+        "The scheduler chooses their new nodes",
+        *_waits_for_budgets(plan),
+        _idle_parts(plan),
+        _lost_for_good(plan.disruptions),
+    )
+    opened = [name for name in nodes if snapshot.node[name].closed_because != "cordoned"]
+    return Steps(
+        (
+            Step("Close the nodes to new pods", (_kubectl("cordon", *nodes),)),
+            Step(evict, (_kubectl("drain", *nodes, *options),)),
+            Step("See that only pods of DaemonSets are left", (_list_pods(nodes),)),
+        ),
+        (Step("Open the nodes again", (_kubectl("uncordon", *opened),)),) if opened else (),
+    )
+
+
+def _sentences(*given: str) -> str:
+    return ". ".join(filter(None, given))
+
+
+def _waits_for_budgets(plan: ClusterPlan) -> list[str]:
+    """Return sentences on the budgets that do not allow all evictions at once."""
+    found = []
+    for budget in plan.case.snapshot.budgets:
+        touched = [each.gang for each in plan.disruptions if each.gang.id in budget.gangs]
+        evicted = sum(pod.node in plan.nodes for gang in touched for pod in gang.pods)
+        if evicted > budget.most:
+            found.append(
+                f"The budget {budget.id} allows {budget.most} of {evicted} evictions now, and "
+                f"kubectl drain waits until it allows the others"
+            )
+    return found
+
+
+def _idle_parts(plan: ClusterPlan) -> str:
+    """Return a sentence on lost gangs that keep pods on other nodes; empty without any."""
+    names = [
+        each.gang.id
+        for each in plan.disruptions
+        if each.is_whole and any(pod.node not in plan.nodes for pod in each.lost)
+    ]
+    text = f"Pods of {show_list(names)} on other nodes keep their GPUs idle until the others run"
+    return text if names else ""
+
+
+def _lost_for_good(disruptions: Iterable[Disruption]) -> str:
+    """Return a sentence on pods that nobody creates again; empty without any."""
+    names = [each.gang.id for each in disruptions if not each.gang.can_be_requeued]
+    return f"Nothing creates the pods of {show_list(names)} again" if names else ""
+
+
+def _list_pods(nodes: Iterable[str]) -> str:
+    listing = 'kubectl get pods --all-namespaces --field-selector="spec.nodeName=$node"'
+    return f"for node in {join(nodes)}; do {listing}; done"
+
+
+def _fit_on_kubernetes(plan: ClusterPlan, question: Fit) -> Steps:
+    """Return the steps that reserve the nodes, stop the victims and let the pending pods in.
+
+    The pending pods tolerate the taint only when the victims are gone. Otherwise the scheduler
+    would try to place them at once, and preempt pods of its own choice.
+    """
+    value = re.sub(r"[^A-Za-z0-9_.-]", "-", question.gang.id.rpartition("/")[2])[:63].strip("_.-")
+    taint = Taint(key=RESERVED, value=value)
+    reserve = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}={value}:{taint.effect}")
+    release = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}:{taint.effect}-")
+    stops, resumes = _stops(plan, taint)
+    return Steps(
+        (
+            Step("Keep other pods off the nodes", (reserve,)),
+            *stops,
+            _admission(question.gang, taint),
+            Step("See which pods are on the nodes", (_list_pods(plan.nodes),)),
+        ),
+        (
+            Step("Open the nodes to other pods again", (release,)),
+            *_if_any("Let the stopped jobs go on when there is room", resumes),
+        ),
+    )
+
+
+def _if_any(purpose: str, commands: Iterable[str]) -> Sequence[Step]:
+    found = tuple(dict.fromkeys(commands))
+    return [Step(purpose, found)] if found else []
+
+
+def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
+    """Return the steps that stop the victims, and the commands that let them go on.
+
+    The owner of a whole gang is suspended where its kind allows this, because a controller would at
+    once create deleted pods again. It is not suspended if it also owns a gang that stays.
+    """
+    lost = {each.gang.id for each in plan.disruptions if each.is_whole}
+    kept = {gang.owner for gang in plan.case.snapshot.gangs if gang.id not in lost}
+    suspends, resumes, deleting = [], [], []
+    leaving, deleted = defaultdict(list), defaultdict(list)
+    for each in plan.disruptions:
+        owner = each.gang.owner
+        commands = _suspension(owner) if each.is_whole and owner not in kept else None
+        if commands is not None:
+            suspends.append(commands[0])
+            resumes.append(commands[1])
+            leaving[owner.namespace] += [pod.name for pod in each.lost if pod.node in plan.nodes]
+        else:
+            deleting.append(each)
+            deleted[owner.namespace] += [pod.name for pod in each.lost]
+    waits = [
+        _kubectl("wait", "pod", *pods, "--for=delete", "--timeout=10m", namespace=each)
+        for each, pods in leaving.items()
+    ]
+    deletes = [_kubectl("delete", "pod", *pods, namespace=each) for each, pods in deleted.items()]
+    return [
+        *_if_any("Suspend the victims", suspends),
+        *_if_any("Wait until the pods of suspended victims are gone", waits),
+        *_if_any(_deletion(deleting, taint), deletes),
+    ], resumes
+
+
+def _deletion(deleted: Sequence[Disruption], taint: Taint) -> str:
+    """Return the purpose of the step that deletes pods, with what becomes of them."""
+    remade = [each for each in deleted if each.gang.can_be_requeued]
+    returning = [
+        each.gang.id
+        for each in remade
+        if any(rule.tolerates(taint) for pod in each.lost for rule in pod.placement.tolerations)
+    ]
+    return _sentences(
+        "Delete pods whose owner is not suspended",
+        "Controllers create them again, and the taint keeps them off the nodes" if remade else "",
+        f"Pods of {show_list(returning)} tolerate the taint and may come back" if returning else "",
+        _lost_for_good(deleted),
+    )
+
+
+def _suspension(owner: Owner) -> tuple[str, str] | None:
+    """Return the commands that suspend and resume an owner; None if its kind does not allow it."""
+    resource, name, namespace = owner.resource, owner.name, owner.namespace
+    if owner.workload:
+        resource, name = KUEUE_WORKLOADS, owner.workload
+    if resource == VOLCANO_JOBS:
+        where = ("--name", name, "--namespace", namespace)
+        return join(("vcctl", "job", "suspend", *where)), join(("vcctl", "job", "resume", *where))
+    if resource not in SUSPEND_FIELDS:
+        return None
+    commands = []
+    for stops in (True, False):
+        value: object = stops is (SUSPEND_FIELDS[resource] != ACTIVE)
+        for key in reversed(SUSPEND_FIELDS[resource]):
+            value = {key: value}
+        patch = ("patch", resource, name, "--type=merge", f"--patch={json.dumps(value)}")
+        commands.append(_kubectl(*patch, namespace=namespace))
+    return commands[0], commands[1]
+
+
+def _admission(gang: PendingGang, taint: Taint) -> Step:
+    """Return the step that lets the pending pods run on the reserved nodes."""
+    toleration = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    if not gang.owner.name:
+        return Step(f"Submit the pods with the toleration {json.dumps(toleration)}")
+    owner = f"{gang.owner.kind} {gang.owner.name}"
+    if not gang.has_pods:
+        return Step(f"Add the toleration {json.dumps(toleration)} to the pod templates of {owner}")
+    patches = []
+    for shape in gang.shapes:
+        operation = {"op": "add", "path": "/spec/tolerations", "value": [toleration]}
+        if shape.placement.tolerations:
+            operation |= {"path": "/spec/tolerations/-", "value": toleration}
+        patch = ("patch", "pod", *shape.names, "--type=json", f"--patch={json.dumps([operation])}")
+        patches.append(_kubectl(*patch, namespace=gang.owner.namespace))
+    later = (
+        "" if gang.owner.kind == "Pod" else f"Pods that {owner} creates later do not tolerate it"
+    )
+    return Step(_sentences("Let the pending pods tolerate the taint", later), tuple(patches))
+
+
+def _slurm_steps(plan: ClusterPlan) -> Steps:
+    """Return the steps for Slurm.
+
+    ``scontrol requeue`` takes only batch jobs that allow it, and lets them wait for two minutes.
+    """
+    requeued = [each.gang.owner.name for each in plan.disruptions if each.gang.can_be_requeued]
+    ended = [each.gang.owner.name for each in plan.disruptions if not each.gang.can_be_requeued]
+    requeue = [join(("scontrol", "requeue", ",".join(requeued)))] if requeued else []
+    end = [join(("scancel", *ended))] if ended else []
+    stops = (
+        *_if_any("Requeue the victims; they wait for at least two minutes", requeue),
+        *_if_any("End the victims that cannot be requeued; they do not start again", end),
+    )
+    question = plan.case.question
+    if isinstance(question, Fit):
+        return _fit_on_slurm(plan.nodes, question.gang, stops)
+    node = plan.case.snapshot.node
+    opened = ",".join(name for name in plan.nodes if node[name].closed_because not in STAYS_CLOSED)
+    update = ("scontrol", "update", f"NodeName={opened}")
+    close = [join((*update, "State=DRAIN", f"Reason={SLURM_NAME}"))] if opened else []
+    resume = [join((*update, "State=RESUME"))] if opened else []
+    return Steps(
+        (
+            *_if_any("Close the nodes; running jobs would go on to their end", close),
+            *stops,
+            Step(
+                "See which jobs are still on the nodes",
+                (join(("squeue", f"--nodelist={','.join(plan.nodes)}")),),
+            ),
+        ),
+        tuple(_if_any("Open the nodes again", resume)),
+    )
+
+
+def _fit_on_slurm(nodes: Sequence[str], gang: PendingGang, stops: Sequence[Step]) -> Steps:
+    """Return the steps that start a pending job on reserved nodes.
+
+    The reservation has no end, because Slurm ends jobs whose reservation ends. A running job can
+    leave its reservation, which can be deleted only then.
+    """
+    job, reservation = gang.owner.name, f"ReservationName={SLURM_NAME}"
+    user = gang.owner.namespace or "USER"
+    reserve = (
+        *("scontrol", "create", "reservation", reservation, f"Nodes={','.join(nodes)}"),
+        *("StartTime=now", "Duration=UNLIMITED", "Flags=IGNORE_JOBS", f"Users={user}"),
+    )
+    delete = join(("scontrol", "delete", reservation))
+    if job:
+        update = ("scontrol", "update", f"JobId={job}")
+        use = Step("Let the pending job use the reservation", (join((*update, reservation)),))
+        clear = join((*update, "ReservationName="))
+        leave = Step("Once the job runs, or to give up, let it leave the reservation", (clear,))
+    else:
+        number = "scontrol update JobId=NUMBER ReservationName="
+        use = Step(f"Submit the job with sbatch --reservation={SLURM_NAME}")
+        leave = Step(f"Once the job runs, let it leave the reservation with {number}")
+    who = "" if gang.owner.namespace else "; put the name of the user who submits for USER"
+    return Steps(
+        (Step(f"Keep other jobs off the nodes{who}", (join(reserve),)), *stops, use),
+        (leave, Step("Open the nodes to other jobs again", (delete,))),
+    )

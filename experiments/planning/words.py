@@ -1,0 +1,323 @@
+"""State a plan in an operator's words: what is lost, why nothing is better, and who is hurt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.errors import counted
+from lyra_opt.core.result import Status
+from lyra_opt.core.texts import show_list
+from lyra_opt.experiments.planning.planning import ClusterPlan
+from lyra_opt.experiments.planning.questions import ANNOTATION, Consolidate, Drain, Fit
+from lyra_opt.experiments.planning.steps import steps_of
+from lyra_opt.preemption.put_back import could_stay
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lyra_opt.core.solving import Answer
+    from lyra_opt.experiments.planning.planning import Disruption, Explanation
+    from lyra_opt.experiments.planning.questions import Case
+    from lyra_opt.instances.snapshots.snapshot import RunningGang
+    from lyra_opt.preemption import Solution
+
+HOUR_S = 3600
+
+AGES = "Check the cluster again before you act: a snapshot ages in seconds."
+
+HURT_COLUMNS = ("who", "priority", "pods", "GPUs", "GPU hours lost", "starts again")
+"""The headings of the table of those who are hurt."""
+
+
+def headline(plan: ClusterPlan) -> str:
+    """Return the answer in one sentence, or that there is none."""
+    question = plan.case.question
+    if not plan.exists:
+        if plan.answer.status is Status.INFEASIBLE:
+            return f"Impossible: {_impossible(plan)}"
+        return "No plan was found within the time limit, and none was ruled out."
+    nodes = show_list(plan.nodes)
+    if isinstance(question, Drain):
+        return f"Drain {counted(len(plan.nodes), 'node')}: {nodes}."
+    if isinstance(question, Consolidate):
+        return f"{counted(len(plan.nodes), 'node')} can be empty: {nodes}."
+    pods = sum(count for _, _, count in plan.placements)
+    return f"{counted(pods, 'pod')} of {question.gang.id} fit on {nodes}."
+
+
+def _impossible(plan: ClusterPlan) -> str:
+    """Return why no plan exists, and the gangs that stand in the way."""
+    question = plan.case.question
+    if isinstance(question, Consolidate):
+        return "no further node can be emptied by moving pods."
+    reason = plan.answer.message or "every choice breaks a condition of the question"
+    if not plan.blocking:
+        return f"{reason}."
+    names = show_list([f"{gang.id} ({_why_untouched(gang)})" for gang in plan.blocking])
+    return f"{reason}. It would be possible without {names}."
+
+
+def _why_untouched(gang: RunningGang) -> str:
+    if gang.protected_because:
+        force = "; --force allows it" if gang.needs_force else ""
+        return f"{gang.protected_because}{force}"
+    return gang.not_preempted_because or f"priority {gang.priority}"
+
+
+def term_phrase(case: Case, key: str, value: int) -> str:
+    """Return what a value of a term of the objective means, as a verb phrase."""
+    name, _, priority = key.partition("@")
+    of_priority = f" of priority {priority}" if priority else ""
+    if name == "lost_gangs":
+        return f"stops {counted(value, 'job')}{of_priority}"
+    if name == "lost_pods":
+        return f"evicts {counted(value, 'pod')}{of_priority}"
+    if name == "moved_pods":
+        return f"moves {counted(value, 'pod')}"
+    if name == "unplaced":
+        return f"leaves {counted(value, 'pending pod')} without a node"
+    if name == "budget_excess":
+        return f"evicts {counted(value, 'pod')} more than disruption budgets allow"
+    if name == "weighted_gangs":
+        cost = case.choices.cost
+        if cost.startswith(ANNOTATION):
+            return f"costs {value} by {cost}"
+        return f"loses {value / HOUR_S:.1f} GPU hours of work"
+    resource = name.removeprefix("lost:")
+    unit = "GPU" if resource == "gpu" else f"unit of {resource}"
+    return f"takes {counted(value, unit)} from running pods"
+
+
+def zero_phrase(key: str) -> str:
+    """Return what the value 0 of a term of the objective means, as a verb phrase."""
+    name, _, priority = key.partition("@")
+    phrases = {
+        "lost_gangs": "stops no job",
+        "lost_pods": "evicts no pod",
+        "moved_pods": "moves no pod",
+        "unplaced": "places every pending pod",
+        "budget_excess": "keeps every disruption budget",
+        "weighted_gangs": "loses no work",
+    }
+    phrase = phrases.get(name, f"takes no {name.removeprefix('lost:')} from running pods")
+    return f"{phrase} of priority {priority}" if priority else phrase
+
+
+def terms_in_words(case: Case, terms: Mapping[str, int]) -> str:
+    """Return the values of all terms above 0 as one phrase, with each verb once."""
+    phrases: list[str] = []
+    verb = ""
+    for key, value in terms.items():
+        if value:
+            phrase = term_phrase(case, key, value)
+            phrases.append(phrase.removeprefix(f"{verb} ") if verb else phrase)
+            verb = phrase.split(" ")[0]
+    return ", ".join(phrases) if phrases else "stops nobody"
+
+
+def proof_sentence(plan: ClusterPlan) -> str:
+    """Return what is proved about the plan, from the objective that was used."""
+    case, answer = plan.case, plan.answer
+    terms = answer.measures.get("terms") or {}
+    if isinstance(case.question, Consolidate):
+        if plan.most_nodes is not None and plan.most_nodes > len(plan.nodes):
+            return f"Not proved: at most {plan.most_nodes} nodes can be empty."
+        moves = "" if case.question.most_moves is None else " with so few moves"
+        more = len(plan.nodes) + 1
+        return f"Proved: {counted(more, 'node')} cannot be emptied{moves}."
+    choice = "choice of victims"
+    if isinstance(case.question, Drain):
+        choice = f"choice of {counted(len(plan.nodes), 'node')}"
+    if answer.status is not Status.OPTIMAL:
+        bound = int(answer.dual_bound or 0)
+        objective = case.instance.terms
+        keys = [term.key for term in objective.terms]
+        least = dict(zip(keys, objective.decode(bound), strict=True))
+        return (
+            f"Not proved within the time limit. The proved bound: a {choice} at best "
+            f"{terms_in_words(case, least)}."
+        )
+    if not any(terms.values()):
+        return "Nobody is stopped, so nothing can be better."
+    sentences: list[str] = []
+    subject, kept = f"no {choice}", list[str]()
+    for key, value in terms.items():
+        if not value:
+            phrase, _, priority = zero_phrase(key).rpartition(" of priority ")
+            if phrase and kept and kept[-1].startswith(phrase):
+                kept[-1] += f" or {priority}"
+            else:
+                kept.append(zero_phrase(key))
+            continue
+        if key == "lost_pods" and sentences:
+            break  # which decides between plans that are alike in all that matters
+        condition = f" that {' and '.join(kept)}" if kept else ""
+        sentences.append(f"{subject}{condition} {_fewer(case, key, value)}")
+        subject, kept = "none of these", [_only(case, key, value)]
+    return f"Proved: {'; '.join(sentences)}."
+
+
+def _only(case: Case, key: str, value: int) -> str:
+    """Return the phrase that something does no more than a value of a term."""
+    verb, rest = term_phrase(case, key, value).split(" ", 1)
+    return f"{verb} only {rest.split(' ')[0]}"
+
+
+def _fewer(case: Case, key: str, value: int) -> str:
+    """Return the phrase that something does less than a value of a term."""
+    phrase = term_phrase(case, key, value)
+    verb, rest = phrase.split(" ", 1)
+    return f"{verb} fewer than {rest}"
+
+
+def rule_sentence(plan: ClusterPlan) -> str:
+    """Return what the scheduler's own rule would do; empty if there is nothing to compare."""
+    rule, case = plan.rule, plan.case
+    if rule is None:
+        return ""
+    name = "Draining the nodes with the fewest pods"
+    if isinstance(case.question, Fit):
+        name = f"The scheduler's own rule (an imitation, {rule.solver})"
+    if rule.solution is None:
+        return f"{name} finds no plan."
+    terms = rule.measures["terms"]
+    if terms == plan.answer.measures["terms"]:
+        return f"{name} does as well."
+    sentence = f"{name} {terms_in_words(case, terms)}."
+    waste = could_stay(case.instance, rule.solution)
+    if waste.pods:
+        sentence += f" {counted(waste.pods, 'pod')} of these could have stayed."
+    return sentence
+
+
+def explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
+    """Return why the plan uses a node or does not."""
+    case, node = plan.case, found.node
+    uses = "is used" if isinstance(case.question, Fit) else "is emptied"
+    decision = uses if found.is_used else f"{uses.replace('is ', 'is not ')}"
+    if found.reason:
+        return f"Node {node} {decision}: it is {found.reason}."
+    opposite = "without it" if found.is_used else "with it"
+    if found.other is None:
+        return f"Node {node} {decision}: the question leaves no choice."
+    if found.other.solution is None:
+        return f"Node {node} {decision}: {opposite}, {_no_plan(found.other)}."
+    terms, other = plan.answer.measures["terms"], found.other.measures["terms"]
+    if terms == other:
+        return f"Node {node} {decision}: {opposite}, another plan does as well."
+    return (
+        f"Node {node} {decision}: the best plan {opposite} {terms_in_words(case, other)}; "
+        f"this plan {terms_in_words(case, terms)}."
+    )
+
+
+def _no_plan(answer: Answer[Solution]) -> str:
+    if answer.status is not Status.INFEASIBLE:
+        return "no plan was found within the time limit"
+    return f"no plan exists: {answer.message}" if answer.message else "no plan exists"
+
+
+def hurt_rows(plan: ClusterPlan) -> list[tuple[str, ...]]:
+    """Return one row of `HURT_COLUMNS` for each gang that loses or moves pods."""
+    return [_hurt_row(each) for each in plan.disruptions]
+
+
+def _hurt_row(each: Disruption) -> tuple[str, ...]:
+    gang, owner = each.gang, each.gang.owner
+    touched = len(each.lost) + len(each.moved)
+    left = len(gang.pods) - len(each.lost)
+    moves = f" ({len(each.moved)} move)" if each.moved else ""
+    if each.restarts_on:
+        again = f"at once on {show_list(sorted(set(each.restarts_on)))}"
+    elif not each.lost:
+        again = f"on {show_list(sorted({to for _, to in each.moved}))}"
+    else:
+        again = "when there is room" if gang.can_be_requeued else "not by itself"
+    if each.lost and left and not each.is_whole:
+        again = f"{again}; goes on with {counted(left, 'pod')}"
+    return (
+        f"{owner.namespace}/{owner.name} ({owner.kind})" if owner.namespace else owner.name,
+        str(gang.priority),
+        f"{touched} of {len(gang.pods)}{moves}",
+        str(each.lost_gpus),
+        f"{each.lost_gpu_s / HOUR_S:.1f}",
+        again,
+    )
+
+
+def command_lines(plan: ClusterPlan) -> list[tuple[str, list[str]]]:
+    """Return pairs of a heading and the lines with the steps below it, as a shell script."""
+    steps = steps_of(plan)
+    found = []
+    for heading, listed in (("Commands (nothing was run):", steps.do), ("To undo:", steps.undo)):
+        lines = []
+        for number, step in enumerate(listed, 1):
+            lines += [f"# {number}. {step.purpose}.", *step.commands]
+        if lines:
+            found.append((heading, lines))
+    return found
+
+
+def verdict(plan: ClusterPlan) -> list[str]:
+    """Return what is proved, and what the scheduler's own rule would do; empty without a plan."""
+    if not plan.exists:
+        return []
+    return [sentence for sentence in (proof_sentence(plan), rule_sentence(plan)) if sentence]
+
+
+def limits(plan: ClusterPlan) -> Sequence[str]:
+    """Return sentences on what the plan assumes, and on what was not read."""
+    snapshot = plan.case.snapshot
+    return (*plan.case.notes, *snapshot.assumptions, *snapshot.not_read, AGES)
+
+
+class ReadablePlan(ClusterPlan):
+    """A plan that ``print`` shows in an operator's words."""
+
+    def __str__(self) -> str:
+        """Return the whole plan as text, with one line for each job that is hurt."""
+        parts = [headline(self), *verdict(self)]
+        parts += [": ".join((row[0], row[-1])) for row in hurt_rows(self)]
+        parts += ["\n".join((heading, *lines)) for heading, lines in command_lines(self)]
+        return "\n".join((*parts, *limits(self)))
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands of the plan, in order."""
+        return tuple(command for step in steps_of(self).do for command in step.commands)
+
+
+def as_json_object(plan: ClusterPlan) -> dict[str, Any]:
+    """Return the plan as the JSON object that ``lyra-opt plan --json`` prints."""
+    answer, exists = plan.answer, plan.exists
+    steps = steps_of(plan)
+    return {
+        "headline": headline(plan),
+        "status": str(answer.status),
+        "terms": dict(answer.measures.get("terms") or {}),
+        "proof": proof_sentence(plan) if exists else None,
+        "rule": rule_sentence(plan) or None,
+        "nodes": list(plan.nodes),
+        "placements": [
+            {"shape": shape, "node": node, "pods": count} for shape, node, count in plan.placements
+        ],
+        "disruptions": [
+            {
+                "gang": each.gang.id,
+                "owner": f"{each.gang.owner.kind}/{each.gang.owner.name}",
+                "priority": each.gang.priority,
+                "is_whole": each.is_whole,
+                "lost_pods": [pod.name for pod in each.lost],
+                "moved_pods": [{"pod": pod.name, "to": to} for pod, to in each.moved],
+                "lost_gpus": each.lost_gpus,
+                "lost_gpu_s": each.lost_gpu_s,
+                "restarts_on": list(each.restarts_on),
+            }
+            for each in plan.disruptions
+        ],
+        "blocking": [gang.id for gang in plan.blocking],
+        "commands": [command for step in steps.do for command in step.commands],
+        "undo": [command for step in steps.undo for command in step.commands],
+        "limits": list(limits(plan)),
+        "wall_time_s": answer.wall_time_s,
+    }

@@ -1,0 +1,1 @@
+"""Snapshots of real clusters: readers for files of Kubernetes, KAI and Slurm."""

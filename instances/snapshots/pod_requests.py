@@ -1,0 +1,110 @@
+"""The amounts of resources that a pod holds, and the nodes on which it may run.
+
+Sources: k8s.io/component-helpers, ``resource/helpers.go`` (``PodRequests``), and the
+Kubernetes documentation on sidecar containers and on resources of whole pods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lyra_opt.core.errors import show_value
+from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.instances.snapshots.placement import Placement
+from lyra_opt.instances.snapshots.quantities import amount
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.instances.snapshots.kubernetes_objects import PodSpec, Quantities, Resources
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+def amounts(quantities: Quantities | None) -> Counter[str]:
+    """Return the amount of each resource; `ValueError` for an invalid quantity."""
+    if not quantities:
+        return Counter()
+    return Counter({name: amount(name, quantity) for name, quantity in quantities.items()})
+
+
+def _request_of(resources: Resources) -> Counter[str]:
+    """Return the request of a container; a limit without a request is also the request."""
+    return amounts({**(resources.limits or {}), **(resources.requests or {})})
+
+
+def effective_request(spec: PodSpec) -> Counter[str]:
+    """Return the amount of each resource that a pod holds; `ValueError` for a bad quantity.
+
+    The containers and all sidecars run together. Before them the init containers run one after
+    the other, each beside the sidecars that are listed before it. The larger of both sums counts
+    for each resource. A request of the whole pod takes the place of the sum, and the overhead of
+    its runtime is added.
+    """
+    sidecars: Counter[str] = Counter()
+    starting: Counter[str] = Counter()
+    for container in spec.init_containers or ():
+        request = _request_of(container.resources)
+        starting |= sidecars + request
+        if container.restart_policy == "Always":
+            sidecars += request
+    running = sidecars
+    for container in spec.containers or ():
+        running += _request_of(container.resources)
+    total = running | starting
+    if spec.resources is not None:
+        total = Counter({**total, **amounts(spec.resources.requests)})
+    return total + amounts(spec.overhead)
+
+
+def _placement_of(spec: PodSpec) -> Placement:
+    """Return the nodes on which a pod may run; `ValueError` for an unknown operator."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required if affinity is not None else None
+    terms = tuple(
+        (*(term.match_expressions or ()), *(term.match_fields or ()))
+        for term in (required.node_selector_terms or () if required is not None else ())
+    )
+    for requirement in (each for term in terms for each in term):
+        if requirement.operator not in OPERATORS:
+            operator = show_value(requirement.operator)
+            raise ValueError(f"the node affinity has the unknown operator {operator}")
+    selector = tuple(sorted((spec.node_selector or {}).items()))
+    return Placement(selector, terms, spec.tolerations or ())
+
+
+class Shared:
+    """The requests and placements of pods, of which each is made once for all pods alike.
+
+    `renamed` has the names of resources that differ from those of their source.
+    """
+
+    def __init__(self) -> None:
+        self.renamed: Mapping[str, str] = {}
+        self._requests: dict[bytes, Mapping[str, int]] = {}
+        self._placements: dict[bytes, Placement] = {}
+
+    def request(self, spec: PodSpec, devices: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the request of a pod with its claimed devices, and with 1 of ``pods``."""
+        parts = (spec.containers, spec.init_containers, spec.resources, spec.overhead)
+        key = msgspec.json.encode((parts, devices))
+        if (known := self._requests.get(key)) is None:
+            request = effective_request(spec) + Counter(devices)
+            known = FrozenDict(self.with_names({**request, "pods": 1}))
+            self._requests[key] = known
+        return known
+
+    def with_names(self, amounts: Mapping[str, int]) -> dict[str, int]:
+        """Return amounts with the names of resources that the snapshot uses."""
+        return {self.renamed.get(name, name): number for name, number in amounts.items()}
+
+    def placement(self, spec: PodSpec) -> Placement:
+        """Return the nodes on which a pod may run."""
+        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+        key = msgspec.json.encode((spec.node_selector, affinity, spec.tolerations))
+        if (known := self._placements.get(key)) is None:
+            known = self._placements[key] = _placement_of(spec)
+        return known

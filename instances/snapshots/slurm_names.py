@@ -1,0 +1,169 @@
+"""Notations of Slurm: lists of hosts, generic resources (GRES), trackable resources and times."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import datetime
+from itertools import product
+from typing import TYPE_CHECKING
+
+from lyra_opt.core.errors import show_value
+from lyra_opt.instances.snapshots.snapshot import GPU
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lyra_opt.instances.snapshots.slurm_records import Number, Texts
+
+MOST_HOSTS = 1_000_000
+
+MIB = 2**20
+
+_MIG_PROFILE = re.compile(r"(.*_)?\d+g\.\d+gb.*")
+_GRES = re.compile(
+    r"(?P<name>[^:,(]+)"
+    r"(?::(?P<type>(?!\d+[KMGT]?(?:\(|$))[^:,(]+))?"
+    r"(?::(?P<count>\d+[KMGT]?))?"
+    r"(?P<more>\(.*\))?"
+)
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)[cn]?")
+_UNITS = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+
+
+def hosts(text: str) -> list[str]:
+    """Return the host names of a list such as ``n[01-03,07],login``.
+
+    Raises
+    ------
+    ValueError
+        If brackets do not match, a range is not valid, or it has over a million hosts.
+    """
+    found: list[str] = []
+    for part in _split(text):
+        pieces = [_range(piece) for piece in re.split(r"(\[[^\]]*\])", part) if piece]
+        size = 1
+        for piece in pieces:
+            size *= len(piece)
+        if size + len(found) > MOST_HOSTS:
+            raise ValueError(f"{show_value(text)} has more than {MOST_HOSTS} hosts")
+        found += ["".join(combined) for combined in product(*pieces)]
+    return found
+
+
+def _split(text: str) -> Iterator[str]:
+    """Yield the parts of a list that commas outside brackets and parentheses separate."""
+    depth, start = 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "[(") - (letter in "])")
+        if letter == "," and depth == 0:
+            yield text[start:place]
+            start = place + 1
+        if depth < 0:
+            break
+    if depth:
+        raise ValueError(f"{show_value(text)}: brackets do not match")
+    if text[start:]:
+        yield text[start:]
+
+
+def _range(piece: str) -> list[str]:
+    """Return the alternatives of a piece of a host name: a text, or numbers in brackets."""
+    if not piece.startswith("["):
+        return [piece]
+    found = []
+    for part in piece[1:-1].split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(f"{show_value(piece)} is not a range of hosts")
+        end = int(last or first)
+        if not 0 <= end - int(first) < MOST_HOSTS:
+            raise ValueError(f"{show_value(piece)} does not have 1 to {MOST_HOSTS} hosts")
+        found += [str(number).zfill(len(first)) for number in range(int(first), end + 1)]
+    return found
+
+
+def generic_resources(text: str) -> tuple[Counter[str], set[str]]:
+    """Return the amounts of generic resources, and the types of whole GPUs among them.
+
+    Whole GPUs of all types are counted as ``gpu``. Slices have a resource per MIG profile. CPUs and
+    memory, which stand among the resources for each task since version 24.05, are ignored.
+
+    >>> generic_resources("gpu:h100:8(S:0-1),gpu:1g.10gb:7,shard:16")
+    (Counter({'gres/shard': 16, 'gpu': 8, 'gres/gpu:1g.10gb': 7}), {'h100'})
+    """
+    amounts: Counter[str] = Counter()
+    types: set[str] = set()
+    for part in _split("" if text in ("(null)", "N/A") else text):
+        if part.startswith(("cpu:", "cpu=", "mem:", "mem=")):
+            continue
+        match = _GRES.fullmatch(re.sub(r"^gres[:/]|:no_consume", "", part.replace("=", ":")))
+        if match is None:
+            raise ValueError(f"{show_value(part)} is not a generic resource")
+        counted = re.search(r"CNT:(\d+)", match["more"] or "")
+        count = counted[1] if counted else match["count"] or "1"
+        number = int(count.rstrip("KMGT")) * 1024 ** (
+            " KMGT".index(count[-1]) if count[-1] in "KMGT" else 0
+        )
+        kind = match["type"] or ""
+        if match["name"] != "gpu":
+            amounts[f"gres/{match['name']}"] += number
+        elif _MIG_PROFILE.fullmatch(kind):
+            amounts[f"gres/gpu:{kind}"] += number
+        else:
+            amounts[GPU] += number
+            types |= {kind} - {""}
+    return amounts, types
+
+
+def trackable_resources(text: str) -> Counter[str]:
+    """Return the CPUs (milli), memory (bytes) and generic resources of a text such as ``cpu=4``.
+
+    A type of GPU is counted once: ``gres/gpu=8,gres/gpu:h100=8`` are eight GPUs.
+    """
+    amounts: Counter[str] = Counter()
+    generic = []
+    for part in _split(text):
+        name, _, value = part.partition("=")
+        if name == "cpu":
+            amounts["cpu"] = 1000 * int(value)
+        elif name == "mem":
+            amounts["memory"] = memory_bytes(value)
+        elif name.startswith("gres/"):
+            generic.append(part)
+    names = {part.partition("=")[0] for part in generic}
+    for part in generic:
+        name = part.partition("=")[0]
+        if not any(other.startswith(f"{name}:") for other in names):
+            amounts.update(generic_resources(part)[0])
+    return amounts
+
+
+def memory_bytes(text: str) -> int:
+    """Return an amount of memory in bytes; without a unit it is in MiB."""
+    match = _MEMORY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{show_value(text)} is not an amount of memory")
+    return round(float(match[1]) * _UNITS[match[2]])
+
+
+def number(value: Number) -> int | None:
+    """Return a number that may be an object with ``set`` and ``number``; None if it is not set."""
+    if isinstance(value, int | float | None):
+        return None if value is None else int(value)
+    return int(value.number or 0) if value.set and not value.infinite else None
+
+
+def words(value: Texts) -> list[str]:
+    """Return words that may be a list or a text with commas, ``+`` or ``&`` between them."""
+    if isinstance(value, str):
+        return [word for word in re.split(r"[+,&\s]", value) if word]
+    return list(value or ())
+
+
+def seconds(text: str) -> float:
+    """Return a local time such as ``2026-11-26T19:07:19`` in seconds since 1970; 0 if unknown."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0

@@ -1,0 +1,156 @@
+"""The commands ``lyra-opt plan`` and ``anonymize``, and ``lo.plan``, from file to answer."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.experiments.planning.asking import fit, pending_gang
+from lyra_opt.experiments.planning.planning import plan
+from lyra_opt.experiments.planning.questions import Drain, Fit
+from lyra_opt.instances.snapshots.reading import read_snapshot
+from lyra_opt.instances.snapshots.sample import kubectl_list, padded
+
+OBJECTIVE = ("unplaced", "lost_gangs_by_priority", "lost:gpu", "lost_pods")
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Return a file of a small cluster as kubectl writes it."""
+    path = tmp_path / "cluster.json"
+    path.write_text(
+        json.dumps(kubectl_list(lo.generate("preemption", "crowded", nodes=40, seed=1)))
+    )
+    return path
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("level", [None, "rack"])
+def test_a_plan_of_a_file_is_the_optimum_of_its_instance(tmp_path, seed, level):
+    """The cluster of an instance, written as kubectl does and read again, has the same optima."""
+    instance = lo.generate("preemption", "crowded", nodes=54, seed=seed)
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(kubectl_list(instance)))
+    snapshot = read_snapshot([path])
+    demand = replace(instance.demand, level=level)
+    expected = lo.solve(replace(instance, demand=demand, objective=OBJECTIVE), "exact")
+    found = plan(snapshot, Fit(gang=pending_gang(snapshot, "pending"), level=level or ""))
+    assert found.answer.status is expected.status
+    assert found.answer.measures.get("terms") == expected.measures.get("terms")
+    drained = replace(instance, demand=None, victims="any", empty_nodes=3, objective=OBJECTIVE)
+    found = plan(snapshot, Drain(count=3))
+    assert found.answer.measures["terms"] == lo.solve(drained, "exact").measures["terms"]
+
+
+def test_padding_changes_nothing(file, tmp_path):
+    document = json.loads(file.read_text())
+    longer = tmp_path / "longer.json"
+    longer.write_text(json.dumps(padded(document, daemons=1)))
+    one, two = (lo.plan(path, "drain", nodes=4) for path in (file, longer))
+    assert one.answer.measures["terms"] == two.answer.measures["terms"]
+    assert longer.stat().st_size > 10 * file.stat().st_size
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["drain", "--nodes", "4"],
+        ["drain", "n3", "n4", "--among", "example.com/rack=r0", "--explain", "n5"],
+        ["fit", "pending", "--cost", "pods", "--explain", "n0"],
+        ["fit", "--pods", "2", "--gpus", "8", "--cpu", "4", "--memory", "1Gi", "--priority", "p3"],
+        ["consolidate", "--moves", "5"],
+    ],
+)
+def test_questions(run, file, tmp_path, words):
+    """Each answers in words, as JSON and as a page, with equal content."""
+    exit_code, out, err = run("plan", *words, "--snapshot", file)
+    assert (exit_code, err) == (0, "")
+    page, picture = tmp_path / "plan.html", tmp_path / "plan.png"
+    _, text, _ = run(
+        *("plan", *words, "--snapshot", file, "--json", "--page", page, "--picture", picture)
+    )
+    found = json.loads(text)
+    for sentence in (found["headline"], found["proof"], *found["explanations"]):
+        assert sentence in out
+        assert sentence in page.read_text().replace("&#39;", "'")
+    assert all(command in out for command in found["commands"] + found["undo"])
+    assert picture.stat().st_size > 0
+
+
+def test_python_gives_the_same_plan(run, file):
+    found = lo.plan(file, "fit", pods=2, request={"gpu": 8}, priority="p3")
+    _, out, _ = run(
+        "plan", "fit", "--pods", "2", "--gpus", "8", "--priority", "p3", "--snapshot", file
+    )
+    for line in str(found).splitlines():
+        assert line.partition(":")[0] in out
+    assert all(command in out for command in found.commands)
+
+
+def test_nothing_possible_is_exit_code_1(run, file):
+    exit_code, out, _ = run("plan", "fit", "--pods", "99", "--gpus", "8", "--snapshot", file)
+    assert exit_code == 1
+    assert out.startswith("Impossible: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["drain"], "drain: name nodes, or give the number"),
+        (["drain", "n99"], 'the snapshot has no node "n99"'),
+        (["drain", "--nodes", "99"], "only 40 nodes can be chosen"),
+        (["drain", "--nodes", "1", "--among", "a b"], 'selector is "a b"'),
+        (["drain", "--nodes", "1", "--cost", "money"], 'cost is "money"'),
+        (["drain", "--nodes", "1", "--explain", "n99"], 'the snapshot has no node "n99"'),
+        (["drain", "--nodes", "1", "--owner", "Foo=bar"], "must be KIND=gang"),
+        (["drain", "--nodes", "1", "--reader", "kube"], "snapshot reader"),
+        (["drain", "--nodes", "1", "--picture", "x.txt"], "--picture x.txt"),
+        (["drain", "--nodes", "1", "--page", "-"], "--page -"),
+        (["fit"], "fit: name a pending gang"),
+        (["fit", "nobody"], 'no pending gang is called "nobody"'),
+        (["fit", "--pods", "2"], "fit: give the GPUs"),
+        (["fit", "--pods", "2", "--gpus", "8K"], "the suffix for 1,000 is k"),
+        (["fit", "--pods", "2", "--resource", "x"], "must be NAME=N"),
+        (["fit", "--pods", "2", "--resource", "x=1"], "no node has the resource x"),
+        (["fit", "--pods", "2", "--gpus", "1", "--priority", "high"], "priority high"),
+        (["fit", "--pods", "2", "--gpus", "1", "--level", "hall"], 'for the level "hall"'),
+        (["fit", "--pods", "2", "--gpus", "1", "--type", "h100"], "no node has GPUs of type h100"),
+        (["consolidate", "--among", "pool=x"], "only 0 nodes can be chosen"),
+    ],
+)
+def test_bad_questions_give_one_line(run, file, words, message):
+    exit_code, out, err = run("plan", *words, "--snapshot", file)
+    assert (exit_code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_lo_plan_names_wrong_options(file):
+    with pytest.raises(lo.UserError, match="unexpected keyword argument 'node'"):
+        lo.plan(file, "drain", node=3)
+    with pytest.raises(lo.UserError, match="must be drain, fit or consolidate"):
+        lo.plan(file, "move")
+
+
+def test_anonymize_writes_the_snapshot_and_the_table(run, file, tmp_path):
+    out, table = tmp_path / "public.json", tmp_path / "private.json"
+    exit_code, _, err = run("anonymize", file, "--out", out, "--table", table)
+    assert (exit_code, err) == (0, "")
+    names = json.loads(table.read_text())
+    assert "research" in names
+    assert "research" not in out.read_text()
+    assert "--out and --table" in run("anonymize", file, "--out", out, "--table", out)[2]
+
+
+def test_the_example_is_a_cluster(run):
+    exit_code, out, _ = run("plan", "example", "--nodes", "18")
+    assert exit_code == 0
+    assert sum(item["kind"] == "Node" for item in json.loads(out)["items"]) == 18
+
+
+def test_described_pods_tolerate_the_taints_of_their_resources(file):
+    """As the admission controller ExtendedResourceToleration arranges."""
+    found = fit(read_snapshot([file]), pods=1, request={"gpu": 1}, tolerate=["spot"])
+    keys = {each.key for each in found.gang.shapes[0].placement.tolerations}
+    assert {"nvidia.com/gpu", "spot"} <= keys

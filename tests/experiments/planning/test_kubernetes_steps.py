@@ -1,0 +1,410 @@
+"""The commands of plans for Kubernetes: their words, and what they do to a real API server."""
+
+import json
+import os
+import shlex
+import subprocess
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from urllib.error import HTTPError
+
+import pytest
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.planning.asking import pending_gang
+from lyra_opt.experiments.planning.planning import plan
+from lyra_opt.experiments.planning.questions import Choices, Drain, Fit
+from lyra_opt.experiments.planning.steps import ACTIVE, SUSPEND_FIELDS, steps_of
+from lyra_opt.instances.preemption.recording import kubernetes as recording
+from lyra_opt.instances.preemption.recording.cases import environment_with, until
+from lyra_opt.instances.snapshots.kubernetes import KubernetesReader
+from lyra_opt.instances.snapshots.kubernetes_files import CLASSES
+from lyra_opt.instances.snapshots.owners import KINDS
+from lyra_opt.instances.snapshots.placement import Placement, Toleration
+from lyra_opt.instances.snapshots.reading import read_snapshot
+from lyra_opt.instances.snapshots.snapshot import DisruptionBudget, Owner
+from tests.experiments.planning.clusters import cluster, gang, node, pending
+
+TOLERATION = {"key": "lyra-opt/reserved", "value": "new", "effect": "NoSchedule"}
+BARE = {"protected_because": "bare", "needs_force": True, "can_be_requeued": False}
+ANYTHING = Placement(tolerations=(Toleration(operator="Exists"),))
+REMADE = "Controllers create them again"
+
+
+def owner(resource, name="old", **more):
+    """Return an owner by the name that kubectl takes for its kind."""
+    return Owner(kind="Kind", name=name, namespace="team", resource=resource, **more)
+
+
+def steps_for(snapshot, question, **choices):
+    """Return the steps of the best plan, which must exist."""
+    found = plan(snapshot, question, Choices(**choices))
+    assert found.exists
+    return steps_of(found)
+
+
+def fit(*gangs, new=None, **choices):
+    """Return the steps that make room for a job on node a."""
+    nodes = [node("a"), node("b", closed_because="cordoned")]
+    return steps_for(cluster(nodes, gangs), Fit(gang=new or pending(1, 4, 10)), **choices)
+
+
+def commands(steps):
+    """Return all commands of some steps."""
+    return [command for step in steps for command in step.commands]
+
+
+def purposes(steps):
+    """Return the purposes of some steps as one text."""
+    return "\n".join(step.purpose for step in steps)
+
+
+def patch(name, value, form="merge"):
+    """Return a command that patches an object."""
+    return f"kubectl patch {name} --type={form} '--patch={json.dumps(value)}' --namespace team"
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "field"),
+    [
+        (owner("jobs.batch"), "jobs.batch old", {"suspend": True}),
+        (
+            owner("pytorchjobs.kubeflow.org"),
+            "pytorchjobs.kubeflow.org old",
+            {"runPolicy": {"suspend": True}},
+        ),
+        (
+            owner("jobs.batch", workload="job-old"),
+            "workloads.kueue.x-k8s.io job-old",
+            {"active": False},
+        ),
+        (owner("jobs.batch.volcano.sh"), "", {}),
+    ],
+)
+def test_owners_of_whole_gangs_are_suspended(of, name, field):
+    """The pending pods tolerate the taint last, so that the scheduler preempts nobody else."""
+    steps = fit(gang("old", "aa", 2, owner=of))
+    stop = patch(name, {"spec": field})
+    resume = stop.replace("true", "TRUE").replace("false", "true").replace("TRUE", "false")
+    if not name:
+        stop = "vcctl job suspend --name old --namespace team"
+        resume = stop.replace("suspend", "resume")
+    add = [{"op": "add", "path": "/spec/tolerations", "value": [TOLERATION]}]
+    assert commands(steps.do) == [
+        "kubectl taint nodes a lyra-opt/reserved=new:NoSchedule",
+        stop,
+        "kubectl wait pod old-0 old-1 --for=delete --timeout=10m --namespace team",
+        patch("pod new-0", add, "json"),
+        "for node in a; do kubectl get pods --all-namespaces "
+        '--field-selector="spec.nodeName=$node"; done',
+    ]
+    assert commands(steps.undo) == ["kubectl taint nodes a lyra-opt/reserved:NoSchedule-", resume]
+
+
+@pytest.mark.parametrize(
+    ("fields", "warning"),
+    [
+        ({"owner": owner("deployments.apps")}, REMADE),
+        ({"owner": owner("statefulsets.apps")}, REMADE),
+        ({"owner": owner("leaderworkersets.leaderworkerset.x-k8s.io")}, REMADE),
+        ({"owner": owner("pods", "group"), **BARE}, "Nothing creates the pods of team/old again"),
+    ],
+)
+def test_pods_whose_owner_cannot_be_suspended_are_deleted(fields, warning):
+    steps = fit(gang("old", "aa", 2, **fields), is_forced=True)
+    assert commands(steps.do)[1] == "kubectl delete pod old-0 old-1 --namespace team"
+    assert warning in purposes(steps.do)
+    assert "may come back" not in purposes(steps.do)
+    assert len(commands(steps.undo)) == 1
+
+
+def test_an_owner_with_pods_that_stay_is_not_suspended():
+    elastic = [gang("old", "ab", 4, min_pods=1)]
+    shared = [
+        gang(name, on, 4, owner=owner("jobs.batch")) for name, on in (("old", "a"), ("x", "b"))
+    ]
+    for gangs in (elastic, shared):
+        assert commands(fit(*gangs).do)[1] == "kubectl delete pod old-0 --namespace team"
+
+
+def test_pods_that_tolerate_everything_may_come_back():
+    each = gang("old", "a", 4, owner=owner("deployments.apps"))
+    pods = tuple(replace(pod, placement=ANYTHING) for pod in each.pods)
+    assert "Pods of team/old tolerate the taint" in purposes(fit(replace(each, pods=pods)).do)
+
+
+def test_pending_pods_get_one_toleration_more():
+    new = pending(2, 2, 10)
+    new = replace(new, id="team/new (2)", shapes=(replace(new.shapes[0], placement=ANYTHING),))
+    steps = fit(new=new)
+    add = [{"op": "add", "path": "/spec/tolerations/-", "value": {**TOLERATION, "value": "new--2"}}]
+    assert commands(steps.do)[1] == patch("pod new-0 new-1", add, "json")
+    assert "Pods that Job new creates later do not tolerate it" in purposes(steps.do)
+
+
+@pytest.mark.parametrize(
+    ("fields", "purpose"),
+    [
+        ({"has_pods": False}, "Add the toleration {} to the pod templates of Job new"),
+        ({"owner": Owner(kind="Pod", name="")}, "Submit the pods with the toleration {}"),
+    ],
+)
+def test_pods_that_do_not_exist_are_not_patched(fields, purpose):
+    steps = fit(new=replace(pending(1, 4, 10), **fields))
+    assert purpose.format(json.dumps(TOLERATION)) in purposes(steps.do)
+    assert "new-0" not in str(steps)
+
+
+def test_a_drain_says_what_it_waits_for_and_what_is_idle():
+    web = gang("web", "aa", 1, owner=owner("deployments.apps"), min_pods=1)
+    jobs = [gang("wide", "ab", 2), web, gang("bare", "c", **BARE)]
+    nodes = [node("a"), node("b"), node("c", closed_because="cordoned")]
+    budget = DisruptionBudget(id="team/web", gangs=("team/web",), most=1)
+    snapshot = cluster(nodes, jobs, budgets=(budget,))
+    steps = steps_for(snapshot, Drain(nodes=("a",)))
+    drain = "kubectl drain a --ignore-daemonsets --delete-emptydir-data"
+    assert commands(steps.do)[:2] == ["kubectl cordon a", drain]
+    assert "The budget team/web allows 1 of 2 evictions now" in purposes(steps.do)
+    assert "Pods of team/wide on other nodes keep their GPUs idle" in purposes(steps.do)
+    steps = steps_for(snapshot, Drain(nodes=("b", "c")), is_forced=True)
+    assert commands(steps.do)[1] == f"{drain.replace(' a ', ' b c ')} --force"
+    assert "Nothing creates the pods of team/bare again" in purposes(steps.do)
+    assert "budget" not in purposes(steps.do)
+    assert commands(steps.undo) == ["kubectl uncordon b"]  # c was closed before
+
+
+@pytest.fixture
+def words(tmp_path):
+    """Return a function that runs a command and returns the words that kubectl was given."""
+    list_kinds = 'if [ "$1" = api-resources ]; then cat kinds; exit 1; fi'
+    (tmp_path / "kubectl").write_text(f'#!/bin/sh\n{list_kinds}\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "kubectl").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def run(command, kinds=()):
+        (tmp_path / "kinds").write_text("\n".join(kinds))
+        found = subprocess.run(
+            ["sh", "-c", command], env=environment, check=True, capture_output=True, cwd=tmp_path
+        )
+        return found.stdout.decode().splitlines()
+
+    return run
+
+
+def test_every_name_stays_one_word_in_the_shell(words):
+    odd = "it's $(touch x) `y`; *"
+    jobs = [
+        gang(odd, [odd], 2, owner=owner("jobs.batch", odd)),
+        gang(f"{odd} two", [odd], 2, owner=owner("deployments.apps", odd)),
+    ]
+    new = pending(1, 4, 10)
+    new = replace(new, shapes=(replace(new.shapes[0], names=(odd,)),))
+    names = {odd, f"{odd}-0", f"{odd} two-0", f"--field-selector=spec.nodeName={odd}"}
+    for question in (Drain(nodes=(odd,)), Fit(gang=new)):
+        steps = steps_for(cluster([node(odd)], jobs), question)
+        for command in commands((*steps.do, *steps.undo)):
+            given = [word for word in words(command) if "touch" in word]
+            assert given
+            assert set(given) <= names
+
+
+def test_the_command_of_the_reader_asks_for_all_kinds_that_it_reads(words):
+    """It takes only kinds that the cluster has, even if kubectl cannot reach all API groups."""
+    read = []
+    for kind, group in CLASSES:
+        plural = "priorityclasses" if kind == "PriorityClass" else f"{kind.lower()}s"
+        read.append(KINDS.get((kind, group), (f"{plural}.{group}".rstrip("."),))[0])
+    others = ["secrets", "pods.metrics.k8s.io", "cronjobs.batch", "controllerrevisions.apps"]
+    for kinds in (read, ["nodes", "pods", "jobs.batch"]):
+        asked = words(KubernetesReader.collect, [*kinds, *others])
+        assert asked == ["get", ",".join(kinds), "--all-namespaces", "--output=json"]
+
+
+CONTROLLERS = (
+    "kube-controller-manager --kubeconfig={folder}/client --leader-elect=false --secure-port=0 "
+    "--controllers=job-controller,deployment-controller,replicaset-controller,"
+    "statefulset-controller,daemonset-controller,disruption-controller,garbage-collector-controller"
+)
+APPS, BATCH, POLICY = "/apis/apps/v1", "/apis/batch/v1", "/apis/policy/v1"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HAS = {"nvidia.com/gpu": "8", "cpu": "64", "memory": "512Gi", "pods": "110"}
+READY = [{"type": "Ready", "status": "True"}]
+
+
+class Server(recording.ControlPlane):
+    """A control plane with controllers and four nodes of 8 GPUs, whose pods are soon ready."""
+
+    def __init__(self, folder):
+        programs = f"{recording.PROGRAMS} kube-controller-manager kubectl"
+        try:
+            self.environment = environment_with(recording.FOLDERS, programs)
+        except UserError as error:
+            pytest.skip(str(error))
+        super().__init__(folder, has_gangs=True)
+        self.environment["KUBECONFIG"] = str(folder / "client")
+        self.folder, self.ended = folder, threading.Event()
+        self.kubelet = threading.Thread(target=self.run_pods)
+
+    def __enter__(self):
+        super().__enter__()
+        command = CONTROLLERS.format(folder=self.folder).split()
+        with (self.folder / "controllers.log").open("wb") as log:
+            controllers = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+        self._processes.append(controllers)
+        for name in ("n0", "n1", "n2", "n3"):
+            status = {"capacity": HAS, "allocatable": HAS, "conditions": READY}
+            self.create(recording.NODES, name, status=status)
+            self.shell(f"kubectl label node {name} place={name}")
+        self.kubelet.start()
+        return self
+
+    def __exit__(self, *error):
+        self.ended.set()
+        self.kubelet.join()
+        super().__exit__(*error)
+
+    def run_pods(self):
+        while not self.ended.wait(0.2):
+            for pod in self.ask("GET", recording.PODS)["items"]:
+                if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
+                    body = {"status": {"phase": "Running", "conditions": READY}}
+                    path = f"{recording.PODS}/{pod['metadata']['name']}/status"
+                    with suppress(HTTPError):  # it may be gone
+                        self.ask("PATCH", path, body, "strategic-merge-patch+json")
+
+    def shell(self, command):
+        words = ["sh", "-c", command]
+        return subprocess.run(
+            words, env=self.environment, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+
+    def run_all(self, steps):
+        for command in commands(steps):
+            self.shell(command)
+
+    def snapshot(self):
+        """Return the snapshot, collected with the command that the reader names."""
+        (self.folder / "cluster.json").write_text(self.shell(KubernetesReader.collect))
+        return read_snapshot([self.folder / "cluster.json"])
+
+    def add(self, api, kind, name, pod=None, **spec):
+        """Create an object in the namespace default, with a template of pods or without."""
+        labels = {"app": name}
+        if pod is not None:
+            spec["template"] = {"metadata": {"labels": labels}, "spec": pod}
+        if api is APPS:
+            spec["selector"] = {"matchLabels": labels}
+        self.create(f"{api}/namespaces/default/{kind}", name, spec=spec)
+
+    def add_job(self, name, pods, pod):
+        size = {"completions": pods, "parallelism": pods, "completionMode": "Indexed"}
+        self.add(BATCH, "jobs", name, {**pod, "restartPolicy": "Never"}, **size)
+
+    def has_placed(self, number):
+        """Return whether all pods have nodes, of which there must be a certain number."""
+        return until(lambda: len(self.pods()) == number and all(self.pods().values()), 60)
+
+    def tainted(self):
+        nodes = self.ask("GET", recording.NODES)["items"]
+        return [each["metadata"]["name"] for each in nodes if "taints" in each["spec"]]
+
+
+def pod_of(gpus, place="", **spec):
+    """Return the specification of a pod that leaves at once."""
+    needs = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
+    where = {"nodeSelector": {"place": place}} if place else {}
+    containers = [{"name": "c", "image": "none", "resources": needs}]
+    return {"containers": containers, "terminationGracePeriodSeconds": 0, **where, **spec}
+
+
+@pytest.mark.slow
+def test_a_real_drain_leaves_only_pods_of_daemon_sets(tmp_path):
+    with Server(tmp_path) as server:
+        server.add(APPS, "daemonsets", "plugin", pod_of(0))
+        parallel = {"replicas": 2, "podManagementPolicy": "Parallel"}
+        server.add(APPS, "statefulsets", "cache", pod_of(1), **parallel)
+        server.add(APPS, "deployments", "web", pod_of(1), replicas=3)
+        selector = {"matchLabels": {"app": "web"}}
+        server.add(POLICY, "poddisruptionbudgets", "web", minAvailable=2, selector=selector)
+        server.add_job("one", 2, pod_of(3))
+        server.add_job("two", 2, pod_of(3))
+        policy = {"gang": {"minCount": 2}}
+        server.create(recording.GROUPS, "gang", spec={"schedulingPolicy": policy})
+        member = pod_of(1, schedulingGroup={"podGroupName": "gang"})
+        for name, pod in (("gang-0", member), ("gang-1", member), ("bare", pod_of(1))):
+            server.create(recording.PODS, name, spec=pod)
+        assert server.has_placed(16)
+        healthy = "kubectl get pdb web -o jsonpath={.status.currentHealthy}"
+        assert until(lambda: server.shell(healthy) == "3", 60)
+        found = plan(server.snapshot(), Drain(count=2), Choices(is_forced=True))
+        assert found.disruptions
+        steps = steps_of(found)
+        server.run_all(steps.do)
+        left = [name for name, place in server.pods().items() if place in found.nodes]
+        assert [name.startswith("plugin-") for name in left] == [True, True]
+        assert tuple(server.tainted()) == found.nodes
+        server.run_all(steps.undo)
+        assert server.tainted() == []
+
+
+@pytest.mark.slow
+def test_real_pending_pods_run_on_the_planned_nodes(tmp_path):
+    """The Deployment creates its deleted pod again, which must not take the freed GPUs."""
+    with Server(tmp_path) as server:
+        high = {"priorityClassName": "high"}
+        server.create(recording.CLASSES, "high", value=9, preemptionPolicy="Never")
+        server.add(APPS, "deployments", "web", pod_of(8, "n0"), replicas=1)
+        server.add_job("b", 2, pod_of(4, "n1"))
+        server.add_job("c", 1, pod_of(4, "n2"))
+        server.add_job("d", 1, pod_of(4, "n2"))
+        server.add_job("e", 1, pod_of(8, "n3", **high))
+        assert server.has_placed(6)
+        before = server.pods()
+        server.add_job("new", 2, pod_of(8, **high))
+        assert until(lambda: len(server.pods()) == 8, 60)
+        snapshot = server.snapshot()
+        found = plan(snapshot, Fit(gang=pending_gang(snapshot, "new")))
+        assert found.nodes == ("n0", "n1")
+        steps = steps_of(found)
+        server.run_all(steps.do)
+        assert until(lambda: list(server.pods().values()).count(None) == 1, 60)
+        pods = server.pods()
+        assert {name.split("-")[0] for name in before.keys() - pods.keys()} == {"web", "b"}
+        assert [pods[name] for name in pods if name.startswith("web")] == [None]
+        assert sorted(pods[name] for name in pods if name.startswith("new")) == ["n0", "n1"]
+        stopped = "kubectl get jobs -o jsonpath='{.items[?(@.spec.suspend==true)].metadata.name}'"
+        assert server.shell(stopped) == "b"
+        server.run_all(steps.undo)
+        assert (server.shell(stopped), server.tainted()) == ("", [])
+
+
+@pytest.mark.slow
+def test_a_real_server_accepts_the_patches_for_all_kinds(tmp_path):
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    with Server(tmp_path) as server:
+        jobs = []
+        for number, resource in enumerate(SUSPEND_FIELDS):
+            of = replace(owner(resource), namespace="default")
+            jobs.append(gang(f"j{number}", [f"n{number}"], 4, owner=of))
+            if resource == "jobs.batch":
+                server.add_job("old", 1, pod_of(1))
+                continue
+            plural, _, group = resource.partition(".")
+            names = {"plural": plural, "kind": plural.title(), "singular": plural[:-1]}
+            spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
+            server.create(CRDS, resource, spec=spec)
+            server.shell(f"kubectl wait crd {resource} --for=condition=Established")
+            each = {"apiVersion": f"{group}/v1", "kind": names["kind"]}
+            each |= {"metadata": {"name": "old"}, "spec": {}}
+            server.shell(f"echo {shlex.quote(json.dumps(each))} | kubectl create -f -")
+        nodes = [node(f"n{number}") for number in range(len(jobs))]
+        steps = steps_for(cluster(nodes, jobs), Fit(gang=pending(len(jobs), 4, 10)))
+        for listed, is_stopped in ((steps.do[1:2], True), (steps.undo[1:], False)):
+            assert len(commands(listed)) == len(SUSPEND_FIELDS)
+            server.run_all(listed)
+            for resource, field in SUSPEND_FIELDS.items():
+                path = ".".join(field)
+                value = server.shell(f"kubectl get {resource} old -o jsonpath={{.{path}}}")
+                assert value == str(is_stopped is (field != ACTIVE)).lower()

@@ -1,0 +1,244 @@
+"""Plans are optimal: they agree with an enumeration that shares no code with them."""
+
+from collections import Counter
+from itertools import combinations
+
+import pytest
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.result import Status
+from lyra_opt.experiments.planning.planning import explain, plan
+from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
+from tests.experiments.planning.clusters import RACK, cluster, gang, node, pending, random_cluster
+
+SEEDS = [pytest.param(range(40)), pytest.param(range(40, 5_000), marks=pytest.mark.slow)]
+
+
+def subsets(items):
+    """Yield all subsets of a list."""
+    for size in range(len(items) + 1):
+        yield from combinations(items, size)
+
+
+def cost(snapshot, leaving):
+    """Return what the loss of some pods costs, or None if it is not allowed.
+
+    `leaving` has the names of the pods that must leave. A gang with too few pods is lost whole. The
+    value compares as the default objective does: gangs by priority, GPUs, pods.
+    """
+    lost, gpus, pods, gone = Counter(), 0, 0, set()
+    for each in snapshot.gangs:
+        out = [pod for pod in each.pods if pod.name in leaving]
+        if out and each.protected_because:
+            return None
+        if len(each.pods) - len(out) < each.min_pods:
+            out = each.pods
+            lost[each.priority] += 1
+        gone |= {pod.name for pod in out}
+        gpus += sum(pod.request["gpu"] for pod in out)
+        pods += len(out)
+    return tuple(lost[priority] for priority in (10, 5, 0)), gpus, pods, gone
+
+
+def free_gpus(snapshot, gone=()):
+    """Return the free GPUs of each node once some pods are gone."""
+    free = {each.name: each.capacity["gpu"] for each in snapshot.nodes}
+    for each in snapshot.gangs:
+        for pod in each.pods:
+            if pod.name not in gone:
+                free[pod.node] -= pod.request["gpu"]
+    return free
+
+
+def terms_of(found):
+    """Return the value of a plan in the form of `cost`."""
+    terms = found.answer.measures["terms"]
+    gangs = tuple(terms.get(f"lost_gangs@{priority}", 0) for priority in (10, 5, 0))
+    return gangs, terms.get("lost:gpu", 0), terms.get("lost_pods", 0)
+
+
+def best(costs):
+    """Return the least of the allowed costs, without the pods; None if none is allowed."""
+    return min((each[:3] for each in costs if each is not None), default=None)
+
+
+def require_equal(found, expected):
+    """Require that a plan has the enumerated value, or proves that no plan exists."""
+    if expected is None:
+        assert found.answer.status is Status.INFEASIBLE
+    else:
+        assert found.answer.status is Status.OPTIMAL
+        assert terms_of(found) == expected
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_a_drain_is_the_best_of_all_choices_of_nodes(seeds):
+    for seed in seeds:
+        snapshot, rng = random_cluster(seed)
+        open_nodes = [each.name for each in snapshot.nodes if not each.closed_because]
+        count = int(rng.integers(1, 3))
+        if count > len(open_nodes):
+            continue
+        costs = []
+        for chosen in combinations(open_nodes, count):
+            pods = [pod for each in snapshot.gangs for pod in each.pods]
+            costs.append(cost(snapshot, {pod.name for pod in pods if pod.node in chosen}))
+        require_equal(plan(snapshot, Drain(count=count)), best(costs))
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_pending_pods_fit_at_least_cost(seeds):
+    for seed in seeds:
+        snapshot, rng = random_cluster(seed)
+        new = pending(int(rng.integers(1, 4)), int(rng.choice([1, 2, 4])), int(rng.choice([5, 10])))
+        level = str(rng.choice(["", "rack"]))
+        racks = {"r0", "r1"} if level else {"any"}
+        lower = [each for each in snapshot.gangs if each.priority < new.priority]
+        names = [pod.name for each in lower for pod in each.pods if not each.protected_because]
+        costs = []
+        for leaving in subsets(names):
+            value = cost(snapshot, set(leaving))
+            if value is None:
+                continue
+            room = Counter()
+            free = free_gpus(snapshot, value[3])
+            for each in snapshot.nodes:
+                if not each.closed_because:
+                    rack = each.labels[RACK] if level else "any"
+                    room[rack] += free[each.name] // new.shapes[0].request["gpu"]
+            if any(room[rack] >= new.min_pods for rack in racks):
+                costs.append(value)
+        require_equal(plan(snapshot, Fit(gang=new, level=level)), best(costs))
+
+
+def can_move(pods, free):
+    """Return whether all pods fit into the free GPUs of some nodes."""
+    if not pods:
+        return True
+    needed = pods[0].request["gpu"]
+    return any(
+        can_move(pods[1:], {**free, name: room - needed})
+        for name, room in free.items()
+        if room >= needed
+    )
+
+
+@pytest.mark.parametrize(
+    "seeds", [pytest.param(range(20)), pytest.param(range(20, 1_000), marks=pytest.mark.slow)]
+)
+def test_no_more_nodes_can_be_emptied_by_moves(seeds):
+    """Pods that leave an emptied node go to open nodes that stay; nobody else need move."""
+    for seed in seeds:
+        snapshot, _ = random_cluster(seed, most_nodes=4, most_gangs=3)
+        open_nodes = [each.name for each in snapshot.nodes if not each.closed_because]
+        if not open_nodes:
+            continue
+        most = 0
+        for chosen in subsets(open_nodes):
+            moving = [
+                (pod, each) for each in snapshot.gangs for pod in each.pods if pod.node in chosen
+            ]
+            free = free_gpus(snapshot)
+            room = {name: free[name] for name in open_nodes if name not in chosen}
+            is_allowed = not any(each.protected_because for _, each in moving)
+            if is_allowed and can_move([pod for pod, _ in moving], room):
+                most = max(most, len(chosen))
+        found = plan(snapshot, Consolidate())
+        assert (len(found.nodes) if found.exists else 0) == most
+        assert found.most_nodes == most
+
+
+def test_pods_that_start_again_fit_beside_everything_else():
+    for seed in range(60):
+        snapshot, _ = random_cluster(seed)
+        found = plan(snapshot, Drain(nodes=("n0",)))
+        if not found.exists:
+            continue
+        gone = {pod.name for each in found.disruptions for pod in each.lost}
+        free = free_gpus(snapshot, gone)
+        for each in found.disruptions:
+            for pod, name in zip(each.lost, each.restarts_on, strict=False):
+                free[name] -= pod.request["gpu"]
+                assert name != "n0"
+                assert free[name] >= 0
+
+
+def test_budgets_are_exceeded_last_or_never():
+    from lyra_opt.instances.snapshots.snapshot import DisruptionBudget
+
+    nodes = [node("a"), node("b")]
+    jobs = [gang("cheap", ["a"]), gang("dear", ["b"], 4, priority=9)]
+    budget = DisruptionBudget(id="team/budget", gangs=("team/cheap",), most=0)
+    snapshot = cluster(nodes, jobs, budgets=(budget,))
+    assert plan(snapshot, Drain(count=1)).nodes == ("b",)
+    both = plan(snapshot, Drain(count=2))
+    assert both.answer.measures["terms"]["budget_excess"] == 1
+    assert not plan(snapshot, Drain(count=2), Choices(keeps_budgets=True)).exists
+
+
+@pytest.mark.parametrize(
+    ("cost", "chosen"), [("gangs", "a"), ("pods", "b"), ("gpus", "a"), ("time", "b")]
+)
+def test_the_cost_decides_which_node_is_drained(cost, chosen):
+    nodes = [node("a"), node("b")]
+    one = gang("one", ["a"] * 3, start_s=0.0)
+    two = [gang(f"two-{number}", ["b"], 2, start_s=90.0) for number in range(2)]
+    found = plan(cluster(nodes, [one, *two], newest_s=100.0), Drain(count=1), Choices(cost=cost))
+    assert found.nodes == (chosen,)
+
+
+def test_an_annotation_can_name_the_cost_or_the_checkpoint():
+    nodes = [node("a"), node("b")]
+    jobs = [
+        gang("a", ["a"], annotations={"cost": "7", "saved": "1970-01-01T00:01:35Z"}),
+        gang("b", ["b"], annotations={"cost": "3", "saved": "1970-01-01T00:00:00Z"}),
+    ]
+    snapshot = cluster(nodes, jobs, newest_s=100.0)
+    for key, chosen in (("cost", "b"), ("saved", "a")):
+        found = plan(snapshot, Drain(count=1), Choices(cost=f"annotation:{key}"))
+        assert found.nodes == (chosen,)
+
+
+def test_protected_pods_need_force():
+    jobs = [gang("bare", ["a"], protected_because="has no controller", needs_force=True)]
+    snapshot = cluster([node("a")], jobs)
+    found = plan(snapshot, Drain(nodes=("a",)))
+    assert [each.id for each in found.blocking] == ["team/bare"]
+    assert plan(snapshot, Drain(nodes=("a",)), Choices(is_forced=True)).exists
+
+
+def test_jobs_that_the_scheduler_may_not_preempt_can_still_be_drained():
+    jobs = [gang("kept", ["a"], 4, not_preempted_because="its partition has PreemptMode=OFF")]
+    snapshot = cluster([node("a")], jobs)
+    assert plan(snapshot, Drain(nodes=("a",))).exists
+    assert not plan(snapshot, Fit(gang=pending(1, 4, 10))).exists
+
+
+def test_explanations_solve_the_opposite_decision():
+    nodes = [node("a"), node("b"), node("c", closed_because="cordoned")]
+    jobs = [gang("one", ["a"]), gang("two", ["b"]), gang("three", ["b"])]
+    found = plan(cluster(nodes, jobs), Drain(count=1))
+    for name, is_used, gangs in (("a", True, 2), ("b", False, 2)):
+        why = explain(found, name)
+        assert why.is_used is is_used
+        assert why.other.measures["terms"]["lost_gangs@0"] == gangs
+    assert explain(found, "c").reason == "cordoned"
+    fits = plan(cluster(nodes, jobs), Fit(gang=pending(1, 4, 10)))
+    assert fits.nodes == ("a",)
+    assert explain(fits, "b").other.measures["terms"]["lost_gangs@0"] == 2
+    assert explain(fits, "a").other.measures["terms"]["lost_gangs@0"] == 2
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (Drain(nodes=("nod",)), 'no node "nod"'),
+        (Drain(count=3), "only 2 nodes can be chosen"),
+        (Drain(count=1, among=selector_of("zone=x")), "only 0 nodes can be chosen"),
+        (Fit(gang=pending(1, 1, 0), level="block"), 'no node has a label for the level "block"'),
+        (Fit(gang=pending(1, 1, 0), gpu_type="h100"), "no node has GPUs of type h100"),
+    ],
+)
+def test_questions_about_unknown_things_are_refused(question, message):
+    with pytest.raises(UserError, match=message):
+        plan(cluster([node("a"), node("b")]), question)

@@ -1,0 +1,121 @@
+"""Anonymised snapshots reveal nothing, and give the same plans up to names."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.planning import asking
+from lyra_opt.experiments.planning.planning import plan
+from lyra_opt.instances.snapshots.anonymise import NEWEST, Pseudonyms, anonymised
+from lyra_opt.instances.snapshots.reader import SnapshotFile
+from lyra_opt.instances.snapshots.reading import read_file, read_snapshot, reader_of
+
+REAL = Path(__file__).parent / "kubernetes_1_36" / "everything.json.gz"
+
+PUBLIC = {
+    *("NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-40GB", "Equal", "Exists", "In", "NoSchedule"),
+    *("NoExecute", "Running", "Pending", "Succeeded", "True", "Ready", "Always", "Never", "rack"),
+    *("PreemptLowerPriority", "List", "v1", "true", "false", "metadata.name", "cpu", "memory"),
+}
+"""Words of the API and types of GPUs, which stay."""
+
+
+def texts(value):
+    """Yield all keys and texts of a JSON document."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from texts(each)
+    elif isinstance(value, str):
+        yield value
+
+
+def names_in(document):
+    """Return the names, namespaces and label values of the original objects."""
+    found = set()
+    for item in document["items"]:
+        metadata = item["metadata"]
+        found |= {metadata["name"], metadata.get("namespace"), metadata.get("uid")}
+        found |= set((metadata.get("labels") or {}).values())
+        found |= {each["name"] for each in metadata.get("ownerReferences") or ()}
+    return {name for name in found - PUBLIC - {None} if not name.isdecimal()}
+
+
+@pytest.fixture(scope="module")
+def real():
+    """Return the real snapshot, what is left of it, and the table of pseudonyms."""
+    files = [read_file(REAL)]
+    document, table = anonymised(files, reader_of(files))
+    return json.loads(files[0].content), document, table
+
+
+def test_nothing_of_the_original_is_left(real):
+    original, document, _ = real
+    left = set(texts(document))
+    assert not names_in(original) & left
+    text = json.dumps(document)
+    for name in names_in(original):
+        assert len(name) < 4 or name not in text
+    assert "registry.example" not in text
+    assert "example.com" not in text
+
+
+def test_plans_are_the_same_up_to_names(real, tmp_path):
+    _, document, table = real
+    hidden = tmp_path / "hidden.json"
+    hidden.write_text(json.dumps(document))
+    before, after = read_snapshot([REAL]), read_snapshot([hidden])
+    for question in ({"nodes": 3}, {"nodes": 6}, {"names": ["gpu-04"], "nodes": 2}):
+        names = [table[name] for name in question.get("names", ())]
+        one = plan(before, asking.drain(**question))
+        two = plan(after, asking.drain(**{**question, "names": names}))
+        assert one.answer.measures["terms"] == two.answer.measures["terms"]
+        assert [table[name] for name in one.nodes] == list(two.nodes)
+    pods = {"pods": 2, "request": {"gpu": 8}, "level": "rack", "gpu_type": "a100"}
+    one = plan(before, asking.fit(before, priority="p2", **pods))
+    two = plan(after, asking.fit(after, priority=table["p2"], **pods))
+    assert one.answer.status is two.answer.status
+    assert [table.get(each.owner.name) for each in one.blocking] == [
+        each.owner.name for each in two.blocking
+    ]
+
+
+def test_pseudonyms_sort_as_the_names_and_hold_references(real):
+    _, _, table = real
+    names = sorted(table)
+    assert [table[name] for name in names] == sorted(table.values())
+
+
+def test_times_are_shifted_and_their_differences_stay():
+    document = {
+        "a": {"startTime": "2026-11-25T00:00:00Z"},
+        "b": {"startTime": "2026-11-25T00:01:00Z"},
+    }
+    found = Pseudonyms(document).applied(document)
+    assert found["b"]["startTime"] == f"{NEWEST:%Y-%m-%dT%H:%M:%SZ}"
+    assert found["a"]["startTime"] == "1999-12-31T23:59:00Z"
+
+
+def test_unknown_fields_and_kinds_vanish():
+    pod = {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": "secret-pod", "managedFields": ["secret"]},
+        "spec": {"containers": [{"image": "secret", "env": [{"value": "secret"}]}]},
+    }
+    other = {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "secret"}}
+    content = json.dumps({"kind": "List", "apiVersion": "v1", "items": [pod, other]}).encode()
+    files = [SnapshotFile("x.json", content)]
+    document, _ = anonymised(files, reader_of(files))
+    assert len(document["items"]) == 1
+    assert "secret" not in json.dumps(document)
+
+
+def test_an_unknown_reader_is_refused():
+    with pytest.raises(UserError, match="snapshot reader"):
+        reader_of([SnapshotFile("x.json", b"{}")], "kuberneets")
