@@ -184,9 +184,8 @@ def rule_sentence(plan: ClusterPlan) -> str:
     if terms == plan.answer.measures["terms"]:
         return f"{name} does as well."
     sentence = f"{name} {terms_in_words(case, terms)}."
-    waste = could_stay(case.instance, rule.solution)
-    if waste.pods:
-        sentence += f" {counted(waste.pods, 'pod')} of these could have stayed."
+    if wasted := sum(could_stay(case.instance, rule.solution).values()):
+        sentence += f" {counted(wasted, 'pod')} of these could have stayed."
     return sentence
 
 
