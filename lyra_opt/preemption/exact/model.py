@@ -232,7 +232,8 @@ class Model:
 
         If the amounts of a resource are divided by a size and rounded down, pods still fit, and a
         chosen node holds none. Without these rows, fractions of large pods would fill small gaps.
-        They are Chvatal-Gomory cuts of the capacities.
+        They are Chvatal-Gomory cuts of the capacities. The row of the smallest unit differs from the
+        capacity only if nodes are chosen to be emptied.
         """
         index = self._index
         b_of = np.full(len(index.free), NONE)
@@ -243,7 +244,8 @@ class Model:
             sizes = np.unique(np.concatenate((*requests, x_request)))
             if len(sizes) > MOST_SIZES:
                 continue
-            for size in sizes[sizes > 0].tolist():
+            least = 0 if len(self._b) else np.gcd.reduce(sizes)
+            for size in sizes[sizes > least].tolist():
                 units = requests[0] // size
                 most = self._available[:, resource] // size
                 held = np.bincount(self._node, units * self._count, len(most)).astype(np.int64)
