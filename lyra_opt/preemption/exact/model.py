@@ -232,8 +232,8 @@ class Model:
 
         If the amounts of a resource are divided by a size and rounded down, pods still fit, and a
         chosen node holds none. Without these rows, fractions of large pods would fill small gaps.
-        They are Chvatal-Gomory cuts of the capacities. The row of the smallest unit differs from the
-        capacity only if nodes are chosen to be emptied.
+        They are Chvatal-Gomory cuts of the capacities. The row of the smallest unit tightens them
+        only if nodes are chosen to be emptied.
         """
         index = self._index
         b_of = np.full(len(index.free), NONE)
