@@ -79,7 +79,7 @@ models_of_files = {
     "formulations/preemption/README.md": ["formulations/preemption/pulp_model.py"],
     "formulations/reclaim/README.md": ["formulations/reclaim/pulp_model.py"],
 }
-"""Whose code is shown below the formulas of such a file: of one backend, others are its twins."""
+"""Files whose code is shown below the formulas of a README; other backends have the same code."""
 # TeX is inside of $...$ alone: elsewhere a dollar sign is a shell's. In \texttt a name may have \_.
 mathjax3_config = {
     "loader": {"load": ["[tex]/textmacros"]},

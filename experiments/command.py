@@ -126,13 +126,13 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     report.add_argument(
         "--window",
         metavar="FROM,TO",
-        help="replays only: draw every job between these hours after the first submission "
+        help="for replays: draw every job between these hours after the first submission "
         "(default: the busiest day)",
     )
     report.add_argument(
         "--captured",
         metavar="DIR",
-        help="replays only: folder of simulate --capture, if it is not inside DIR",
+        help='for replays: folder that "simulate --capture" wrote, if it is not inside DIR',
     )
     report.set_defaults(run=run_report_command)
 

@@ -14,9 +14,10 @@ proved = lo.bound(runs).set_index("reading")
 proved[["jct_mean_bound_s", "least_run_mean_s", "queue_mean_bound_s", "cpu_s"]].round(2)
 
 # %%
-# A *reading* says what a schedule may do: these schemes start a job that they stop anew, so that
-# ``restart`` holds for them. Each scheme loses the rest in a way of its own: in waits before the
-# start and after it, in lost work, with too few workers. The parts add up to the mean JCT.
+# A *reading* says whether preempted jobs lose their work. Under these schemes a preempted job starts
+# again from the beginning, so the bound for ``restart`` applies. The mean JCT is the sum of the least
+# run time and of time lost by waiting before and after the start, by repeating work, and by running
+# with too few workers. The shares of these parts differ between the schemes.
 
 parts = ["least_run", "queue_first", "queue_again", "lost_work", "fewer_workers", "pause"]
 summary = runs.summary.set_index("scheme")

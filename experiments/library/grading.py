@@ -328,7 +328,7 @@ def _by_limit(runs: Sequence[GradingRun]) -> list[GradingRun]:
 
 
 def _grade(alone: Sequence[GradingRun], *, is_proved: bool) -> Grade:
-    """Return the difficulty grade (easy, hard or open) of an instance from its exact runs.
+    """Return the grade (easy, hard or open) of an instance from the runs of exact solvers on it.
 
     `lyra_opt.instances.library.documents` defines the grades.
     """

@@ -273,7 +273,12 @@ def _add_bound(subparsers: argparse._SubParsersAction[Any]) -> None:
     _add_scenario(parser)
     bounds = parser.add_argument_group("bounds")
     for name, dest, choices, meaning in (
-        ("--reading", "readings", [each.value for each in Reading], "what schedules may do"),
+        (
+            "--reading",
+            "readings",
+            [each.value for each in Reading],
+            "whether preempted jobs lose their work",
+        ),
         ("--of", "job_classes", list(JOB_CLASSES), "jobs over which the means are taken"),
     ):
         metavar = f"{{{','.join(choices)}}}"
@@ -331,7 +336,8 @@ def run_bound(arguments: argparse.Namespace) -> int:
         ):
             if not found or found[-1].setup is not proved.setup:
                 say_demand(proved.setup)
-            say(f"{proved.bound.reading.value}: proved in {proved.bound.cpu_s:.1f} s of CPU time")
+            reading, cpu_s = proved.bound.reading.value, proved.bound.cpu_s
+            say(f"reading {reading}: lower bound proved in {cpu_s:.1f} s of CPU time")
             found.append(proved)
             if out is not None:
                 for name, document in proved.certificates().items():

@@ -246,7 +246,7 @@ def _figures(row: ReplayRecord, names: Sequence[str]) -> dict[str, float]:
     found = {name: (row.figures or {}).get(name) for name in names}
     for name, value in found.items():
         if not isinstance(value, int | float):
-            raise SimulationError(f"run {row.key}: figure {name} is not a number")
+            raise SimulationError(f"run {row.key}: the value of {name} is not a number")
     return {name: float(value) for name, value in found.items() if value is not None}
 
 

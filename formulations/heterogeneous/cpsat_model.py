@@ -48,7 +48,7 @@ def whole_gang(model: Any, data: RoundModel, variables: Variables) -> None:
 
 
 def bottleneck(model: Any, data: RoundModel, variables: Variables) -> None:
-    """Use GPUs that are slower than rate level v only in gangs that run at a slower level.
+    """Forbid GPUs slower than rate level v in gangs that run at level v or faster.
 
     ``sum_{c : X_c < V_v} w_mct <= g_j sum_{u > v} y_mut``.
 

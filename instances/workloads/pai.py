@@ -109,7 +109,12 @@ def _read_pai(source: str, text: str, header: Sequence[str], vc: str | None) -> 
 
 @dataclass(slots=True)
 class _PaiJob:
-    """The tasks with GPUs of one job: first row, GPUs in %, start and end."""
+    """The tasks of a job that use GPUs.
+
+    ``row`` is the row of the first of these tasks in the trace. ``gpu_percent`` is the sum of their
+    GPUs, where 100 is one GPU. ``start_ms`` and ``end_ms`` are the start of the first task and the
+    end of the last.
+    """
 
     row: int
     gpu_percent: int = 0

@@ -49,7 +49,8 @@ class FoldedHelp(argparse.HelpFormatter):
         needed = [action for action in actions if not action.option_strings or action.required]
         del groups  # exclusive groups hold only optional options
         text = super()._format_usage(usage, needed, [], prefix)
-        # With an empty prefix, argparse uses this text to name sub-parsers, so it stays unchanged.
+        # With an empty prefix, argparse calls this method to name sub-parsers. The usage text must
+        # then be returned unchanged.
         return text if prefix == "" else text.replace(self._prog, f"{self._prog} [OPTIONS]", 1)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:

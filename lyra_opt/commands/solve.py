@@ -91,7 +91,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add_seed_option(solving, "random choices")
     solving.add_argument(
-        "--start", metavar="FILE", help="solution file to start from (one file only)"
+        "--start",
+        metavar="FILE",
+        help="solution file to start from (only with a single instance file)",
     )
     checking = parser.add_argument_group("proofs")
     checking.add_argument(
@@ -103,22 +105,26 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--proof",
         metavar="FILE",
         help="write a proof of optimality, or that no solution exists, which plain Python can "
-        "check (one file only)",
+        "check (only with a single instance file)",
     )
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", action="store_true", help="print a JSON array with one object per answer"
     )
-    output.add_argument("--out", metavar="FILE", help="write the best solution (one file only)")
+    output.add_argument(
+        "--out",
+        metavar="FILE",
+        help="write the best solution (only with a single instance file)",
+    )
     output.add_argument(
         "--plot",
         metavar="FILE",
-        help="draw the solutions side by side as .svg or .png (one file only)",
+        help="draw the solutions side by side as .svg or .png (only with a single instance file)",
     )
     output.add_argument(
         "--export",
         metavar="FILE",
-        help="write an exact model as .mps, .lp, .pb or .txtpb (one file only)",
+        help="write an exact model as .mps, .lp, .pb or .txtpb (only with a single instance file)",
     )
     parser.set_defaults(run=run)
 

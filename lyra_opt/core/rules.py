@@ -613,9 +613,9 @@ class Named(Rule):
         return {"type": "object", **names, **least}
 
     def in_words(self) -> str:
-        """Return "table by name", the allowed names, and the rule for the values in words."""
+        """Return "mapping from names to:" and the rule for the values, with the allowed names."""
         names = f" ({', '.join(self.names)})" if self.names else ""
-        return f"table by name{names} of: {self.rule.in_words()}"
+        return f"mapping from names{names} to: {self.rule.in_words()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 STEP, SLOWER_AFTER = 1.0, 30.0
 """Largest relative change of a price in a step, and the number of passes after which it halves."""
 MOMENTUM = 0.8
-"""Weight of earlier passes in the smoothed excess of a cell."""
+"""Weight of earlier passes in the smoothed excess of a time interval."""
 FLOOR, LEAST_FLOOR = 2.0, 0.01
 """Floor of prices in a step: relative to the mean first price, and to the mean weight per GPU."""
 MOST_EXCESS = 1.5
@@ -65,12 +65,13 @@ ascent ends at a smaller gain."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """The available GPU-seconds by pool and time cell.
+    """The available GPU-seconds by pool and time interval.
 
     Parameters
     ----------
     border_s : array of cells + 1
-        Begins of cells and the horizon, rising; after the horizon GPUs are free of charge.
+        Begins of the time intervals (cells) and the horizon, rising. After the horizon, GPUs cost
+        nothing.
     gpu_s : array of (pools, cells)
         GPU-seconds of each pool in each cell.
     """
@@ -138,13 +139,13 @@ class Pricer:
         self._length_s = np.diff(room.border_s)
 
     def prices(self, price: FloatArray) -> Prices:
-        """Convert prices of shape (pools, cells) to the arrays that the pricing kernel takes."""
+        """Convert prices, one per pool and time interval, to the arrays that kernels take."""
         after = np.zeros((len(price), 1))
         paid = np.cumsum(price * self._length_s, axis=1)
         return Prices(self._border_s, np.hstack((price, after)), np.hstack((after, paid)))
 
     def at(self, price: FloatArray, *, counts: bool = True) -> Priced:
-        """Evaluate the Lagrangian bound at GPU prices of shape (pools, cells).
+        """Evaluate the Lagrangian bound at GPU prices, one per pool and time interval.
 
         With `counts`, it also computes the GPU use.
         """
@@ -240,7 +241,7 @@ NOBODY = -1
 
 
 def first_prices(jobs: PricedJobs, room: Room) -> FloatArray:
-    """Return starting prices of shape (pools, cells) in O(jobs log jobs + cells) time."""
+    """Return starting prices, one per pool and time interval, in O(jobs log jobs + cells) time."""
     worth = _worth(jobs, len(room.gpu_s))
     area = np.minimum.reduceat(worth[jobs.pool] * jobs.gpus / jobs.rate, jobs.first[:-1])
     there = product(worth, room.gpu_s)
@@ -277,7 +278,7 @@ def _of_one_machine(
     there
         The machine time available in each cell.
     border_s
-        Begins of cells and the horizon.
+        Begins of the time intervals (cells) and the horizon.
     """
     order = np.argsort(release_s, kind="stable").tolist()
     releases, left = release_s.tolist(), area.tolist()

@@ -1,8 +1,9 @@
 """The inner loops of the price bound: the cheapest schedule of each job at given prices.
 
-Time is cut into cells. Within a cell a GPU-second of a pool has one price; after the last border
-GPU-seconds are free. An execution *mode* of a job is a pool, a number of GPUs that the job holds in
-that pool, and the share of its work that it does per second. The payment of a job is
+Time is divided into intervals (cells). Within a cell, a GPU-second of a pool has one price. After
+the last border, GPU-seconds cost nothing. An execution *mode* of a job is a pool, a number of GPUs
+that the job holds in that pool, and the share of its work that it does per second. The payment of a
+job is
 
 - ``jct``: its weight for each second from its release to its completion, plus the price of the
   GPU-seconds that it holds;
@@ -48,7 +49,7 @@ class PricedJobs(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """The prices of a GPU-second, by pool of GPUs and time cell.
+    """The prices of a GPU-second, by pool of GPUs and time interval (cell).
 
     ``border_s`` (cells + 2): begins of the cells, the horizon, and infinity. ``price`` (pools,
     cells + 1): 0 in the last cell. ``paid`` (pools, cells + 1): integral of the price up to each
@@ -86,7 +87,7 @@ class Scratch(NamedTuple):
 
 @kernel
 def find_cell(prices: Any, time_s: float, low: int, high: int) -> Any:
-    """Return the time cell that contains `time_s`, by bisection from cell `low` to cell `high`."""
+    """Return the cell (time interval) that contains `time_s`, searched from `low` to `high`."""
     border_s = prices.border_s
     while low < high:
         middle = (low + high + 1) // 2
@@ -99,7 +100,7 @@ def find_cell(prices: Any, time_s: float, low: int, high: int) -> Any:
 
 @kernel
 def least_hold(jobs: Any, job: int, prices: Any, cell: int) -> Any:
-    """Return the least cost per second at which a job waits, or holds GPUs idly, in a cell."""
+    """Return a job's least cost per second of waiting or holding idle GPUs, in a time interval."""
     least = jobs.weight[job]
     for mode in range(jobs.first[job], jobs.first[job + 1]):
         cost = jobs.gpus[mode] * prices.price[jobs.pool[mode], cell]
@@ -250,7 +251,7 @@ def push(scratch: Any, points: int, rate: float, cost: float, until: int) -> Any
 
 @kernel
 def frontier(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch: Any) -> Any:
-    """Compute the cost frontier of work in a cell: the lower hull of all modes and of idling.
+    """Compute a job's cost frontier in a time interval: the lower hull of all modes and idling.
 
     Holding any modes costs `extra` more than their GPUs. The rates and costs are left in `scratch`,
     from (0, 0) on, with rising cost per unit of work. The mode of a point is ``mode[until]``. If
@@ -330,7 +331,7 @@ def push_singles(scratch: Any, base: int, points: int, extra: float) -> Any:
 
 @kernel
 def points_of(jobs: Any, job: int, prices: Any, cell: int, extra: float, scratch: Any) -> Any:
-    """Return the number of points of a job's cost frontier in a cell.
+    """Return the number of points of a job's cost frontier in a time interval.
 
     For a job with one mode, the number is 2, and the points are not listed in `scratch`.
     """
@@ -557,7 +558,8 @@ def use_parts(
     adds = jobs.adds[job]
     start_s = math.inf
     at_threshold = bought
-    # With one mode per job, the frontier is equal in all cells, so it is computed only once.
+    # The cost frontier of a job with one execution mode does not depend on the time interval, so
+    # it is computed only once.
     frontier(jobs, job, prices, jobs.cell[job], 0.0, scratch)
     for turn in range(2):
         from_s = jobs.release_s[job]

@@ -227,7 +227,8 @@ def dominance_pairs(reduced: ReducedReclaim) -> list[tuple[int, int]]:
     size = [sum(row.values()) for row in rows]
     pairs: list[tuple[int, int]] = []
     for chain, places in enumerate(within_time(members)):
-        # Larger rows are tried first, because their pairs make pairs of smaller rows redundant.
+        # Servers with more workers are tried first. Their dominance pairs imply many pairs of
+        # servers with fewer workers, which are then left out.
         nearest_first = sorted(smaller[chain], key=lambda other: -size[other])
         for rank, t in enumerate(places):
             covers = [(chain, places[rank - 1])] if rank else []

@@ -82,7 +82,7 @@ class GpuType:
 
     @property
     def worker_speed(self) -> float:
-        """Joint speed of `replicas` GPUs of this type relative to one reference GPU; at least 1."""
+        """The joint speed of `replicas` GPUs of this type; a reference GPU has speed 1."""
         return max(1.0, self.replicas * self.relative_speed)
 
 

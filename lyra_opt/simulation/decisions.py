@@ -89,7 +89,10 @@ class ReclaimRule:
         )
         hosts = [host_of[server] for server in result.solution.servers]
         if len(set(hosts)) != count:
-            raise DecisionError(f"{self._solver.name} chose {len(set(hosts))} of {count} servers")
+            raise DecisionError(
+                f"{self._solver.name} had to choose {count} different servers, but chose "
+                f"{len(set(hosts))}"
+            )
         return hosts
 
 

@@ -68,8 +68,8 @@ class Metrics:
         Held GPU-seconds of own servers, divided by the GPU-seconds that these servers have over the
         makespan; overall and by GPU type. Pauses count as held.
     overall_usage
-        Held GPU-seconds of both clusters, including inference GPUs that serve requests, divided by
-        all their GPU-seconds.
+        Held GPU-seconds of training and inference servers, divided by all their GPU-seconds.
+        Inference GPUs that serve requests count as held.
     loan_usage
         Held GPU-seconds on servers on loan, divided by all their GPU-seconds on loan; None without
         loans.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.result import Status
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, SolverRecord, StudyRecord
 
 if TYPE_CHECKING:
-    from lyra_opt.core.result import Status
+    from collections.abc import Iterable, Sequence
 
 
 def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> SolverRecord:
@@ -46,6 +47,14 @@ def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> S
     parameters = row["family_parameters"]
     row["axes"] = {name: parameters[name] for name in row["axes"] if name in parameters}
     return SolverRecord(**row)
+
+
+def make_runs(rows: Iterable[Sequence[Any]], **common: Any) -> list[SolverRecord]:
+    """Return the runs of a table whose rows are cell, configuration, status and further columns."""
+    return [
+        make_run(cell, name, Status(status), **{"position": position} | common | dict(*columns))
+        for position, (cell, name, status, *columns) in enumerate(rows)
+    ]
 
 
 def make_replay(seed: int, **columns: Any) -> ReplayRecord:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 import xml.etree.ElementTree as ElementTree
@@ -22,8 +21,9 @@ from lyra_opt.experiments.plots.times import plot_solve_time
 from lyra_opt.experiments.report import StudyReport
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tables import gap_table
-from tests.experiments.records import MAXIMISING, make_run, make_study
+from tests.experiments.records import MAXIMISING, make_run, make_runs, make_study
 from tests.html_page import assert_needs_no_other_file
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,69 +34,12 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
+TABLES = tables(__file__)
 
 
 def hand_made_runs() -> list[SolverRecord]:
-    """Return six instances of one group, a heuristic and an exact method.
-
-    ========  ==========  =========  =====================================================
-    instance  heuristic   exact      so
-    ========  ==========  =========  =====================================================
-    c1        10, bound 8 10 proved  excess 0, optimal, although the heuristic cannot know
-    c2        15, bound 9 12 proved  excess 25 %
-    c3        8 proved    8          excess 0: the heuristic's own bound proves the optimum
-    c4        9, bound 4  8, bound 6 no proved optimum: left out; at most 50 %
-    c5        3, bound 0  0 proved   optimum 0 missed: infinite, out of the mean, not optimal
-    c6        failed      4 proved   not optimal
-    ========  ==========  =========  =====================================================
-    """
-    found: list[SolverRecord] = []
-    heuristic = {
-        "c1": (FEASIBLE, 10, 8),
-        "c2": (FEASIBLE, 15, 9),
-        "c3": (OPTIMAL, 8, 8),
-        "c4": (FEASIBLE, 9, 4),
-        "c5": (FEASIBLE, 3, 0),
-        "c6": (Status.ERROR, None, None),
-    }
-    exact = {
-        "c1": (OPTIMAL, 10, 10),
-        "c2": (OPTIMAL, 12, 12),
-        "c3": (FEASIBLE, 8, 7),
-        "c4": (FEASIBLE, 8, 6),
-        "c5": (OPTIMAL, 0, 0),
-        "c6": (OPTIMAL, 4, 4),
-    }
-    for number, cell in enumerate(heuristic, start=1):
-        status, objective, dual_bound = heuristic[cell]
-        failed = status is Status.ERROR
-        found.append(
-            make_run(
-                cell,
-                "quick",
-                status,
-                position=len(found),
-                objective=objective,
-                dual_bound=dual_bound,
-                wall_time_s=0.001 * number,
-                certify_time_s=None if failed else 0.002,
-                message="it <broke>" if failed else None,
-            )
-        )
-        status, objective, dual_bound = exact[cell]
-        found.append(
-            make_run(
-                cell,
-                "exact",
-                status,
-                position=len(found),
-                objective=objective,
-                dual_bound=dual_bound,
-                wall_time_s=0.1 * number,
-                reference=True,
-            )
-        )
-    return found
+    """Return six instances of one group, a heuristic and an exact method."""
+    return make_runs(TABLES["by_hand"])
 
 
 @pytest.fixture
@@ -110,24 +53,11 @@ def folder(tmp_path: Path) -> Path:
 def test_summaries_equal_those_computed_by_hand():
     analysis = Analysis(hand_made_runs())
     assert analysis.proofs.optima == {"c1": 10, "c2": 12, "c3": 8, "c5": 0, "c6": 4}
-    quick, exact = analysis.gap_table().itertuples()
-    assert (quick.configuration, exact.configuration) == ("quick", "exact")
-    assert (quick.instances, quick.compared, quick.unproved, quick.failed) == (6, 4, 1, 1)
-    assert (quick.infinite, quick.without_solution, quick.unsupported) == (1, 0, 0)
-    assert quick.mean_excess_percent == pytest.approx(25 / 3)
-    assert quick.max_excess_percent == math.inf
-    assert quick.total_excess_percent == pytest.approx(100 * (10 + 15 + 8 + 3 - 30) / 30)
-    assert quick.mean_excess_at_most_percent == pytest.approx((0 + 25 + 0 + 50) / 4)
-    assert quick.optimal_percent == pytest.approx(100 * 2 / 5)  # c4 has no proved optimum
-    assert quick.proved_percent == pytest.approx(100 * 1 / 6)
-    assert quick.median_time_ms == pytest.approx(3.0)  # without c6, which failed
-    assert quick.max_time_ms == pytest.approx(5.0)
-    assert quick.median_certify_time_ms == pytest.approx(2.0)
-    assert (exact.instances, exact.compared, exact.unproved, exact.failed) == (6, 5, 1, 0)
-    assert exact.mean_excess_percent == 0.0
-    assert exact.optimal_percent == 100.0
-    assert exact.proved_percent == pytest.approx(100 * 4 / 6)
-    assert math.isnan(exact.median_certify_time_ms)
+    rows = analysis.gap_table().set_index("configuration")
+    assert list(rows.index) == list(TABLES["summary"])
+    for configuration, numbers in TABLES["summary"].items():
+        found = rows.loc[configuration, list(numbers)].to_dict()
+        assert found == pytest.approx(numbers, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -149,20 +79,7 @@ def test_total_excess_where_all_optima_are_0(objectives, total):
 
 
 def test_instances_of_files_stand_under_the_name_of_their_group():
-    runs = [
-        make_run(
-            f"c{number}",
-            "quick",
-            FEASIBLE,
-            objective=1,
-            size=number,
-            family="file",
-            family_group=group,
-            family_parameters={"file": f"{number}.json"},
-            axes=[],
-        )
-        for number, group in enumerate(["contested", "contested", "easy", ""])
-    ]
+    runs = make_runs(TABLES["of_files"], objective=1, family="file", axes=[])
     rows = Analysis(runs).gap_table()
     assert rows.servers.isna().all()
     assert list(zip(rows.family, rows.instances, strict=True)) == [
@@ -173,12 +90,7 @@ def test_instances_of_files_stand_under_the_name_of_their_group():
 
 
 def test_no_run_is_dropped_from_a_row():
-    runs = [
-        *hand_made_runs(),
-        make_run("c7", "quick", Status.UNSUPPORTED, message="too large"),
-        make_run("c8", "quick", Status.UNKNOWN, dual_bound=2),
-        make_run("c9", "quick", Status.INFEASIBLE, message="no node has 9 gpu"),
-    ]
+    runs = hand_made_runs() + make_runs(TABLES["more"])
     quick = next(Analysis(runs).gap_table().itertuples())
     assert (quick.unsupported, quick.without_solution, quick.infeasible) == (1, 1, 1)
     counts = (quick.compared, quick.unproved, quick.without_solution, quick.failed)
@@ -188,15 +100,8 @@ def test_no_run_is_dropped_from_a_row():
 
 def test_objectives_of_several_terms_are_not_compared_in_percent():
     """The integer that encodes them says only which is better; of equal ones 0 % are right."""
-    several = {"problem": "preemption", "variant": "none", "terms": 2}
-    runs = [
-        make_run("c1", "exact", OPTIMAL, objective=1000, dual_bound=1000, **several),
-        make_run("c1", "quick", FEASIBLE, objective=1001, **several),
-        make_run("c2", "exact", OPTIMAL, objective=7, dual_bound=7, **several),
-        make_run("c2", "quick", FEASIBLE, objective=7, **several),
-        make_run("c3", "exact", OPTIMAL, objective=10, dual_bound=10, **(several | {"terms": 1})),
-        make_run("c3", "quick", FEASIBLE, objective=12, **(several | {"terms": 1})),
-    ]
+    of_two = {"problem": "preemption", "variant": "none", "terms": 2}
+    runs = make_runs(TABLES["several_terms"], **of_two)
     _, quick = Analysis(runs).gap_table().itertuples()
     assert (quick.compared, quick.several_terms, quick.infinite) == (3, 1, 0)
     assert quick.mean_excess_percent == pytest.approx((0 + 20) / 2)
@@ -214,25 +119,12 @@ def test_group_without_any_proved_optimum_has_no_excess():
 
 
 def test_excess_when_maximising_is_what_is_missing():
-    runs = [
-        make_run("c", "quick", FEASIBLE, objective=6, **MAXIMISING),
-        make_run("c", "exact", OPTIMAL, objective=8, dual_bound=8, **MAXIMISING),
-    ]
+    runs = make_runs(TABLES["maximised"], **MAXIMISING)
     assert Analysis(runs).frame.excess_percent.tolist() == [25.0, 0.0]
 
 
 def test_groups_are_told_apart_by_family_parameters_size_and_axes():
-    base = {"servers": 10, "reclaim_percent": 30}
-    runs = [
-        make_run("c1", "quick", FEASIBLE, objective=1),
-        make_run("c2", "quick", FEASIBLE, objective=1, size=20),
-        make_run("c3", "quick", FEASIBLE, objective=1, family_parameters=base | {"colour": "red"}),
-        make_run(
-            "c4", "quick", FEASIBLE, objective=1, family_parameters=base | {"reclaim_percent": 5}
-        ),
-        make_run("c5", "quick", FEASIBLE, objective=1),
-    ]
-    analysis = Analysis(runs)
+    analysis = Analysis(make_runs(TABLES["told_apart"]))
     named = ["family", "servers", "reclaim_percent", "instances"]
     assert analysis.gap_table()[named].to_numpy().tolist() == [
         ["made", 10, 5, 1],
@@ -248,22 +140,21 @@ def test_groups_are_told_apart_by_family_parameters_size_and_axes():
 
 
 def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved():
-    def pair(percent: int, proved: bool) -> list[SolverRecord]:
-        cell, parameters = f"c{percent}", {"reclaim_percent": percent}
-        bound, status = (8, OPTIMAL) if proved else (5, FEASIBLE)
-        return [
-            make_run(cell, "quick", FEASIBLE, family_parameters=parameters, objective=10),
-            make_run(cell, "exact", status, objective=8, dual_bound=bound, reference=True),
-        ]
-
     runs = [
-        replace(
-            run,
-            axes={"reclaim_percent": percent},
+        run
+        for percent, bound, status in ((30, 8, OPTIMAL), (10, 5, FEASIBLE))
+        for run in make_runs(
+            [
+                (percent, "quick", FEASIBLE, {"objective": 10}),
+                (
+                    percent,
+                    "exact",
+                    status,
+                    {"objective": 8, "dual_bound": bound, "reference": True},
+                ),
+            ],
             family_parameters={"reclaim_percent": percent},
         )
-        for percent, proved in ((30, True), (10, False))
-        for run in pair(percent, proved)
     ]
     means = over_axis(Analysis(runs), "", "reclaim_percent")
     columns = ["value", "configuration", "excess_percent", "is_proved"]
@@ -368,16 +259,11 @@ def test_words_on_an_axis_keep_the_order_of_the_study():
     values = ["shipped", "congested-1", "another", 20, 3]
     runs = [
         make_run(
-            str(value),
-            "quick",
-            FEASIBLE,
-            objective=2,
-            dual_bound=1,
-            family_parameters={"network": value},
-            axes=["network"],
+            str(each), "quick", FEASIBLE, family_parameters={"network": each}, axes=["network"]
         )
-        for value in values
+        for each in values
     ]
+    runs = [replace(run, objective=2, dual_bound=1) for run in runs]
     means = over_axis(Analysis(runs), "", "network")
     assert list(means.value) == [3, 20, "shipped", "congested-1", "another"]
 
@@ -393,10 +279,7 @@ def test_a_maximised_objective_falls_short_of_its_optimum(tmp_path, monkeypatch)
     }.items():
         folder = tmp_path / name
         settings = {"problem": "reclaim", "headline": ["quick-far"]}
-        with ResultStore.create(
-            folder,
-            replace(make_study(4), settings=settings),
-        ) as store:
+        with ResultStore.create(folder, replace(make_study(4), settings=settings)) as store:
             for position, run in enumerate(runs):
                 store.add(replace(run, position=position))
         main(["report", str(folder)])
@@ -431,20 +314,13 @@ def test_tables_and_plots_are_written(folder, capsys):
     assert "12 of 14 runs are stored: 5 optimal, 6 feasible, 1 error." in printed
     assert "The study is not complete." in printed
     assert re.search(r"5 optima are proved: .* 1 of them is 0\.\n", printed)
-    with (folder / "gap_table.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    assert rows[0]["configuration"] == "quick"
-    assert rows[0]["max_excess_percent"] == "inf"
-    assert rows[0]["infinite"] == "1"
+    first = pd.read_csv(folder / "gap_table.csv").iloc[0]
+    assert (first.configuration, first.max_excess_percent, first.infinite) == ("quick", math.inf, 1)
     markdown = (folder / "gap_table.md").read_text().splitlines()
     assert markdown[0].startswith("| Family | Solver | Servers | Reclaim (%) |")
     assert markdown[2].startswith("| made | quick | 10 | 30 | 8.3 | ∞ | 20.0 | 3 of 6 | 18.8 |")
-    plots = sorted(path.name for path in (folder / "plots").iterdir())
-    assert plots == [
-        "cactus.svg",
-        "excess_by_family.svg",
-        "solve_time.svg",
-    ]
+    plots = {path.stem for path in (folder / "plots").iterdir()}
+    assert plots == {"cactus", "excess_by_family", "solve_time"}
 
 
 def test_labels_of_many_sizes_do_not_overlap():
@@ -544,41 +420,10 @@ def test_contradiction_is_reported_loudly(folder, capsys):
     assert line in page
 
 
-@pytest.mark.parametrize(
-    ("runs", "headline"),
-    [
-        (
-            [make_run("c", "quick", FEASIBLE, objective=4)],
-            "quick, all families: solutions of 1 of 1 instances without a proved optimum; the gap "
-            "is unknown because some bounds are not above 0.",
-        ),
-        (
-            [make_run("c", "quick", FEASIBLE, objective=4, dual_bound=3)],
-            "quick, all families: at most 33.3 % over the optimum on average, over 1 of 1 "
-            "instances without a proved optimum.",
-        ),
-        (
-            [make_run("c", "quick", Status.UNKNOWN)],
-            "quick, all families: no solution yet on 1 instance.",
-        ),
-        (
-            [
-                make_run("c", "quick", FEASIBLE, objective=4),
-                make_run("c", "exact", OPTIMAL, objective=0, dual_bound=0, reference=True),
-            ],
-            "quick, all families: optimal on 0.0 %; optimum of 0 missed on 1 instance (no "
-            "percentage).",
-        ),
-        (
-            hand_made_runs(),
-            "quick, all families: 8.3 % over the proved optimum on average, over 3 of 6 "
-            "instances; optimal on 40.0 %; optimum of 0 missed on 1 instance (no percentage); "
-            "at most 18.8 % on average with the unproved instances.",
-        ),
-    ],
-)
-def test_no_headline_is_infinite(runs, headline):
+@pytest.mark.parametrize(("rows", "headline"), TABLES["headlines"])
+def test_no_headline_is_infinite(rows, headline):
     """Also of a study that has just begun, or where an optimum is 0 or has no bound."""
+    runs = make_runs(TABLES[rows] if isinstance(rows, str) else rows)
     report = StudyReport(
         study=make_study(len(runs)),
         analysis=Analysis(runs),

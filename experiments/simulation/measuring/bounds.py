@@ -62,7 +62,7 @@ def cluster_bound(
     Parameters
     ----------
     reading
-        What schedules may do.
+        Whether preempted jobs lose their work.
     has_copies
         Whether schedules may run several copies of a job at once.
     job_class

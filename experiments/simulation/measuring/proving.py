@@ -145,7 +145,8 @@ def prove(
     scenario
         The scenario with its jobs and cluster.
     readings
-        What schedules may do; empty for all readings whose bounds apply to the schemes.
+        Assumptions about the work of preempted jobs; empty for all whose bounds apply to the
+        schemes.
     schemes
         Labels of the scenario's schemes, or names of other schemes, to which the bounds apply; jobs
         that a scheme cannot run are treated as in a replay. Empty for the scenario's schemes.

@@ -110,7 +110,7 @@ def step_means(time_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> n
     array([2.5, 2. ])
     """
     areas = np.concatenate(([0.0], np.cumsum(values[:-1] * np.diff(time_s))))
-    # The last value of the step function holds until the last edge, and for at least one second.
+    # The last value holds until the end of the last interval, and for at least one second.
     end_s = max(float(edges_s[-1]), float(time_s[-1]) + 1.0)
     moments = np.append(time_s, end_s)
     areas = np.append(areas, areas[-1] + values[-1] * (end_s - time_s[-1]))

@@ -1,1 +1,4 @@
-"""Mean-JCT models on a time grid: a relaxation (lower bound) and schedules (upper bound)."""
+"""Models of mean JCT, most of them with time divided into intervals.
+
+Relaxations give lower bounds; models whose solutions are feasible schedules give upper bounds.
+"""

@@ -1,4 +1,8 @@
-"""Mean JCT on a time grid: the data of a relaxation and of a model of feasible schedules."""
+"""Data of two models of mean JCT in which time is divided into intervals.
+
+One model is a relaxation and gives a lower bound. The solutions of the other model are feasible
+schedules and give an upper bound.
+"""
 
 from __future__ import annotations
 

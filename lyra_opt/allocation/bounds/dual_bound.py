@@ -182,7 +182,10 @@ def _choosers(instance: Instance) -> tuple[list[_Chooser], int]:
 
 
 class _Arrays:
-    """Arrays of the jobs that choose their workers, to compute choices at a GPU price in floats."""
+    """Data of the jobs whose number of workers is a decision, as arrays of floats.
+
+    `choices_at` computes the best numbers of workers at a given GPU price.
+    """
 
     def __init__(self, choosers: Sequence[_Chooser]) -> None:
         jobs = [chooser.job for chooser in choosers]

@@ -351,7 +351,8 @@ class _Units:
                 marked=scratch(jobs),
             ),
             scratch(jobs),
-            # Packing visits each unit once per gang; improving a packing visits few gangs per unit.
+            # Packing visits each machine and rack (unit) once per gang. Improving a packing
+            # visits few gangs per unit.
             work=len(orders) * (jobs * units + min(budget, 8 * jobs * units)),
             largest=int(gang.sum()),
         )

@@ -124,11 +124,15 @@ class Task:
         )
 
     def scaled(self, objective: int) -> int:
-        """Return an encoded objective in units of the task's costs, rounded down."""
+        """Convert an objective, one integer for all terms, to units of the costs; round down."""
         return objective * self.scale // self.divisor
 
     def encoded(self, bound: int) -> int:
-        """Return the bound on the encoded objective that follows from a bound on the costs."""
+        """Return a lower bound on the objective, given a lower bound on the costs.
+
+        The objective is one integer that encodes the values of all terms. The costs are in units of
+        this task.
+        """
         return -(-bound * self.divisor // self.scale)
 
 

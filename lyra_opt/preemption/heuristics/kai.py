@@ -96,7 +96,7 @@ class KAI(PreemptionHeuristic):
 
 
 class _Search:
-    """The search for victims among some gangs with one generator, to preempt or to consolidate."""
+    """The search for victims among given gangs, with one of KAI's two generators of proposals."""
 
     def __init__(
         self, state: State, gangs: Integers, is_consolidation: bool, is_node_local: bool
@@ -157,7 +157,11 @@ class _Search:
                 heappush(heap, entry(gang))
 
     def _proposals(self, outer: State, recorded: Pods) -> Iterator[Pods]:
-        """Yield the sets of victims that a generator proposes, including the recorded victims."""
+        """Yield the sets of victims that KAI's generator proposes.
+
+        Each set includes `recorded`: the victims of the last plan that made room for some of the
+        pending pods.
+        """
         batches: list[Pods] = []
         proposed: set[tuple[int, ...]] = {()}
         batches_of: dict[int, list[int]] = {}

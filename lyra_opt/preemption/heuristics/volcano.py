@@ -57,7 +57,7 @@ class VolcanoGang(PreemptionHeuristic):
     takes_several_shapes = True
     takes_required_level = True
     trims = False
-    """Whether the last SAFE bundle is evicted pod by pod."""
+    """Whether SAFE bundles are evicted pod by pod, until the pending gang fits."""
 
     def choose(self, state: State, rng: np.random.Generator) -> bool:  # noqa: ARG002
         """Evict bundles in the first domain where this makes room."""
@@ -83,7 +83,10 @@ class VolcanoGang(PreemptionHeuristic):
 
 
 class VolcanoGangTrim(VolcanoGang):
-    """Evict bundles as `volcano-gang` does, but only the needed pods of the last SAFE bundle.
+    """Evict pods as `volcano-gang` does, but spare surplus pods that do not have to be evicted.
+
+    Both rules evict bundles: pods of one gang together. A SAFE bundle leaves the gang its minimum.
+    If the last bundle is SAFE, this rule evicts its pods one by one until the pending gang fits.
 
     This is an imitation of Volcano with the open pull request 5995 (17 September 2026). It is
     written from the description of the request, and is unchecked against the real program. It

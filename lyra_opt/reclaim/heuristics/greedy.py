@@ -1,4 +1,7 @@
-"""Greedy rules for reclaiming: Lyra's greedy and its variants, two baselines, and peeling."""
+"""Greedy rules for reclaiming: Lyra's rule and its variants, two baselines, and `peeling`.
+
+`peeling` starts from all servers on loan, and gives back one after the other until N_R are left.
+"""
 
 from __future__ import annotations
 

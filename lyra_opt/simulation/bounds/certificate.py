@@ -39,7 +39,9 @@ class CertificateTable:
 
     format: str = key(Text((CERTIFICATE_FORMAT,)), "format of the file")
     version: int = key(Integer(CERTIFICATE_VERSION, CERTIFICATE_VERSION), "version of the format")
-    reading: str = key(Text(tuple(each.value for each in Reading)), "what schedules may do")
+    reading: str = key(
+        Text(tuple(each.value for each in Reading)), "whether preempted jobs lose their work"
+    )
     objective: str = key(Text((JCT, QUEUE)), "mean that is bounded")
     job_class: str = key(Text(tuple(JOB_CLASSES)), "class of jobs that the mean includes", ALL)
     jobs: int = key(Integer(1), "number of jobs in the workload")

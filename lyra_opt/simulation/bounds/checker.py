@@ -60,7 +60,7 @@ class Checker:
     jobs
         The jobs, each with at least one execution mode; the modes are not checked.
     border_s : list of cells + 1
-        Begins of the cells and the horizon, increasing from 0.
+        Begins of the time intervals (cells) and the horizon, increasing from 0.
     price : list of lists of cells
         Price of a GPU-second by pool and cell, at least 0.
     is_queue
@@ -119,12 +119,12 @@ class Checker:
         return total / (1 << (self._time + self._money))
 
     def _integral(self, row: Sequence[int]) -> list[int]:
-        """Return the integral, up to each border, of a step function with a value per time cell."""
+        """Return the integral, up to each border, of a function with one value per interval."""
         lengths = [end - begin for begin, end in pairwise(self._border)]
         return [0, *accumulate(each * length for each, length in zip(row, lengths, strict=False))]
 
     def _cell(self, moment: int | Fraction) -> int:
-        """Return the index of the cell (time interval) with a given time; the last has no end."""
+        """Return the index of the time interval that contains a given time; the last has no end."""
         return bisect_right(self._border, moment) - 1
 
     def _at(self, pool: int, moment: int | Fraction) -> int | Fraction:
@@ -144,7 +144,7 @@ class Checker:
         return self._least_of_parts(job)
 
     def _waiting(self, job: int) -> tuple[list[int], list[int]]:
-        """Return a job's waiting cost per second in each time cell, and its integral up to borders.
+        """Return a job's waiting cost per second in each time interval, and its integrals.
 
         For queuing time, a job may also hold GPUs in vain if that costs less than waiting.
         """
@@ -185,7 +185,7 @@ class Checker:
         return int(best)
 
     def _least_of_parts(self, job: int) -> int:
-        """Return the least cost of an interruptible job, over the time cells where it can end."""
+        """Return the least cost of an interruptible job over all intervals in which it can end."""
         begin, weight = self._release[job], self._weight[job]
         row, _ = self._waiting(job)
         cell = self._cell(begin)
@@ -221,7 +221,7 @@ class Checker:
         return _Work(Fraction(cost, rate), rate * length, cost * length)
 
     def _offer(self, job: int, cell: int, extra: int) -> list[tuple[int, int]]:
-        """Return the steps (rate, cost) of the lower convex hull of a job's modes in a cell."""
+        """Return the steps (rate, cost) of the convex hull of a job's modes in a time interval."""
         modes, adds = self._modes(job), bool(self._jobs.adds[job])
         key = modes, adds, cell, extra
         if key not in self._offers:

@@ -164,7 +164,7 @@ def priced_jobs(
     weight : array of jobs
         Weight of each job.
     border_s : array of cells + 1
-        Begins of the cells and the horizon.
+        Begins of the time intervals (cells) and the horizon.
     """
     rates = BestRates(speed, borrows=borrows, copy_efficiency=copy_efficiency)
     known: dict[object, tuple[list[Mode], bool]] = {}

@@ -10,9 +10,9 @@ together pay for at most all GPU-seconds of the cluster. So
     \Big[ w_j (C - r_j) + \sum_q \int \pi_q(t) u_q(t) \, dt \Big]
     - \sum_q \int \pi_q(t) K_q(t) \, dt
 
-*for all prices*. Prices are constant in cells of time, so each minimum is exact
-(`lyra_opt.pricing.kernel`). The bound on queuing time is the same with the time in which a job
-holds no GPU in place of C - r.
+*for all prices*. Time is divided into intervals (cells) with constant prices, so each minimum is
+exact (`lyra_opt.pricing.kernel`). The bound on queuing time is the same with the time in which a
+job holds no GPU in place of C - r.
 
 *Schedules covered.* The bound applies to all schedules, including clairvoyant ones, in which jobs
 share no GPU, run no faster than the speed model says, and do only what the *reading* permits
@@ -59,7 +59,7 @@ PASSES = 300
 MOST_CELLS = 12_000
 CELLS_PER_RUN = {Reading.RESTART: 20.0, Reading.CONSERVED: 10.0}
 """Cells per mean run time; fewer for interruptible jobs, which take longer to price and lose less
-by long cells."""
+by long time intervals."""
 LEAST_CELLS = 200
 MOST_BORDERS = 10_000_000
 PRICE_UNIT = 2.0**-20
@@ -75,7 +75,7 @@ class Certificate:
     Parameters
     ----------
     border_s : array of cells + 1
-        Begins of the cells and the horizon, relative to the first submission.
+        Begins of the time intervals (cells) and the horizon, relative to the first submission.
     price : array of (pools, cells)
         Price of a GPU-second, in weighted seconds.
     value_s
@@ -94,7 +94,7 @@ class ClusterBound:
     Parameters
     ----------
     reading
-        What schedules may do.
+        Whether preempted jobs lose their work.
     jct_mean_bound_s, queue_mean_bound_s
         Lower bounds on the mean JCT and on the mean queuing time; the latter is None if it was not
         computed.
@@ -106,7 +106,7 @@ class ClusterBound:
     cpu_s
         CPU time of the whole computation.
     jobs, cell_s
-        Number of jobs; length of a cell.
+        Number of jobs; length of a time interval in seconds.
     jct, queue
         The certificates of the two bounds.
     """
@@ -143,7 +143,7 @@ def whole_bound(
     workload, cluster
         The jobs that are submitted, and the cluster on which they run.
     reading
-        What schedules may do.
+        Whether preempted jobs lose their work.
     plan
         The number of servers on loan over time; None if no server is lent.
     speed
@@ -154,7 +154,8 @@ def whole_bound(
         Weight of each job in the means, at least 0 and not all 0; by default 1. To bound a class of
         jobs, give all other jobs weight 0.
     cell_s
-        Length of a cell, above 0; by default chosen from the length of the workload.
+        Length of a time interval in seconds, above 0. By default, it is chosen from the length of
+        the workload.
     passes
         Most steps of the ascent, at least 1; a time limit may end it earlier.
     queue
@@ -244,9 +245,10 @@ def borders(
     run_s : array of jobs
         Least run time of each job.
     cell_s
-        Length of a cell, above 0; None chooses it from the length of the workload.
+        Length of a time interval in seconds, above 0. None chooses it from the length of the
+        workload.
     reading
-        What schedules may do.
+        Whether preempted jobs lose their work.
     """
     first_s = workload.jobs[0].submit_s
     backlog_gpu_s = now_s = 0.0
@@ -272,7 +274,7 @@ def borders(
 
 
 def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Room:
-    """Return the available GPU-seconds of each pool in each cell of time, rounded up.
+    """Return the available GPU-seconds of each pool in each time interval, rounded up.
 
     Parameters
     ----------
@@ -281,7 +283,7 @@ def room_of(cluster: Cluster, plan: LoanPlan | None, border_s: FloatArray) -> Ro
     plan
         The number of servers on loan from the first submission on; None if no server is lent.
     border_s : array of cells + 1
-        Begins of the cells and the horizon.
+        Begins of the time intervals (cells) and the horizon.
     """
     length_s = np.diff(border_s)
     gpu_s = np.zeros((len(cluster.pools), len(length_s)))

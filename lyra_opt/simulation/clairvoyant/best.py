@@ -136,7 +136,7 @@ def best_schedule(
     gangs, capacity
         The jobs, and the number of GPUs over time.
     border_s : array of cells + 1
-        Begins of the cells, in each of which the price is constant, from 0; and the horizon.
+        Begins of the time intervals (cells) with constant prices, from 0, and the horizon.
     seed
         Random seed of the changes.
     passes
@@ -212,7 +212,7 @@ def schedule_of(
     speed
         The speed of jobs on their cluster.
     border_s : array of cells + 1
-        Begins of the cells, in each of which the price is constant, from 0; and the horizon.
+        Begins of the time intervals (cells) with constant prices, from 0, and the horizon.
     seed
         Random seed of the search.
     """

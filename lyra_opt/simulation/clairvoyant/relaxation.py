@@ -58,7 +58,7 @@ class Relaxation:
     gangs, capacity
         The jobs, and the number of GPUs over time.
     border_s : array of cells + 1
-        Begins of the cells, in each of which the price is constant, from 0; and the horizon.
+        Begins of the time intervals (cells) with constant prices, from 0, and the horizon.
     """
 
     def __init__(self, gangs: Gangs, capacity: Capacity, border_s: FloatArray) -> None:
@@ -90,7 +90,7 @@ class Relaxation:
         self._price, self._paid = np.zeros(cells), np.zeros(cells + 1)
 
     def _room(self) -> Room:
-        """Return the GPU-seconds of the cluster in each time cell, less the capacity slack."""
+        """Return the GPU-seconds of the cluster in each time interval, less the capacity slack."""
         slack = np.interp(self._border_s[:-1], self._middle_s, self._slack)
         return Room(border_s=self._border_s, gpu_s=(self._there_gpu_s * (1 - slack))[None])
 
@@ -148,7 +148,7 @@ class Relaxation:
         self._pricer.room = self._room()
 
     def _held_gpu_s(self, start_s: FloatArray) -> FloatArray:
-        """Return the GPU-seconds that jobs hold in each cell."""
+        """Return the GPU-seconds that jobs hold in each time interval."""
         gangs = self._gangs
         moment_s = np.concatenate((start_s, start_s + gangs.run_s))
         order = np.argsort(moment_s)

@@ -139,7 +139,8 @@ class RoundByRound(Policy):
     def _change(self, view: View) -> None:
         """Call the policy again at the start of the next round."""
         if self._is_carrying_out:
-            # The policy is not called again for jobs that it stops itself.
+            # This change comes from a decision of the policy itself. Calling the policy again
+            # because of it would lead to needless decisions.
             return
         self._is_changed = True
         self.wake_s = min(self.wake_s, self._tenure.decides_at_s(view.now_s))

@@ -270,7 +270,8 @@ class ShareProgramme:
             given = np.zeros(sets.jobs)
             if prices.time is not None:
                 given[sets.is_paired] = prices.time[sets.is_paired, group]
-            # If the jobs' time prices do not cover the worth of a set, all these prices are raised.
+            # The time prices of the jobs of a set must add up to at least the worth of the set
+            # less the price of its GPUs. If they do not, the bound raises them.
             short = left[:, inside].max(axis=1) - sets.of_sets(sets.part * given[sets.job])
             more = np.maximum(short, 0.0) / of_set
             paying = given + sets.most_of_job(more[sets.of_set])

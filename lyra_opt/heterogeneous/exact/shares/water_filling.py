@@ -161,8 +161,9 @@ def fill(
         if not is_frozen.any():
             least = float(still[rising].min())
             raise RuntimeError(
-                f"water filling: after {rounds} programmes no job is proved saturated; every job "
-                f"may rise by {least:.1e} of the value of its best type, more than {SATURATED:g}"
+                f"water filling: after {rounds} rounds, no further job is proved to be at its "
+                f"highest level; the level of every job could rise by {least:.1e} of its "
+                f"throughput on its fastest GPU type, more than the tolerance of {SATURATED:g}"
             )
         levels = levels + rise * level
         shares = found

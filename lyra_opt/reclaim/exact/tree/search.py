@@ -201,7 +201,8 @@ class TreeSearch:
                 price=self._weights(servers),
                 without=self._weights(servers),
             ),
-            # The work of all earlier nodes counts, so that small trees never wait for the compiler.
+            # The kernel is compiled once `work`, which includes the earlier nodes of the tree, is
+            # large enough. So small trees never wait for the compiler.
             work=(self.nodes + budget) * (entries + servers + jobs) // PATIENCE,
             largest=4 * self._instance.forbidden_price,
         )

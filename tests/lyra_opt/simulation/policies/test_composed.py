@@ -171,7 +171,7 @@ TWICE = Solution(("inference-2", "inference-2"))
     [
         (
             {"status": Status.FEASIBLE, "solution": TWICE, "objective": 0},
-            "odd chose 1 of 2 servers",
+            "odd had to choose 2 different servers, but chose 1",
         ),
         ({"status": Status.UNKNOWN, "message": "out of time"}, "odd chose no .*: out of time"),
     ],

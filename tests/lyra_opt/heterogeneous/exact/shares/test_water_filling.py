@@ -202,7 +202,7 @@ def test_engine_that_is_not_exact_is_refused():
         point = exact(programme)
         return replace(point, shares=0.9 * point.shares)
 
-    with pytest.raises(RuntimeError, match="no job is proved saturated"):
+    with pytest.raises(RuntimeError, match="no further job is proved to be at its highest level"):
         fill(arrays, engine=careless)
 
 
