@@ -340,6 +340,16 @@ def test_without_preemption_every_lower_job_may_be_stopped(tmp_path):
     assert not any(each.not_preempted_because for each in read(tmp_path, jobs, None, off).gangs)
 
 
+def test_partitions_and_qos_as_json(tmp_path):
+    partitions = json.dumps({"partitions": [{"name": "low", "priority": {"tier": 3}}]})
+    jobs = [job(1, nodes="n1", qos="mid")]
+    snapshot = read(tmp_path, jobs, None, partitions)
+    assert snapshot.gangs[0].priority == 3
+    assert any("PreemptMode is not shown" in each for each in snapshot.assumptions)
+    qos = [{"name": "mid", "preempt": {"list": ["low"]}}, {"name": "low", "preempt": {"list": []}}]
+    assert read(tmp_path, jobs, None, json.dumps({"qos": qos})).gangs[0].priority == 1
+
+
 def test_switches_are_levels(tmp_path):
     snapshot = read(tmp_path, [], None, PARTITIONS, SWITCHES)
     assert [node.labels["switch"] for node in snapshot.nodes] == ["s0", "s0", "s1"]
