@@ -382,6 +382,8 @@ class _Interpretation:
             yield from self._wrong_ranks()
         elif self._preempts:
             yield "A job may preempt jobs in partitions with a lower PriorityTier."
+            if not all(each.preempt_mode for each in self._partitions.values()):
+                yield "PreemptMode is not shown; collect scontrol show partition as text."
         elif self._partitions:
             yield (
                 "Slurm preempts no jobs of these partitions (PreemptMode=OFF), "
@@ -425,7 +427,7 @@ def _alternatives(features: str | list[list[str]] | None) -> list[list[str]] | N
 
 
 def _allocations(job: SlurmJob, names: Sequence[str]) -> list[dict[str, int]]:
-    """Return what a running job holds on each of its nodes.
+    """Return the resources that a running job holds on each of its nodes.
 
     CPUs and memory are divided evenly before v0.0.41, which lists them by node.
     """

@@ -41,7 +41,7 @@ class NodeMemory(msgspec.Struct):
 
 
 class Allocation(msgspec.Struct):
-    """What a job holds on a node."""
+    """The resources of a job on a node."""
 
     name: str
     cpus: NodeCpus
@@ -49,7 +49,7 @@ class Allocation(msgspec.Struct):
 
 
 class AllocatedNodes(msgspec.Struct):
-    """What a job holds on each of its nodes."""
+    """The resources of a job on each of its nodes."""
 
     allocation: list[Allocation] = []
 

@@ -38,12 +38,9 @@ def number(value):
 def job(name, state="RUNNING", nodes="", gpus=0, version="v0.0.43", **fields) -> Any:
     """Return a job as the data parsers print it; it has 2 CPUs and 1 GiB on each node."""
     names = hosts(nodes)
-    held = [
-        {"name": each, "cpus": {"count": 2, "used": 0}, "memory": {"allocated": 1024, "used": 0}}
-        for each in names
-    ]
+    held = {"cpus": {"count": 2}, "memory": {"allocated": 1024}}
+    allocation = {"list": nodes, "allocation": [{"name": each, **held} for each in names]}
     tres = f"cpu={2 * len(names)},mem={len(names)}G,node={len(names)}"
-    is_old = version in ("v0.0.39", "v0.0.40")
     return {
         "job_id": name,
         "job_state": state if version == "v0.0.39" else state.split(","),
@@ -54,18 +51,13 @@ def job(name, state="RUNNING", nodes="", gpus=0, version="v0.0.43", **fields) ->
         "array_task_id": number(None),
         "het_job_id": number(0),
         "node_count": number(len(names) or 1),
-        "cpus": number(2),
         "tasks": number(1),
         "start_time": number(1000),
         "gres_detail": [f"gpu:h100:{gpus}(IDX:0-{gpus - 1})" if gpus else ""] * len(names),
         "tres_alloc_str": tres if names else "",
         "tres_req_str": "cpu=2,mem=1G,node=1" if not names else tres,
         "tres_per_node": f"gres/gpu:{gpus}" if gpus else "",
-        "requeue": True,
-        "batch_flag": True,
-        "job_resources": {"nodes": nodes, "allocated_nodes": []}
-        if is_old
-        else {"nodes": {"list": nodes, "allocation": held}},
+        "job_resources": {"nodes": nodes if version < "v0.0.41" else allocation},
         **fields,
     }
 
@@ -188,21 +180,17 @@ def content(snapshot):
 def test_json_and_text_of_a_real_cluster_give_the_same_plans():
     snapshot, text = real("squeue.json", "sinfo.json"), real("jobs.txt", "nodes.txt")
     assert content(snapshot) == content(text)
-    gangs = {gang.id: gang for gang in snapshot.gangs}
-    assert {name: len(gang.pods) for name, gang in gangs.items()} == {
-        **dict.fromkeys(["2", "3_0", "3_1", "3_2", "3_3", "4", "5", "8"], 1), "1": 2, "6": 2
-    }  # fmt: skip
-    assert [name for name, gang in gangs.items() if gang.not_preempted_because] == ["5"]
-    assert {name for name, gang in gangs.items() if not gang.can_be_requeued} == {
-        "8", "3_0", "3_1", "3_2", "3_3"
-    }  # fmt: skip
-    assert {node.name: node.closed_because for node in snapshot.nodes if node.closed_because} == {
-        "n0006": "drained", "n0007": "reserved"
-    }  # fmt: skip
+    assert {gang.id: (len(gang.pods), gang.can_be_requeued) for gang in snapshot.gangs} == {
+        **dict.fromkeys(["3_0", "3_1", "3_2", "3_3", "8"], (1, False)),
+        **dict.fromkeys(["2", "4", "5"], (1, True)),
+        **dict.fromkeys(["1", "6"], (2, True)),
+    }
+    assert [gang.id for gang in snapshot.gangs if gang.not_preempted_because] == ["5"]
+    closed = {node.name: node.closed_because for node in snapshot.nodes if node.closed_because}
+    assert closed == {"n0006": "drained", "n0007": "reserved"}
     waiting = {gang.id: gang for gang in snapshot.pending}
-    assert {name: gang.min_pods for name, gang in waiting.items()} == {
-        "3_4": 1, "13": 3, "14": 2, "15": 16
-    }  # fmt: skip
+    sizes = {name: gang.min_pods for name, gang in waiting.items()}
+    assert sizes == {"3_4": 1, "13": 3, "14": 2, "15": 16}
     for question in (Drain(count=2), Fit(gang=replace(waiting["13"], priority=2))):
         plans = [plan(each, question) for each in (snapshot, text)]
         assert plans[0].nodes == plans[1].nodes
@@ -215,12 +203,12 @@ def test_a_real_snapshot_with_pseudonyms_gives_as_good_a_plan(tmp_path):
     (tmp_path / "a.json").write_text(text := json.dumps(document))
     hidden, shown = read_snapshot([tmp_path / "a.json"]), real("squeue.json", "sinfo.json")
     assert not any(name in text for name in ("alice", "tier1", "n0001"))
-    assert plan(hidden, Drain(count=3)).nodes == tuple(
-        table[name] for name in plan(shown, Drain(count=3)).nodes
+    plans = [plan(each, Drain(count=3)) for each in (hidden, shown)]
+    assert plans[0].nodes == tuple(table[name] for name in plans[1].nodes)
+    numbers, again = (
+        [(each.id, each.pods[0].request) for each in snapshot.gangs] for snapshot in (hidden, shown)
     )
-    assert [gang.pods[0].request for gang in hidden.gangs] == [
-        gang.pods[0].request for gang in shown.gangs
-    ]
+    assert numbers == again
     assert [gang.id for gang in hidden.pending] == [gang.id for gang in shown.pending]
 
 
@@ -266,9 +254,8 @@ def test_who_is_a_gang_and_who_starts_again(tmp_path):
         job(12, "PENDING", gpus=2, het_job_id=number(11)),
     ]
     snapshot = read(tmp_path, jobs)
-    assert {gang.id: gang.can_be_requeued for gang in snapshot.gangs} == {
-        "5_2": True, "8": False, "10": False
-    }  # fmt: skip
+    again = {gang.id: gang.can_be_requeued for gang in snapshot.gangs}
+    assert again == {"5_2": True, "8": False, "10": False}
     assert [pod.node for pod in snapshot.gang["8"].pods] == ["n1", "n2"]
     assert {gang.id: len(gang.shapes) for gang in snapshot.pending} == {"5_4": 1, "11": 2}
 
@@ -336,9 +323,8 @@ def test_qos_decide_before_partitions(tmp_path):
     jobs = [job(1, nodes="n1", qos="low", partition="high"), job(2, nodes="n1", qos="mid")]
     snapshot = read(tmp_path, jobs, None, PARTITIONS, QOS)
     assert snapshot.priorities == {"low": 0, "mid": 1, "high": 2, "odd": 1}
-    assert [(gang.priority, gang.not_preempted_because) for gang in snapshot.gangs] == [
-        (0, ""), (1, "")
-    ]  # fmt: skip
+    found = [(gang.priority, gang.not_preempted_because) for gang in snapshot.gangs]
+    assert found == [(0, ""), (1, "")]
     assert [each for each in snapshot.assumptions if "high" in each] == [
         "QOS high counts as if it may preempt odd, which it does not list."
     ]
@@ -352,6 +338,16 @@ def test_without_preemption_every_lower_job_may_be_stopped(tmp_path):
         True,
     ]
     assert not any(each.not_preempted_because for each in read(tmp_path, jobs, None, off).gangs)
+
+
+def test_partitions_and_qos_as_json(tmp_path):
+    partitions = json.dumps({"partitions": [{"name": "low", "priority": {"tier": 3}}]})
+    jobs = [job(1, nodes="n1", qos="mid")]
+    snapshot = read(tmp_path, jobs, None, partitions)
+    assert snapshot.gangs[0].priority == 3
+    assert any("PreemptMode is not shown" in each for each in snapshot.assumptions)
+    qos = [{"name": "mid", "preempt": {"list": ["low"]}}, {"name": "low", "preempt": {"list": []}}]
+    assert read(tmp_path, jobs, None, json.dumps({"qos": qos})).gangs[0].priority == 1
 
 
 def test_switches_are_levels(tmp_path):
