@@ -128,7 +128,7 @@ def test_optima_and_infeasibility_are_proved_and_nothing_beyond(kind, first):
             for value in (best.get(term, 0) + 1, float("nan")):
                 with pytest.raises((Refuted, LookupError)):
                     check(document, proof | {"bound": before | {term: value}})
-        with pytest.raises(UserError, match="no proof"):
+        with pytest.raises(UserError, match="cannot prove the answer"):
             proof_of(PROBLEM, instance, document, None)
 
 
