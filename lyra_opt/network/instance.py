@@ -78,7 +78,7 @@ class Machine:
             raise FieldError("free_gpus", self.free_gpus, rule)
 
 
-_TIMER = OrNull(Number(0, LARGEST_NUMBER), "ever")
+_TIMER = OrNull(Number(0, LARGEST_NUMBER), "no end")
 
 
 @declared()
