@@ -209,7 +209,9 @@ class _Run:
         if time.monotonic() - self._counted_s < SECONDS_BETWEEN_COUNTS:
             return
         with _lost_if_it_fails():
-            self._threads = sum(client.nthreads().values())
+            # `client.nthreads()` would wait for ever if the connection breaks during the call.
+            threads = client.sync(client.scheduler.ncores, callback_timeout=FIRST_ANSWER_S)
+            self._threads = sum(threads.values())
         self._counted_s = time.monotonic()
         if self._has_workers and not self._threads:
             say(f"scheduler {self._scheduler} has no workers; waiting for a worker")

@@ -128,6 +128,20 @@ def test_a_scheduler_that_stays_away_ends_with_one_line(home, frail_machines, mo
     require_as_at_home("there")
 
 
+def test_a_scheduler_that_no_longer_answers_ends_with_one_line(home, frail_machines, monkeypatch):
+    """Its connections stay open, and every question would wait for ever."""
+    monkeypatch.setattr(engine, "LONGEST_ABSENCE_S", 1.0)
+    monkeypatch.setattr(engine, "SECONDS_BETWEEN_COUNTS", 0.0)
+
+    def freeze() -> None:
+        os.kill(frail_machines.scheduler.pid, signal.SIGSTOP)
+        monkeypatch.setattr(engine, "FIRST_ANSWER_S", 1.0)
+
+    frail = After(Machines(frail_machines.address), 5, freeze)
+    with pytest.raises(UserError, match="has been unreachable"):
+        run_study(read_study("study.toml"), Path("there"), engine=frail)
+
+
 def test_a_message_that_is_lost_loses_no_task(tmp_path, frail_machines, monkeypatch):
     """A connection may break at any moment, also while tasks are handed out."""
     real, calls = Client.map, count(1)
