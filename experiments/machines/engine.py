@@ -170,8 +170,12 @@ class _Run:
         try:
             yield client
         finally:
+            sent = list(self._sent.values())
             with suppress(Exception):  # the scheduler may be gone
-                client.cancel(list(self._sent.values()), force=True)
+                client.sync(
+                    lambda: client.cancel(sent, asynchronous=True, force=True),
+                    callback_timeout=FIRST_ANSWER_S,
+                )
             with suppress(Exception):
                 client.close(timeout=FIRST_ANSWER_S)
 
