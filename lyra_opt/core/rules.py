@@ -304,7 +304,7 @@ class OrNull(Rule):
     """The rule for null or a value that an inner rule accepts; `meaning` explains null."""
 
     rule: Rule
-    meaning: str = "none"
+    meaning: str = ""
 
     @property
     def dtype(self) -> str:  # type: ignore[override]
@@ -335,7 +335,8 @@ class OrNull(Rule):
 
     def in_words(self) -> str:
         """Return the inner rule in words, followed by the meaning of null."""
-        return f"{self.rule.in_words()}, or null for {self.meaning}"
+        words = self.rule.in_words()
+        return f"{words}, or null" + (f" for {self.meaning}" if self.meaning else "")
 
 
 @contextmanager
