@@ -86,10 +86,10 @@ def is_for_sifting(programme: ShareProgramme) -> bool:
 
 
 def limited(programme: ShareProgramme) -> SharePoint | None:
-    """Return the optimum if the best possible value of one job limits the level; else None.
+    """Return the optimum if no job but one, at its best possible value, limits the level.
 
-    None is also returned if a few attempts find no shares that prove it. The programme must satisfy
-    `is_for_sifting`. O(jobs types^2) for each attempt.
+    The result is None if this is not so, or if a few attempts find no shares that prove it. The
+    programme must satisfy `is_for_sifting`. O(jobs types^2) for each attempt.
     """
     return _Sifting(programme).limited()
 
