@@ -347,5 +347,5 @@ def test_other_problems_without_a_solution_are_proved():
     problem, on_time = find_problem("heterogeneous"), with_objective("cost")
     late = changed(on_time, {"jobs[1].utility.deadline_s": 8.0})
     assert proof_of(problem, problem.parse_instance(late), late, None)["bound"] is None
-    with pytest.raises(UserError, match="solutions may exist"):
+    with pytest.raises(UserError, match="a solution may exist"):
         proof_of(problem, problem.parse_instance(on_time), on_time, None)
