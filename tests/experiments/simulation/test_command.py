@@ -445,7 +445,7 @@ class TestFailures:
         )
         exit_code, out, err = three_jobs("--scheme", "fifo", "--json")
         assert (exit_code, out) == (1, "")
-        assert re.search(r"scheme fifo, at \S+ s: the simulation is wrong: jobs held 3 GPU-s", err)
+        assert re.search(r"scheme fifo, at \S+ s: error in the simulation: jobs held 3 GPU-s", err)
         given = (*schemes("fifo", "sjf"), "--out", tmp_path / "out", "--json")
         exit_code, out, err = three_jobs(*given)
         assert exit_code == 1
