@@ -95,7 +95,8 @@ class LightFamily(AllocationFamily):
         gpus = self._gpus(parameters)
         stream = self._stream("jobs", seed, jobs=parameters.jobs)
         # The cluster always has enough GPUs for the base demands of all jobs together.
-        # Even on the largest cluster, the jobs of half of all samples can use every GPU.
+        # Samples whose jobs cannot use all GPUs are rejected. On the largest cluster, about half
+        # of all samples are rejected.
         jobs = _drawn_jobs(parameters.jobs, stream)
         while sum(job.max_gpus for job in jobs) < gpus:
             jobs = _drawn_jobs(parameters.jobs, stream)

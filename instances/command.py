@@ -162,7 +162,9 @@ def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCom
     output = parser.add_argument_group("output")
     _add_option(output, "seed", SEED, default=SEED.default)
     _add_option(output, "count", COUNT, default=COUNT.default)
-    output.add_argument("--gzip", action="store_true", help="write NAME.json.gz instead")
+    output.add_argument(
+        "--gzip", action="store_true", help="compress the files: write NAME.json.gz"
+    )
     output.add_argument("--out", metavar="DIR", help="folder; existing files are replaced")
     parser.set_defaults(run=run, problem=command.problem, parameters=tuple(command.parameters))
 

@@ -12,61 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import tables
+
 ROOT = Path(__file__).parent.parent
-MAY_IMPORT = {
-    "lyra_opt": set(),
-    "formulations": {"lyra_opt"},
-    "instances": {"lyra_opt"},
-    "experiments": {"lyra_opt", "formulations", "instances"},
-    "paper_figures": {"lyra_opt", "formulations", "instances", "experiments"},
+TABLES = tables(__file__)
+PROBLEMS = ("allocation", "heterogeneous", "network", "preemption", "reclaim")
+MAY_IMPORT = {package: set(others) for package, others in TABLES["may_import"].items()}
+ROOMS_MAY_IMPORT = {
+    room: {*others, *(PROBLEMS if "problems" in others else ())}
+    for room, others in TABLES["sub_packages"].items()
 }
 MOST_OF_A_PREFIX = 3
 """Modules of one folder that begin with one word; more are a folder."""
-PROBLEMS = ("allocation", "heterogeneous", "network", "preemption", "reclaim")
-ROOMS_MAY_IMPORT = {
-    "core": set(),  # problems come from the registry
-    "pricing": {"core"},
-    **{problem: {"core", "pricing"} for problem in PROBLEMS},
-    "simulation": {"core", "pricing", *PROBLEMS},
-    "proofs": {"core"},  # of problems: what they say of themselves
-    "testing": {"core", *PROBLEMS},
-    "commands": {"core", *PROBLEMS, "proofs", "testing"},
-}
 MOST_LINES = 100
-IMPORT_BY_STRING = {
-    "lyra_opt.core.own_files": "files of a user's own",
-    "lyra_opt.core.plugins": "entry points of other people's packages",
-    "lyra_opt.core.solver": "libraries that a solver, somebody's own too, names as its `modules`",
-}
-"""Modules that import by a string, and which strings."""
-WAYS_TO_IMPORT_BY_STRING = {
-    *("__import__", "entry_points", "exec_module", "find_loader", "import_module"),
-    *("resolve_name", "run_module", "run_path"),
-}
-LOOK_UPS = {
-    *("lyra_opt.core.solver.SOLVERS", "lyra_opt.core.solver.find_solver"),
-    *("lyra_opt.core.isolation.loading.find_solver_safely", "lyra_opt.simulation.scheme.SCHEMES"),
-    "lyra_opt.simulation.scheme.find_scheme",
-}
-"""Ways to a solver or a scheme by its name."""
-MAY_LOOK_UP = {
-    "lyra_opt.core.isolation.loading": "tries a user's solver in a child, for the command line",
-    "lyra_opt.core.isolation.server": "finds in a child the solver that its parent has found",
-    "lyra_opt.core.witnesses": "reads the witnesses that a problem, of any package, lists by name",
-    "lyra_opt.simulation.decisions": "reads the keys of schemes, which scenario files have too",
-    "lyra_opt.testing.conformance": "takes what its user gives, as the front door does",
-    "lyra_opt.testing.counterexamples": "takes what its user gives, as the front door does",
-    "lyra_opt.formulations.backends.foreign": "makes solvers by name, for the registry",
-}
-"""Modules below the composition roots that turn names into objects, and why."""
-LONGER = {
-    "lyra_opt.reclaim.exact.tree.kernel.explore": "the search: its steps share its state",
-    **{
-        f"lyra_opt.testing.strategies.{problem}_instances": "an instance drawn field by field"
-        for problem in ("heterogeneous", "preemption")
-    },
-}
-"""Functions above `MOST_LINES`, and why they are not cut."""
 COMPOSITION_ROOTS = ("lyra_opt", "lyra_opt.__main__", "lyra_opt.registry", "lyra_opt.front_door")
 """The registry, the front door and the command line see every package."""
 
@@ -112,9 +70,9 @@ def test_nothing_is_imported_through_a_string():
         for module, path in modules().items()
         for node in ast.walk(parsed(path))
         if {getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")}
-        & WAYS_TO_IMPORT_BY_STRING
+        & set(TABLES["names"]["ways_to_import_by_string"])
     }
-    assert found == set(IMPORT_BY_STRING)
+    assert found == set(TABLES["import_by_string"])
 
 
 def test_libraries_take_solvers_and_not_their_names():
@@ -124,9 +82,9 @@ def test_libraries_take_solvers_and_not_their_names():
         for module, path in modules().items()
         if package_of(module) in ("lyra_opt", "formulations", "instances")
         if not is_root(module) and not module.startswith("lyra_opt.commands.")
-        if imported_by(path) & LOOK_UPS
+        if imported_by(path) & set(TABLES["names"]["look_ups"])
     }
-    assert found == set(MAY_LOOK_UP)
+    assert found == set(TABLES["may_look_up"])
 
 
 def is_root(module: str) -> bool:
@@ -157,10 +115,7 @@ def test_rooms_import_one_way(room):
 def test_the_reference_shares_no_code_with_the_packages():
     """An error of the product cannot be repeated by importing it."""
     for path in (ROOT / "tests" / "reference").glob("*.py"):
-        tree = ast.parse(path.read_text())
-        names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        names += [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
-        assert not [name for name in names if name.startswith("lyra_opt")], path
+        assert not [name for name in imported_by(path) if name.startswith("lyra_opt")], path
 
 
 def test_no_circles():
@@ -219,4 +174,4 @@ def test_functions_are_short_enough_to_follow():
         if isinstance(node, ast.FunctionDef)
         and (node.end_lineno or node.lineno) - node.lineno >= MOST_LINES
     }
-    assert longer == set(LONGER)
+    assert longer == set(TABLES["longer"])

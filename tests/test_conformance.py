@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from copy import deepcopy
 from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from lyra_opt.testing.conformance import assert_conforms
 from tests.draws import sampled
 from tests.optima import optimum
 from tests.reference.drawing import UNKNOWN
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from lyra_opt.network.instance import Instance as NetworkInstance
     from lyra_opt.preemption.instance import Instance as PreemptionInstance
 
+TABLES = tables(__file__)
 RECLAIM_CASES = [
     *(
         {"family": family, "servers": 9, "reclaim": reclaim, "semantics": semantics}
@@ -77,45 +80,21 @@ ALLOCATION_CASES = [
 def _two_gangs(
     objective: str, work: float = 1.0, gang: int = 2, **fields: object
 ) -> HeterogeneousInstance:
-    """Two gangs, one of which may be on several servers, and a job that comes later.
+    """Return two gangs and a job that comes later.
 
     With all the work some policies do not end within the horizon, with half of it all do.
     """
     is_one_round = objective == "round_progress"
-    return find_problem("heterogeneous").parse_instance(
-        {
-            "format": "lyra-opt/heterogeneous",
-            "version": 1,
-            "name": f"two-gangs-{objective}-{work}",
-            "objective": objective,
-            "gpu_types": [{"name": "fast", "price_per_hour": 3.0}, {"name": "slow"}],
-            "servers": [
-                {"id": "s1", "gpus": {"fast": 2}},
-                {"id": "s2", "gpus": {"fast": 1, "slow": 2}},
-            ],
-            "jobs": [
-                {
-                    "id": "spread",
-                    "gang": gang,
-                    "steps": 350.0 * work,
-                    "throughput": {"fast": 2.0, "slow": 1.0},
-                    **({"spread_throughput": {"fast": 1.5, "slow": 0.75}} if gang > 1 else {}),
-                },
-                {"id": "small", "gang": 1, "steps": 150.0 * work, "throughput": {"fast": 1.0}},
-                {
-                    "id": "later",
-                    "gang": 1,
-                    "steps": 300.0 * work,
-                    "throughput": {"fast": 1.0, "slow": 0.5},
-                    "release_s": 0.0 if is_one_round or "share" in objective else 50.0,
-                    "weight": 2.0,
-                },
-            ],
-            "round_s": 100.0,
-            "horizon_rounds": 1 if is_one_round else 4,
-            **fields,
-        }
-    )
+    document = {**deepcopy(TABLES["two_gangs"]), "name": f"two-gangs-{objective}-{work}", **fields}
+    document |= {"objective": objective, "horizon_rounds": 1 if is_one_round else 4}
+    for job in document["jobs"]:
+        job["steps"] *= work
+    if is_one_round or "share" in objective:
+        document["jobs"][-1]["release_s"] = 0.0
+    if gang == 1:
+        document["jobs"][0]["gang"] = gang
+        del document["jobs"][0]["spread_throughput"]
+    return find_problem("heterogeneous").parse_instance(document)
 
 
 ROUND_OBJECTIVES = ("utility", "makespan", "mean_jct", "round_progress")
@@ -125,102 +104,21 @@ SHARE_OBJECTIVES = (
 )
 
 
-def _beside_a_busy_cluster(objective: str, **waiting: object) -> NetworkInstance:
-    """Two racks, five gangs: one gains by spanning racks, two wait as long as `waiting` says."""
-    falling = {"machine": 0.98, "rack": 0.9, "network": 0.7}
-    return find_problem("network").parse_instance(
-        {
-            "format": "lyra-opt/network-placement",
-            "version": 1,
-            "name": f"busy-{objective}",
-            "objective": objective,
-            "machines": [
-                {"id": f"r{rack}m{machine}", "rack": f"r{rack}", "gpus": 4, "free_gpus": free}
-                for rack, machine, free in ((0, 0, 3), (0, 1, 2), (1, 0, 4), (1, 1, 1), (1, 2, 0))
-            ],
-            "jobs": [
-                {"id": "hurt", "gang": 4, "efficiency": falling, "score": 0.2, **waiting},
-                {
-                    "id": "wide",
-                    "gang": 2,
-                    "efficiency": {"machine": 0.6, "rack": 0.4, "network": 0.9},
-                    "score": 0.6,
-                },
-                {"id": "small", "gang": 1, "efficiency": {"machine": 1.0}, "weight": 2.0},
-                {"id": "large", "gang": 5, "efficiency": falling, "score": 0.9, **waiting},
-                {"id": "rack-only", "gang": 2, "efficiency": {"rack": 0.5}, "remaining_s": 60.0},
-            ],
-        }
-    )
-
-
 def _with_timers(objective: str, timer_s: float) -> NetworkInstance:
-    """Return it with timers that bind, or that are over."""
-    timers = {"waiting_s": 1800.0, "rack_timer_s": timer_s, "network_timer_s": timer_s}
-    return _beside_a_busy_cluster(objective, **timers)
+    """Return two racks beside which two gangs wait, with timers that bind, or that are over."""
+    document = {**deepcopy(TABLES["busy"]), "name": f"busy-{objective}", "objective": objective}
+    for job in document["jobs"]:
+        if "waiting_s" in job:
+            job |= {"rack_timer_s": timer_s, "network_timer_s": timer_s}
+    return find_problem("network").parse_instance(document)
 
 
-def _crowded(moves: str, kind: str, **fields: Any) -> PreemptionInstance:
-    """Four nodes in two racks, where five gangs run, and two pods of 4 GPUs are pending."""
-
-    def pods(node: str, gpus: int, count: int = 1, cpu: int = 1) -> dict[str, Any]:
-        return {"node": node, "request": {"gpu": gpus, "cpu": cpu}, "count": count}
-
-    elastic, fixed = {"min_pods": 1}, {"is_movable": False}
-    return find_problem("preemption").parse_instance(
-        {
-            "format": "lyra-opt/preemption",
-            "version": 1,
-            "name": f"crowded-{moves}-{kind}",
-            "moves": moves,
-            "nodes": [
-                {"id": node, "capacity": {"gpu": 4, "cpu": 8}, "domains": {"rack": rack}}
-                for node, rack in (("a", "r0"), ("b", "r0"), ("c", "r1"), ("d", "r1"))
-            ],
-            "gangs": [
-                {"id": "low", "priority": 1, "pods": [pods("a", 1, 2), pods("b", 2)]},
-                {"id": "elastic", "priority": 2, "pods": [pods("b", 1), pods("c", 3)], **elastic},
-                {"id": "small", "priority": 1, "pods": [pods("c", 1)], **fixed, "start_s": 60.0},
-                {"id": "cpus", "priority": 2, "pods": [pods("d", 0, cpu=5)], **fixed, "weight": 2},
-                {"id": "kept", "priority": 3, "pods": [pods("d", 1)], "is_protected": True},
-            ],
-            "demand": {"priority": 5, "shapes": [{"count": 2, "request": {"gpu": 4, "cpu": 1}}]},
-            **fields,
-        }
-    )
-
-
-ALL_GANGS = ["low", "elastic", "small", "cpus"]
-LOST_AND_MOVED = [
-    *("unplaced", "budget_excess", "disrupted_pods_by_priority", "weighted_gangs", "lost:cpu"),
-]
-
-
-def _with_demand(level: str | None = "rack", **fields: Any) -> dict[str, Any]:
-    """Return a pending gang of two shapes."""
-    shapes = [
-        {"id": "worker", "count": 2, "request": {"gpu": 3}, "max_per_node": 1},
-        {"id": "helper", "count": 2, "request": {"gpu": 1, "cpu": 2}, "min_count": 1},
-    ]
-    return {"priority": 5, "level": level, "shapes": shapes, **fields}
-
-
-def _budget(most: int, **fields: Any) -> dict[str, Any]:
-    """Return a budget for the disrupted pods of all gangs."""
-    return {"id": "budget", "gangs": ALL_GANGS, "most": most, **fields}
-
-
-PREEMPTION_CASES: dict[str, dict[str, Any]] = {
-    "pending": {},
-    "level": {"demand": {**_with_demand(), "shapes": [_with_demand()["shapes"][0]]}},
-    "shapes": {"demand": _with_demand()},
-    "preferred": {"demand": _with_demand(is_level_required=False), "objective": LOST_AND_MOVED},
-    "soft": {"budgets": [_budget(2, is_hard=False)], "objective": LOST_AND_MOVED},
-    "empty": {"demand": None, "empty_nodes": 1},
-    "hard": {"budgets": [_budget(4)]},
-    "short": {"demand": {"priority": 5, "shapes": [{"count": 4, "request": {"gpu": 4}}]}},
-}
-"""By the name of what is special about each; of the last, nothing is a solution."""
+def _crowded(moves: str, kind: str) -> PreemptionInstance:
+    """Return four nodes where five gangs run, and what is special about one kind of case."""
+    document = {**TABLES["crowded"], "name": f"crowded-{moves}-{kind}", "moves": moves}
+    if kind == "empty":
+        del document["demand"]
+    return find_problem("preemption").parse_instance(document | TABLES["preemption"][kind])
 
 
 INSTANCES: dict[str, list[Any]] = {
@@ -236,16 +134,12 @@ INSTANCES: dict[str, list[Any]] = {
         *(_two_gangs(objective, work=0.5, gang=1) for objective in ROUND_OBJECTIVES),
     ],
     "network": [
-        _with_timers("epoch", 0.0),
+        *(_with_timers(each, 0.0) for each in ("epoch", "work_rate", "least_fragmentation")),
+        *(_with_timers("fewest_tiers", timer_s) for timer_s in (0.0, 3600.0)),
         _with_timers("epoch", 3600.0),
-        _with_timers("work_rate", 0.0),
-        _with_timers("fewest_tiers", 0.0),
-        _with_timers("fewest_tiers", 3600.0),
-        _with_timers("least_fragmentation", 0.0),
     ],
     "preemption": [
-        _crowded(moves, kind, **fields)
-        for moves, (kind, fields) in product(("none", "victims", "any"), PREEMPTION_CASES.items())
+        _crowded(*case) for case in product(("none", "victims", "any"), TABLES["preemption"])
     ],
 }
 # In these some policies find no solution.

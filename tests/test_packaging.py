@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import built
+from tests.tables import tables
 
 ROOT = Path(__file__).parent.parent
 MADE_IN_IT = """\
@@ -27,23 +28,8 @@ except ModuleNotFoundError:
     fleet = lo.generate("reclaim", "net", reclaim=6)
     print(lo.solve(fleet, "cpsat").objective == lo.solve(fleet, "pulp-highs").objective)
 """
-SMALL = "--scale 0.02 --seeds 1"
-COMMANDS = {
-    "--version": "",
-    "simulate hadare-lab --scheme hadare --out o": "o/report.html",
-    "bound lyra-testbed": "restart",
-    "library get lyra-figure-5 --out o": "o/lyra-figure-5.json",
-    "study network-gap --out o": "o/results.sqlite",
-    "paper lyra --table 5": "Baseline",
-    "paper lyra --run --table 2 --out o": "o/lyra-table-2.md",
-    f"paper lyra --run --figure 10 {SMALL} --out o": "o/plots/figure_10.svg",
-    f"paper hadar --run --figure 2 {SMALL} --out o": "o/plots/figure_2.svg",
-    f"paper dally --run --figure 2 {SMALL} --out o": "o/plots/figure_2.svg",
-    "paper gavel --run --table 2 --seeds 1 --out o": "o/gavel-table-2.md",
-    "paper pollux --run --table 1 --seeds 1 --out o": "o/pollux-table-1.md",
-}
-"""What a command of an installed wheel writes or prints; tables of lyra, hadar and dally are
-computed by functions, those of gavel and pollux need traces for our numbers and have no plots."""
+COMMANDS = tables(__file__)["commands"]
+"""What a command of an installed wheel writes or prints."""
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from lyra_opt.core.pictures import (
     make_logarithmic,
 )
 from tests.pictures import faults_of
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,13 +101,7 @@ def test_a_logarithmic_axis_has_plain_numbers(ends):
         assert float(tick.label1.get_text().replace(",", "")) == pytest.approx(tick.get_loc())
 
 
-LARGE = {
-    "reclaim": {"family": "messy-dist", "servers": 100},
-    "allocation": {"family": "load", "jobs": 20, "objective": "jct_reduction"},
-    "heterogeneous": {"family": "offline", "jobs": 60, "objective": "max_min_share"},
-    "network": {"family": "epoch", "jobs": 60, "racks": 6, "machines_per_rack": 10},
-    "preemption": {"family": "crowded", "nodes": 108, "pods": 30},
-}
+LARGE = tables(__file__)["large"]
 
 
 @pytest.mark.parametrize("problem", LARGE)

@@ -8,34 +8,19 @@ import pytest
 
 from tests.prose.__main__ import complaints, read_rules
 from tests.prose.extraction import Text, page_texts, python_texts, toml_texts
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 
-@pytest.mark.parametrize(
-    ("kind", "words", "part"),
-    [
-        ("docstring", "Return what to say of a name.", "name the thing"),
-        ("docstring", "See `Rule`.", "what the function does"),
-        ("string", "the message 5 is no text", "is not a"),
-        ("comment", "Of neighbours nothing is copied", "subject, verb, object"),
-        ("page", "The table has one row per job, and the list has none.", "the noun"),
-        ("page", "Ten " + "very " * 50 + "long words.", "a sentence of 53 words"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "words", "part"), TABLES["rejected"])
 def test_bad_phrases_are_rejected(kind, words, part):
     """Each phrase of the style guide is found in the kinds of text to which its rule applies."""
     text = Text(Path("a.py"), 1, kind, words)
     assert any(part in complaint for complaint in complaints(text, read_rules()))
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("docstring", "Return the hosts of a pool that can hold a gang."),
-        ("comment", "Of course this is exact."),
-        ("string", "see `Rule`, which is no longer than that"),
-        ("page", "The pass over the jobs takes seconds, and there is no gap."),
-    ],
-)
+@pytest.mark.parametrize(("kind", "words"), TABLES["accepted"])
 def test_good_phrases_are_accepted(kind, words):
     """Ordinary sentences that resemble a rejected phrase pass."""
     assert not list(complaints(Text(Path("a.py"), 1, kind, words), read_rules()))

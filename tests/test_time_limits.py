@@ -14,37 +14,12 @@ from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.family import generate
+from tests.tables import tables
 
-SHARES = {"family": "offline", "jobs": 12, "gpus_of_type": 4}
-ROUNDS = {**SHARES, "rounds": 30}
-EPOCH = {"family": "epoch", "jobs": 30, "timers": "none", "racks": 3, "machines_per_rack": 4}
-QUEUE = {"family": "load", "jobs": 30, "load_percent": 150, "gpus_per_worker": "mixed"}
-CROWDED = {"family": "crowded", "nodes": 20, "pods": 3, "pod_gpus": 6}
-DRAINED = {"family": "drain", "nodes": 12, "drained_nodes": 2, "drained": "chosen"}
+TABLES = tables(__file__)
 INSTANCES: dict[str, list[Any]] = {
-    "allocation": [
-        generate("allocation", objective=objective, **QUEUE)
-        for objective in ("mean_jct", "joint", "two_phase", "jct_reduction")
-    ],
-    "heterogeneous": [
-        *(
-            generate("heterogeneous", objective=objective, **ROUNDS)
-            for objective in ("utility", "mean_jct", "makespan")
-        ),
-        *(
-            generate("heterogeneous", objective=objective, **SHARES)
-            for objective in ("max_min_share", "throughput")
-        ),
-    ],
-    "network": [generate("network", objective=each, **EPOCH) for each in ("epoch", "work_rate")],
-    "preemption": [
-        *(generate("preemption", moves=moves, **CROWDED) for moves in ("none", "victims")),
-        generate("preemption", **DRAINED),
-    ],
-    "reclaim": [
-        generate("reclaim", family="hyp8", servers=60, semantics=semantics)
-        for semantics in ("rigid", "interchangeable")
-    ],
+    problem: [generate(problem, **shared, **own) for shared, of_each in families for own in of_each]
+    for problem, families in TABLES["instances"].items()
 }
 TAKEN = [
     pytest.param(problem, name, instance, id=f"{problem}.{name}-{instance.variant}")
@@ -54,19 +29,6 @@ TAKEN = [
     if find_solver(problem, name).supports(instance) is None
 ]
 
-QUICK = {
-    "allocation": {"mckp-greedy"},
-    "heterogeneous": set(),
-    "network": {
-        *("best-fit", "consolidated", "dally", "gandiva-affinity", "gandiva-shuffled", "manual"),
-        *("no-wait", "priced-placement", "srtf-network", "tiresias-skew"),
-    },
-    "preemption": set(),
-    "reclaim": {
-        *("lyra-greedy", "lyra-greedy-elastic", "marginal", "peeling", "random", "scf"),
-    },
-}
-"""What is done with tens of thousands of jobs or servers before a limit could matter."""
 
 WITHOUT_SOLUTION = {"lp-highs", "time-indexed-milp", "gavel-rounds", "water-filling"}
 """Relaxations, and rules whose first steps are no shares yet."""
@@ -104,7 +66,7 @@ def test_what_can_be_slow_is_stopped_by_a_limit_of_0(problem, name, instance):
         find_problem(problem), instance, find_solver(problem, name), limits=Limits(time_s=0)
     )
     assert answer.status is not Status.ERROR, answer.message
-    if name in QUICK[problem]:
+    if name in TABLES["quick"][problem]:
         assert answer.stopped_by is None
         assert answer.solution is not None
     else:

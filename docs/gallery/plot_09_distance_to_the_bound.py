@@ -14,10 +14,10 @@ proved = lo.bound(runs).set_index("reading")
 proved[["jct_mean_bound_s", "least_run_mean_s", "queue_mean_bound_s", "cpu_s"]].round(2)
 
 # %%
-# A *reading* says whether preempted jobs lose their work. Under these schemes a preempted job starts
-# again from the beginning, so the bound for ``restart`` applies. The mean JCT is the sum of the least
-# run time and of time lost by waiting before and after the start, by repeating work, and by running
-# with too few workers. The shares of these parts differ between the schemes.
+# A *reading* says whether preempted jobs lose their work. Under these schemes a preempted job
+# starts again from the beginning, so the bound for ``restart`` applies. The mean JCT is the sum of
+# the least run time and of the times lost by waiting before and after the start, by repeating work,
+# and by running with too few workers. The shares of these parts differ between the schemes.
 
 parts = ["least_run", "queue_first", "queue_again", "lost_work", "fewer_workers", "pause"]
 summary = runs.summary.set_index("scheme")

@@ -27,7 +27,7 @@ _TABLE = re.compile(r"(<!-- table of (\w+) -->\n).*?(<!-- end of table -->)", re
 
 
 def pages(plan: LibraryPlan, library: Library, docs: Path) -> dict[Path, str]:
-    """Return the text of each page by path: the data sheet, and a page per kind of instances."""
+    """Return the text of each page by path: the data sheet, and one page per kind of instance."""
     tables = {
         "grades": _counted(library, Grade, lambda best: best.grade, total=True),
         "proofs": _counted(library, Proof, lambda best: best.proof),

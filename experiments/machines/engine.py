@@ -170,8 +170,12 @@ class _Run:
         try:
             yield client
         finally:
+            sent = list(self._sent.values())
             with suppress(Exception):  # the scheduler may be gone
-                client.cancel(list(self._sent.values()), force=True)
+                client.sync(
+                    lambda: client.cancel(sent, asynchronous=True, force=True),
+                    callback_timeout=FIRST_ANSWER_S,
+                )
             with suppress(Exception):
                 client.close(timeout=FIRST_ANSWER_S)
 
@@ -209,7 +213,9 @@ class _Run:
         if time.monotonic() - self._counted_s < SECONDS_BETWEEN_COUNTS:
             return
         with _lost_if_it_fails():
-            self._threads = sum(client.nthreads().values())
+            # `client.nthreads()` would wait for ever if the connection breaks during the call.
+            threads = client.sync(client.scheduler.ncores, callback_timeout=FIRST_ANSWER_S)
+            self._threads = sum(threads.values())
         self._counted_s = time.monotonic()
         if self._has_workers and not self._threads:
             say(f"scheduler {self._scheduler} has no workers; waiting for a worker")

@@ -75,7 +75,7 @@ class PreemptionModel:
 
     @classmethod
     def of(cls, instance: Instance) -> PreemptionModel:
-        """Build the model with an empty stage, in time linear in its size."""
+        """Build the model without a current stage, in time linear in its size."""
         parts = ModelRows(instance)
         divisors = (math.gcd(*(cost for cost, _, _ in costs)) for costs in parts.costs)
         return cls(instance=instance, parts=parts, divisors=tuple(max(1, d) for d in divisors))

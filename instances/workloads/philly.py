@@ -55,7 +55,8 @@ def _read_philly(source: str, text: str, vc: str | None) -> Found:
     )
     if vc is not None:
         found.remarks.append(of_cluster(vc))
-    # `Clusters` expects rows, so each job is passed as a row with the single column vc.
+    # `Clusters` reads table rows. Each job is therefore passed to it as a row that has only the
+    # column vc (the virtual cluster).
     clusters = Clusters(source, ["vc"], vc)
     keys: set[str] = set()
     for number, entry in enumerate(document):

@@ -232,7 +232,7 @@ class Instance(ProblemInstance["Solution"]):
         return graph
 
     def most_workers(self, job: ElasticJob) -> int:
-        """Return the most workers, from w_min to w_max, with which a job fits the cluster."""
+        """Return the largest number of workers, from w_min to w_max, that the cluster can hold."""
         return min(job.max_workers, max(job.min_workers, self.gpus // job.gpus_per_worker))
 
     @property

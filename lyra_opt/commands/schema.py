@@ -39,7 +39,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         ),
         _formats,
     )
-    parser.add_argument("--keys", action="store_true", help="print a table of the keys instead")
+    parser.add_argument(
+        "--keys", action="store_true", help="print a table of the keys instead of the schema"
+    )
     parser.set_defaults(run=run)
 
 

@@ -62,7 +62,8 @@ class FractionTerms:
         """
         distinct_weights, weight_rank, _ = _distinct(weights)
         base = int(denominators.max(initial=0)) + 1
-        # Each pair becomes one integer that uses the weight's rank, because a weight may overflow.
+        # Each pair of weight and denominator becomes one integer. It contains the rank of the
+        # weight, because the weight itself could overflow.
         pairs, position, counts = _distinct(weight_rank * base + denominators)
         denominator_of = (pairs % base).tolist()
         weight_of = distinct_weights[pairs // base].tolist()

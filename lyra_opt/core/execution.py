@@ -142,7 +142,8 @@ def _executed(problem: Problem, given: Any, solver: Solver, call: Call) -> Execu
             raise
         limit_s = call.limits.time_s
         is_over = is_out_of_time() or (limit_s is not None and stopwatch.elapsed_s >= limit_s)
-        # If time is left, a limit inside the solver raised the exception, so the solver failed.
+        # If time is left, the exception comes from a limit that the solver has set itself. The
+        # solver has then failed.
         if not interruption.is_asked and not (is_over and isinstance(error, OutOfTimeError)):
             return failed(error, stopwatch.elapsed_s)
         best, bound = (None, None) if recorder is None else (recorder.best, recorder.bound)

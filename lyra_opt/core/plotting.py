@@ -127,7 +127,9 @@ def plot_progress(
     named = _by_name(answers)
     for each in named.values():
         if not isinstance(each, Answer):
-            raise UserError(f"answers must be answers of `solve`, not {show_value(each)}")
+            raise UserError(
+                f"answers must be objects that `solve` returned, not {show_value(each)}"
+            )
     return _saved(drawing_of_progress(named), file)
 
 

@@ -41,7 +41,7 @@ def require_integer(
 
 
 def require_sum(entries: Iterable[tuple[int, object]], path: str, *, most: int, rule: str) -> None:
-    """Raise `FieldError` if the amounts of a list's entries sum to more than `most`.
+    """Raise `FieldError` if the sum of the amounts in `entries` exceeds `most`.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ class OrNull(Rule):
     """The rule for null or a value that an inner rule accepts; `meaning` explains null."""
 
     rule: Rule
-    meaning: str = "none"
+    meaning: str = ""
 
     @property
     def dtype(self) -> str:  # type: ignore[override]
@@ -326,7 +326,7 @@ class OrNull(Rule):
             raise FieldError(path, error.value, rule) from None
 
     def write(self, value: Any) -> Any:
-        """Return null, or else the value as the inner rule writes it."""
+        """Return null, or the value in the form in which the inner rule writes it to files."""
         return None if value is None else self.rule.write(value)
 
     def schema(self) -> dict[str, Any]:
@@ -335,7 +335,8 @@ class OrNull(Rule):
 
     def in_words(self) -> str:
         """Return the inner rule in words, followed by the meaning of null."""
-        return f"{self.rule.in_words()}, or null for {self.meaning}"
+        words = self.rule.in_words()
+        return f"{words}, or null" + (f" for {self.meaning}" if self.meaning else "")
 
 
 @contextmanager

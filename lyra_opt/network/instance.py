@@ -78,7 +78,7 @@ class Machine:
             raise FieldError("free_gpus", self.free_gpus, rule)
 
 
-_TIMER = OrNull(Number(0, LARGEST_NUMBER), "ever")
+_TIMER = OrNull(Number(0, LARGEST_NUMBER), "no end")
 
 
 @declared()
@@ -95,7 +95,7 @@ class WaitingJob:
     score: float = key(
         Number(0, 1),
         "Dally's Nw_sens: 0 for a job that has not run, near 0 for a job that the network has "
-        "slowed down, 1 for a job that it has not; see "
+        "slowed down much, 1 for a job that the network has not slowed down; see "
         "`lyra_opt.simulation.policies.placing_gangs`",
         default=0.0,
     )

@@ -274,7 +274,7 @@ class Instance(ProblemInstance["Solution"]):
         ListOf(Table(Gang), least=0, unique="id"), "the running gangs, in file order", default=()
     )
     demand: Demand | None = key(
-        OrNull(Table(Demand), "nothing is pending"), "the pending gang", default=None
+        OrNull(Table(Demand), "no pending gang"), "the pending gang", default=None
     )
     empty_nodes: int = key(
         Integer(),

@@ -78,14 +78,14 @@ def proof_of(
     hints = problem.proof_hints(instance)
     if hints is None:
         rule = f"{problem.name} has no proofs for this objective"
-        raise UserError(f"no proof of {instance.name}: {rule}")
+        raise UserError(f"cannot prove the answer of {instance.name}: {rule}")
     if solution is None:
         return _proof_of_infeasibility(instance, document)
     given = problem.proof_point(instance, solution)
     try:
         without_hints = programme_of(document, {"solution": given})
     except ValueError as error:  # the programme is too large
-        raise UserError(f"no proof of {instance.name}: {error}") from None
+        raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
     known = set(without_hints.names)
     point = {name: value for name, value in given.items() if name in known}
     cost = cost_of(without_hints, point)
@@ -95,7 +95,7 @@ def proof_of(
     try:
         prover.prove()
     except NotProved as error:
-        raise UserError(f"no proof of {instance.name}: {error}") from None
+        raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
     bound = prover.target
     if programme.is_continuous:  # the leaf may prove more than the target
         shown = proved_cost(programme, {"denominator": prover.denominator, "nodes": prover.nodes})
@@ -110,16 +110,18 @@ def _proof_of_infeasibility(instance: ProblemInstance, document: JsonObject) -> 
     try:
         programme = programme_of(document, {})
     except ValueError as error:  # the programme is too large
-        raise UserError(f"no proof of {instance.name}: {error}") from None
+        raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
     except LookupError:  # the programme needs the level of a solution
         rule = "this objective has no proofs of infeasibility"
-        raise UserError(f"no proof of {instance.name}: {rule}") from None
+        raise UserError(f"cannot prove the answer of {instance.name}: {rule}") from None
     programme.cost = [0] * len(programme.names)
     prover = Prover(programme, Fraction(1))  # a feasible point costs 0, which is not enough
     try:
         prover.prove()
     except NotProved:
-        raise UserError(f"no proof of {instance.name}: solutions may exist") from None
+        raise UserError(
+            f"cannot prove the answer of {instance.name}: a solution may exist"
+        ) from None
     return _proof(instance, document, {"bound": None, "solution": None}, prover)
 
 

@@ -125,7 +125,7 @@ def _checked(document: JsonObject) -> Iterator[tuple[Cluster, JsonObject]]:
         yield Cluster(document), proof
         check(document, proof)
     except (NotProved, Refuted, ValueError) as error:
-        raise UserError(f"no proof of {name}: {error}") from None
+        raise UserError(f"cannot prove the answer of {name}: {error}") from None
 
 
 def _home(cluster: Cluster, nodes: set[str]) -> Any:

@@ -161,7 +161,7 @@ def _first_equal_job(
     capped: IntArray,
     servers: int,
 ) -> IntArray:
-    """Return, for each job in `jobs`, the first job with equal slack and equal capped counts.
+    """Return, for each job, the first job with equal slack and equal capped worker counts.
 
     Parameters
     ----------

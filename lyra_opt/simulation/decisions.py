@@ -214,7 +214,9 @@ class PolicyScaling(ScalingRule):
     def __init__(self, policy: SolverLike) -> None:
         solver = find_solver("allocation", policy)
         if not isinstance(solver, StepPolicy):
-            raise UserError(f"scaling: {solver.name!r} must be a policy that decides step by step")
+            raise UserError(
+                f"scaling: {solver.name!r} must be a policy that makes one decision per step"
+            )
         self._policy = solver
         self._jobs = _ElasticJobs(running=True)
 

@@ -99,7 +99,8 @@ class Metrics:
         Number of times that jobs began again elsewhere or after being stopped; seconds that jobs
         and their copies lost by starts and restarts.
     migrations
-        Number of times that jobs got other GPUs than the last time; None if racks do not matter.
+        Number of times that jobs got other hosts, or other numbers of GPUs on them, than before;
+        None if racks do not matter.
     allocations, allocations_by_tier
         Number of times that jobs got GPUs, in total and by the tier that they spanned
         (`Tier.label`); the latter is None if racks do not matter.

@@ -84,7 +84,7 @@ def _by_true_duration(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: 
 
 
 def _by_shortest_running_time(run: JobRun, speed: Speed) -> tuple[float, ...]:  # noqa: ARG001
-    # Jobs that can run on own and borrowed GPUs at once come last (Lyra, section 6).
+    # Jobs that can use own and borrowed GPUs at once are last in the queue (Lyra, section 6).
     return (float(run.job.heterogeneous), run.job.believed_work_worker_s / run.job.max_workers)
 
 

@@ -218,7 +218,8 @@ class View:
         # The event that GPUs become free is (time, sequence number, None, GPUs by host).
         self._events: list[tuple[float, int, JobRun | None, Any]] = []
         self._sequence = 0
-        # GPUs in handover, by sequence number, because their servers may be reclaimed meanwhile.
+        # GPUs that pass from one job to the next, by sequence number of the event. Their servers
+        # may be reclaimed before they are free.
         self._handed_over: dict[int, dict[int, int]] = {}
         self._running_gpus = 0
         self._is_reclaiming = False

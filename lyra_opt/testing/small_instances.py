@@ -289,7 +289,7 @@ DOMAINS = {
         tidied=lambda instance: instance,
         variant_key="moves",
         exact=("nodes", "gangs"),
-        # With one term in the objective, the ratio of two values has a meaning.
+        # The objective has one term, because ratios of encoded objectives have no meaning.
         fixed={
             "objective": ("lost_pods",),
             "without": tuple(

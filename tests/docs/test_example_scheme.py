@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tables import beside
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -51,16 +53,6 @@ plan = LoanPlan(interval_s=50, on_loan=(2, 0, 1), busy_share=(0.0,))
 for scheme in ("least-remaining", "least-remaining-borrowed"):
     require_conserved(simulate(workload, loans, scheme, plan=plan))
 print("all ran")
-"""
-
-RACKS = """
-format = "lyra-opt/topology"
-version = 1
-name = "two"
-racks = 2
-machines_per_rack = 2
-gpus_per_machine = 2
-network = "shipped"
 """
 
 
@@ -120,7 +112,7 @@ def test_the_command_line_knows_it(lyra_opt, tmp_path):
 def test_its_jobs_run_on_every_kind_of_cluster(lyra_opt, tmp_path, monkeypatch, where, gpus):
     """The generator is given the cluster that the scenario describes, and the seed."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "racks.toml").write_text(RACKS)
+    (tmp_path / "racks.toml").write_text(beside(__file__, "racks.toml"))
     schemes = ("--scheme", "least-remaining", "--scheme", "least-remaining-borrowed")
     given = (*changes("jobs.workload=our-jobs", *where), *schemes, "--seed", 3, "--processes", 1)
     for record in json.loads(lyra_opt("simulate", "plain", *given, "--json")):

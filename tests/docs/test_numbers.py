@@ -7,7 +7,7 @@ import re
 import shlex
 from pathlib import Path
 from statistics import mean, median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +19,7 @@ from lyra_opt.preemption.put_back import could_stay
 from lyra_opt.simulation.forecast import find_forecaster
 from lyra_opt.simulation.loaning import compare_forecasters
 from tests.instances.workloads.published import published
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,21 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs"
 PHILLY, ITP = "philly_jobs.csv.gz", "microsoft_itp2021_jobs.csv.gz"
-QUICK = " --scheme fifo --scheme sjf --scheme gandiva --scheme afs --scheme lyra-scaling"
-REAL = "queue_mean_s/1:,.0f jct_mean_s/1:,.0f preemptions_per_submission/1:.3f"
-NETWORK = "jct_mean_s/3600:.1f jct_p95_s/3600:.0f queue_mean_s/3600:.1f makespan_s/3600:,.0f"
-ROUNDS = "makespan_s/3600:.0f jct_mean_s/3600:.1f queue_mean_s/3600:.1f gpu_usage/.01:.0f"
-WAITS = " ".join(f"queue_priority_{level}_mean_s/1:,.0f" for level in (3, 2, 1))
-PRIORITIES = f"{WAITS} preemptions/1:.1f lost_gpu_s/3600:,.0f jct_mean_s/1:,.0f"
-SIMULATIONS: dict[str, Any] = {
-    "dally-batch": ("findings/network", "", f"{NETWORK} communication_share/.01:.0f", None),
-    "hadar-60": ("findings/heterogeneous", "", f"{ROUNDS} restarts/480:.0f", PHILLY),
-    "philly": ("findings/cluster", QUICK, REAL, PHILLY),
-    "itp": ("findings/cluster", QUICK, REAL, ITP),
-    "priorities": ("cluster/priorities", "", PRIORITIES, None),
-}
-"""By scenario: page, schemes where all of them take too long, columns (key/unit:format) with means
-over seeds, trace."""
+SIMULATIONS = tables(__file__)
 
 
 def text_of(page: str) -> str:
@@ -73,16 +60,16 @@ def require_row(page: str, name: str, *cells: str) -> None:
 @pytest.mark.parametrize("scenario", SIMULATIONS)
 def test_simulations(scenario, run, tmp_path):
     """Every scheme that is run has its row."""
-    topic, schemes, columns, trace = SIMULATIONS[scenario]
-    page = f"{topic}.md"
-    if trace is not None:
-        published(trace)
+    table = SIMULATIONS[scenario]
+    page = table["page"]
+    if "trace" in table:
+        published(table["trace"])
     shown = re.search(rf"^lyra-opt simulate {scenario}(?: .*)?$", text_of(page), re.MULTILINE)
     assert shown is not None
-    printed(run, page, shown[0], f"{schemes} --quiet --out {tmp_path}/out")
+    printed(run, page, shown[0], f"{table.get('schemes', '')} --quiet --out {tmp_path}/out")
     runs = lo.load_study(tmp_path / "out")
     for scheme, row in runs.groupby("scheme").mean(numeric_only=True).iterrows():
-        parted = re.findall(r"(\w+)/(\S+):(\S+)", columns)
+        parted = re.findall(r"(\w+)/(\S+):(\S+)", table["columns"])
         cells = (written(row[key] / float(unit), how) for key, unit, how in parted)
         require_row(page, f"`{scheme}`", *cells)
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from lyra_opt.__main__ import main
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.diff import Diff, compare_folders
 from lyra_opt.experiments.records import ReplayStatus
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
+from tests.conftest import assert_one_line_error
 from tests.draws import draws
 from tests.experiments.records import make_replay, make_run, make_study
 
@@ -69,18 +69,11 @@ def test_interval_is_that_of_the_paired_t_test(tmp_path):
 
 def test_runs_that_share_their_draws_count_as_one(tmp_path):
     """Two loads of one seed are no two samples: their differences are averaged first."""
-    of_load = {0.5: ([10.0, 20.0], [11.0, 22.0]), 0.9: ([10.0, 20.0], [13.0, 24.0])}
-    folders = [
-        stored(
-            tmp_path / name,
-            [
-                run
-                for load, values in of_load.items()
-                for run in replays(values[side], axes={"load": load})
-            ],
-        )
-        for side, name in enumerate("ab")
-    ]
+    of_folder = {"a": ([10.0, 20.0], [10.0, 20.0]), "b": ([11.0, 22.0], [13.0, 24.0])}
+    folders = []
+    for name, (low, high) in of_folder.items():
+        runs = replays(low, axes={"load": 0.5}) + replays(high, axes={"load": 0.9})
+        folders.append(stored(tmp_path / name, runs))
     diff = compare_folders(*folders)
     overall = row(diff, "jct_mean_s")
     assert (overall.pairs, overall.draws) == (4, 2)
@@ -126,14 +119,11 @@ def test_runs_without_a_pair_and_failed_ones_are_named(tmp_path):
 
 
 def test_runs_that_nothing_else_tells_apart_are_paired_by_key(tmp_path):
-    folders = [
-        stored(
-            tmp_path / name,
-            [make_replay(0, key=key, figures={"jobs": jobs}) for key, jobs in of_key.items()],
-        )
-        for name, of_key in (("a", {"x": 1, "y": 2}), ("b", {"y": 4, "x": 3}))
-    ]
-    assert row(compare_folders(*folders), "jobs").difference == 2.0
+    def folder(**jobs_of_key: int) -> Path:
+        runs = [make_replay(0, key=key, figures={"jobs": jobs_of_key[key]}) for key in jobs_of_key]
+        return stored(tmp_path / str(jobs_of_key), runs)
+
+    assert row(compare_folders(folder(x=1, y=2), folder(y=4, x=3)), "jobs").difference == 2.0
 
 
 def test_studies_of_solvers_say_what_else_differs(tmp_path):
@@ -184,26 +174,23 @@ def test_the_other_way_round_differences_change_their_sign(tmp_path, values):
     assert compare_folders(a, a).measures.empty
 
 
-def test_forms_say_the_same(tmp_path, capsys):
+def test_forms_say_the_same(tmp_path, run):
     a = stored(tmp_path / "a", [*replays([10.0, 20.0]), make_replay(9)])
     b = stored(tmp_path / "b", replays([11.0, 24.0], cpu="another"))
-    command = ["diff", str(a), str(b)]
-    assert main([*command, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = json.loads(run("diff", a, b, "--json")[1])
     (measured,) = document["measures"]
     assert measured["difference"] == 2.5
     assert document["machines"] == {"cpu": {"a": "a processor", "b": "another"}}
-    assert main([*command, "--csv"]) == 0
-    (of_csv,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    (of_csv,) = csv.DictReader(io.StringIO(run("diff", a, b, "--csv")[1]))
     assert float(of_csv["low"]) == pytest.approx(measured["low"])
-    assert main(command) == 0
-    printed = capsys.readouterr().out
-    for line in ("2 pairs of runs.", "Only in A: 1", "cpu: a processor -> another"):
-        assert line in printed.splitlines()
+    exit_code, printed, _ = run("diff", a, b)
+    assert exit_code == 0
+    lines = {"2 pairs of runs.", "Only in A: 1", "cpu: a processor -> another"}
+    assert lines <= {*printed.splitlines()}
     assert "paired t test" in printed
 
 
-def test_folders_that_do_not_compare_are_refused_in_one_line(tmp_path, capsys):
+def test_folders_that_do_not_compare_are_refused_in_one_line(tmp_path, run):
     a = stored(tmp_path / "a", replays([1.0]))
     solvers = stored(tmp_path / "solvers", [make_run("c", "s", Status.UNKNOWN)])
     later = stored(tmp_path / "later", [make_replay(3), make_replay(4)])
@@ -211,7 +198,4 @@ def test_folders_that_do_not_compare_are_refused_in_one_line(tmp_path, capsys):
         compare_folders(a, solvers)
     with pytest.raises(UserError, match="no runs in common"):
         compare_folders(stored(tmp_path / "two", replays([1.0, 2.0])), later)
-    assert main(["diff", str(a), str(tmp_path)]) == 2
-    error = capsys.readouterr().err
-    assert "has no store of results" in error
-    assert error.count("\n") == 1
+    assert_one_line_error(run("diff", a, tmp_path), "has no store of results")

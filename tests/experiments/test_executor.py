@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from lyra_opt.experiments.records import (
     current_environment,
 )
 from lyra_opt.experiments.store import ResultStore, files_beside, table_path, write_beside
+from tests.experiments.records import make_replay
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,24 +49,9 @@ class Replay:
     documents_folder = None
 
     def record(self, started_at: datetime, **columns: object) -> ReplayRecord:
-        environment = current_environment()
-        plain = {
-            "study": STUDY.name,
-            "position": self.seed,
-            "key": self.key,
-            "axes": {"load": 0.5},
-            "seed": self.seed,
-            "versions": environment.versions,
-            "cpu": environment.cpu,
-            "cores": environment.cores,
-            "platform": environment.platform,
-            "started_at": started_at.isoformat(),
-            "scenario": "basic",
-            "scheme": "fifo",
-            "workload": "w",
-            "cluster": "c",
-        }
-        return ReplayRecord(**(plain | columns))
+        environment = asdict(current_environment())
+        known = {"study": STUDY.name, "key": self.key, "started_at": started_at.isoformat()}
+        return make_replay(self.seed, **(environment | known | columns))
 
     def run(self) -> ReplayRecord:
         if self.calls is not None:

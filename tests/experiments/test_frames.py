@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -11,7 +10,10 @@ from lyra_opt.core.errors import InputError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.frames import frame_of, load_study
 from lyra_opt.experiments.store import ResultStore
-from tests.experiments.records import make_replay, make_run, make_study
+from tests.experiments.records import make_replay, make_run, make_runs, make_study
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 
 def test_stored_runs_are_rows(tmp_path):
@@ -33,24 +35,11 @@ def test_stored_runs_are_rows(tmp_path):
 
 def test_what_runs_prove_together(tmp_path):
     """A reader of gaps needs the optimum beside each run, and a bound where there is none."""
-    runs = [
-        make_run("a", "greedy", Status.FEASIBLE, objective=6),
-        make_run("a", "exact", Status.OPTIMAL, objective=4, dual_bound=4),
-        make_run("b", "greedy", Status.FEASIBLE, objective=6, dual_bound=4),
-        make_run("b", "other", Status.FEASIBLE, objective=5),
-        make_run("b", "none", Status.UNKNOWN),
-    ]
     with ResultStore.create(tmp_path, make_study(5)) as store:
-        for position, run in enumerate(runs):
-            store.add(replace(run, position=position))
+        for run in make_runs(TABLES["runs"]):
+            store.add(run)
     frame = load_study(tmp_path)
-    expected = {
-        "optimum": [4, 4, math.nan, math.nan, math.nan],
-        "excess_percent": [50, 0, math.nan, math.nan, math.nan],
-        "largest_excess_percent": [50, 0, 50, 25, math.nan],
-        "excess_over_best_percent": [50, 0, 20, 0, math.nan],
-    }
-    for column, values in expected.items():
+    for column, values in TABLES["proved"].items():
         assert list(frame[column]) == pytest.approx(values, nan_ok=True), column
 
 
@@ -78,12 +67,8 @@ def test_what_is_said_twice_is_one_column():
 
 @pytest.mark.parametrize("value", [2**53 + 1, 2**80, -(2**63)])
 def test_large_integers_are_not_rounded(value):
-    runs = frame_of(
-        [
-            make_run("c", "s", Status.FEASIBLE, objective=value),
-            make_run("c", "t", Status.UNKNOWN),
-        ]
-    )
+    rows = [("c", "s", "feasible", {"objective": value}), ("c", "t", "unknown")]
+    runs = frame_of(make_runs(rows))
     assert runs.objective[0] == value
     assert runs.objective[1] is None
 

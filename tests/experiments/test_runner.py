@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.__main__ import main
 from lyra_opt.commands.messages import Loudness, as_loud_as
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_solution
@@ -24,6 +23,7 @@ from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from lyra_opt.experiments.study import read_study
+from tests.conftest import assert_one_line_error
 from tests.experiments.conftest import REPOSITORY
 from tests.experiments.plugin import GATE
 from tests.signals import hear_signals
@@ -79,32 +79,25 @@ def test_stored_solution_is_what_verify_reads(write_study, tmp_path, write_json)
 
 
 def test_failures_are_rows_and_the_study_goes_on(plugin, write_study, tmp_path, capfd):
-    study = read_study(
-        write_study(
-            *SMALL,
-            ('["rnd-trace"]', '["breaking"]'),
-            (
-                '["lyra-greedy", "scf"]',
-                '["lyra-greedy", "raising", "leaving", "dying", "first-servers"]',
-            ),
-        )
-    )
+    solvers = '"lyra-greedy", "raising", "leaving", "dying", "first-servers"'
+    changes = (('"rnd-trace"', '"breaking"'), ('"lyra-greedy", "scf"', solvers))
+    study = read_study(write_study(*SMALL, *changes))
     with as_loud_as(Loudness.DEBUG):
         assert run_study(study, tmp_path / "out", engine=LocalProcesses(2)) == 1
     found = {(run.seed, run.solver): run for run in runs_of(tmp_path / "out")}
     assert len(found) == 10
-    assert found[0, "leaving"].status is Status.ERROR
-    assert "it exited (plugin.py, line " in (found[0, "leaving"].message or "")
+    told = {
+        (0, "leaving"): "it exited (plugin.py, line ",
+        (0, "raising"): "ZeroDivisionError: this solver always fails",
+        (0, "dying"): "its process was ended by signal 9",
+    }
+    told |= {key: "LookupError: no instance for an odd seed" for key in found if key[0] == 1}
+    for key, message in told.items():
+        assert found[key].status is Status.ERROR
+        assert message in (found[key].message or "")
     for solver in ("lyra-greedy", "first-servers"):
         assert found[0, solver].status in (Status.OPTIMAL, Status.FEASIBLE)
-    assert found[0, "raising"].status is Status.ERROR
-    assert "ZeroDivisionError: this solver always fails" in (found[0, "raising"].message or "")
     assert found[0, "raising"].content_sha256
-    assert found[0, "dying"].status is Status.ERROR
-    assert "its process was ended by signal 9" in (found[0, "dying"].message or "")
-    for solver in ("lyra-greedy", "raising", "dying", "first-servers"):
-        assert found[1, solver].status is Status.ERROR
-        assert "LookupError: no instance for an odd seed" in (found[1, solver].message or "")
     err = capfd.readouterr().err
     assert "10 runs stored, 8 failed" in err
     assert ", in fail\n" in err  # where it was raised, for whoever mends the solver
@@ -122,16 +115,13 @@ def test_resume_keeps_what_succeeded_and_tries_failures_again(plugin, write_stud
         assert again == (run.solver == "raising")
 
 
-def test_results_that_would_lie_in_a_file(write_study, tmp_path, capsys):
+def test_results_that_would_lie_in_a_file(write_study, tmp_path, run):
     """One line that names the option; the file stays as it was."""
     taken = tmp_path / "taken"
     taken.write_text("mine")
     for folder in (taken, taken / "below"):
-        assert main(["study", str(write_study()), "--out", str(folder)]) == 2
-        error = capsys.readouterr().err
-        assert f"--out {folder}: " in error
-        assert "is a file, not a folder" in error
-        assert error.count("\n") == 1
+        told = (f"--out {folder}: ", "is a file, not a folder")
+        assert_one_line_error(run("study", write_study(), "--out", folder), *told)
     assert taken.read_text() == "mine"
 
 

@@ -28,12 +28,13 @@ from lyra_opt.experiments.store import ResultStore
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import BestKnown, Grade
 from tests.experiments.records import make_run, make_study
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from lyra_opt.experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE, UNKNOWN = Status.OPTIMAL, Status.FEASIBLE, Status.UNKNOWN
-UNSUPPORTED, ERROR = Status.UNSUPPORTED, Status.ERROR
+TABLES = tables(__file__)
 LIMIT_S = 3.0
 
 NAMES = ("lyra-figure-5", "lyra-figure-6")
@@ -45,15 +46,11 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, BestKnown]:
     """Let the library know what the tests say, whatever its record of the day has."""
     best = library().known[NAMES[0]]
     made = {
-        NAMES[0]: changed(best, id=NAMES[0], grade=Grade.EASY, best_known=10, best_bound=10),
-        NAMES[1]: changed(best, id=NAMES[1], grade=Grade.OPEN, best_known=20, best_bound=16),
+        NAMES[0]: replace(best, id=NAMES[0], grade=Grade.EASY, best_known=10, best_bound=10),
+        NAMES[1]: replace(best, id=NAMES[1], grade=Grade.OPEN, best_known=20, best_bound=16),
     }
     monkeypatch.setitem(vars(library()), "known", made)
     return made
-
-
-def changed(best: BestKnown, **values: Any) -> BestKnown:
-    return replace(best, **values)
 
 
 def of_library(name: str, solver: str, status: Status, **columns: Any) -> SolverRecord:
@@ -66,24 +63,16 @@ def of_library(name: str, solver: str, status: Status, **columns: Any) -> Solver
         "content_sha256": library().entry(name).sha256,
         "time_limit_s": LIMIT_S,
         "certify": False,
-        "wall_time_s": LIMIT_S,
+        "wall_time_s": None if status is Status.UNSUPPORTED else LIMIT_S,
     }
     return make_run(f"library library={name} seed=0", solver, status, **(plain | columns))
 
 
 def hand_made_runs() -> list[SolverRecord]:
-    """Return runs of a method that proves one of two optima in 1 s, and of others.
-
-    The record knows 10, proved, of the first, and 20, with the bound 16, of the second.
-    """
-    first, second = NAMES
+    """Return runs of a method that proves one of two optima in 1 s, and of others."""
     return [
-        of_library(first, "tree", OPTIMAL, objective=10, dual_bound=10, wall_time_s=1.0),
-        of_library(second, "tree", FEASIBLE, objective=20, dual_bound=16),
-        of_library(first, "rule", FEASIBLE, objective=12, wall_time_s=0.001),
-        of_library(second, "rule", UNKNOWN, objective=None),
-        of_library(first, "half", ERROR, message="broken"),
-        of_library(second, "half", UNSUPPORTED, wall_time_s=None),
+        of_library(name, solver, Status(status), **columns)
+        for name, solver, status, columns in TABLES["by_hand"]
     ]
 
 

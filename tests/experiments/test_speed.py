@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from lyra_opt.core.csv_text import frame_text
-from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import (
     ASKED_SIZE,
     FAMILY,
@@ -19,29 +18,15 @@ from lyra_opt.experiments.analysis import (
 )
 from lyra_opt.experiments.plots.times import plot_cactus
 from lyra_opt.experiments.tables import speed_table
-from tests.experiments.records import make_run
+from tests.experiments.records import make_runs
+from tests.tables import tables
 
-OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
+TABLES = tables(__file__)
 
 
 def hand_made_analysis() -> Analysis:
-    """Return three instances, a yardstick, and a rival limited to 8 s.
-
-    ========  =========  ======================  =====  =====================
-    instance  yardstick  rival                   ratio  of the times to proof
-    ========  =========  ======================  =====  =====================
-    c1        1 s        2 s                     2      2
-    c2        2 s        9 s, limit, no proof    9/2    8/2, the limit
-    c3        1 s        failed                  none   8, the limit
-    ========  =========  ======================  =====  =====================
-    """
-    runs = []
-    for cell, time_s in {"c1": 1.0, "c2": 2.0, "c3": 1.0}.items():
-        runs.append(make_run(cell, "yardstick", OPTIMAL, wall_time_s=time_s, time_limit_s=8.0))
-    rival = {"c1": (OPTIMAL, 2.0), "c2": (FEASIBLE, 9.0), "c3": (Status.ERROR, 0.1)}
-    for cell, (status, time_s) in rival.items():
-        runs.append(make_run(cell, "rival", status, wall_time_s=time_s, time_limit_s=8.0))
-    return Analysis(runs)
+    """Return three instances, a yardstick, and a rival limited to 8 s."""
+    return Analysis(make_runs(TABLES["by_hand"], time_limit_s=8.0))
 
 
 def test_row_equals_what_is_computed_by_hand():
@@ -64,31 +49,12 @@ def test_rows_are_written():
 
 
 def test_counted_time_is_the_limit_without_a_proof():
-    runs = [
-        # A late proof is one, and late.
-        make_run("c", "s", OPTIMAL, wall_time_s=1.0, certify_time_s=0.5, time_limit_s=1.0),
-        *(
-            make_run("c", "s", status, wall_time_s=0.1, time_limit_s=1.0)
-            for status in (FEASIBLE, Status.UNKNOWN, Status.ERROR)
-        ),
-        make_run("c", "s", FEASIBLE, wall_time_s=0.1),
-        make_run("c", "s", Status.UNSUPPORTED, time_limit_s=1.0),
-    ]
-    counted = counted_proof_time_s(Analysis(runs).frame)
+    counted = counted_proof_time_s(Analysis(make_runs(TABLES["without_a_proof"])).frame)
     assert counted.tolist() == pytest.approx([1.5, 1.0, 1.0, 1.0, math.nan, math.nan], nan_ok=True)
 
 
 def test_ratio_is_over_what_both_have():
-    runs = [
-        make_run(cell, solver, OPTIMAL, wall_time_s=time_s)
-        for solver, times in {
-            "yardstick": {"a": 1.0, "b": 2.0, "c": 4.0},
-            "rival": {"a": 4.0, "b": 8.0, "d": 1.0},
-            "stranger": {"d": 1.0},
-        }.items()
-        for cell, time_s in times.items()
-    ]
-    analysis = Analysis(runs)
+    analysis = Analysis(make_runs(TABLES["in_part"]))
     ratios = analysis.speed_table("yardstick", GROUP).set_index("configuration").time_ratio
     assert ratios["rival"] == pytest.approx(4.0)
     assert math.isnan(ratios["stranger"])
@@ -102,11 +68,7 @@ def test_time_of_no_length_has_a_ratio():
 
 
 def test_groups_of_a_table():
-    runs = [
-        make_run("c", "s", OPTIMAL, family_group="hard"),
-        make_run("d", "s", OPTIMAL, size=41, family_parameters={"reclaim": 2}, axes=["reclaim"]),
-    ]
-    analysis = Analysis(runs)
+    analysis = Analysis(make_runs(TABLES["groups"]))
 
     def groups(*by: str) -> list[tuple[object, ...]]:
         rows = analysis.speed_table("s", *by)

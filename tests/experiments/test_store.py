@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from lyra_opt.__main__ import main
 from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.store import STORE_FILE, ResultStore, table_path
+from tests.conftest import assert_one_line_error
 from tests.draws import draws
 from tests.experiments.records import make_replay, make_run, make_study
 
@@ -23,16 +23,9 @@ if TYPE_CHECKING:
 
 
 def test_rows_come_back_as_they_went_in(tmp_path):
-    run = make_run(
-        "c",
-        "s",
-        Status.FEASIBLE,
-        objective=3,
-        dual_bound=2.5,
-        counters={"nodes": 7},
-        solution={"servers": ["é"]},
-        family_parameters={"semantics": "rigid", "load_percent": 95},
-    )
+    columns = {"objective": 3, "dual_bound": 2.5, "counters": {"nodes": 7}}
+    columns |= {"solution": {"servers": ["é"]}, "family_parameters": {"semantics": "rigid"}}
+    run = make_run("c", "s", Status.FEASIBLE, **columns)
     failed = make_run("c", "t", Status.ERROR, position=1, message="no", solution=None)
     with ResultStore.create(tmp_path / "a" / "b", make_study(2)) as store:
         store.add(failed)
@@ -158,43 +151,6 @@ def test_a_full_disk_is_called_full(tmp_path):
         assert store.runs() == [run]
 
 
-def _without_a_store(folder: Path) -> None:
-    folder.joinpath(STORE_FILE).unlink()
-
-
-def _damaged(folder: Path) -> None:
-    folder.joinpath(STORE_FILE).write_bytes(b"no database at all" * 1000)
-
-
-def _cut_off(folder: Path) -> None:
-    path = folder / STORE_FILE
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-def _empty(folder: Path) -> None:
-    folder.joinpath(STORE_FILE).write_bytes(b"")
-
-
-def _somebody_elses(folder: Path) -> None:
-    _change(folder, "PRAGMA application_id = 7")
-
-
-def _of_a_later_version(folder: Path) -> None:
-    _change(folder, "PRAGMA user_version = 99")
-
-
-def _with_another_column(folder: Path) -> None:
-    _change(folder, "ALTER TABLE run ADD COLUMN colour")
-
-
-def _with_an_unknown_status(folder: Path) -> None:
-    _change(folder, "UPDATE run SET status = 'brilliant'")
-
-
-def _without_runs(folder: Path) -> None:
-    _change(folder, "DELETE FROM run")
-
-
 def _change(folder: Path, statement: str) -> None:
     connection = sqlite3.connect(folder / STORE_FILE)
     with connection:
@@ -205,25 +161,26 @@ def _change(folder: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (_without_a_store, "has no store of results"),
-        (_damaged, "is not a readable store of results"),
-        (_cut_off, "malformed"),
-        (_empty, "is not a store of results of lyra-opt"),
-        (_somebody_elses, "is not a store of results of lyra-opt"),
-        (_of_a_later_version, "has version 99"),
-        (_with_another_column, "is damaged"),
-        (_with_an_unknown_status, "is damaged"),
-        (_without_runs, "has no runs yet"),
+        (lambda path: path.unlink(), "has no store of results"),
+        (
+            lambda path: path.write_bytes(b"no database" * 1000),
+            "is not a readable store of results",
+        ),
+        (lambda path: path.write_bytes(path.read_bytes()[:5000]), "malformed"),
+        (lambda path: path.write_bytes(b""), "is not a store of results of lyra-opt"),
+        ("PRAGMA application_id = 7", "is not a store of results of lyra-opt"),
+        ("PRAGMA user_version = 99", "has version 99"),
+        ("ALTER TABLE run ADD COLUMN colour", "is damaged"),
+        ("UPDATE run SET status = 'brilliant'", "is damaged"),
+        ("DELETE FROM run", "has no runs yet"),
     ],
 )
-def test_report_refuses_what_is_no_store(spoil, message, tmp_path, capsys):
+def test_report_refuses_what_is_no_store(spoil, message, tmp_path, run):
     with ResultStore.create(tmp_path, make_study(1)) as store:
         store.add(make_run("c", "s", Status.UNKNOWN))
-    assert callable(spoil)
-    spoil(tmp_path)
-    assert main(["report", str(tmp_path)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("lyra-opt: error: ")
-    assert message in error
-    assert error.count("\n") == 1
+    if isinstance(spoil, str):
+        _change(tmp_path, spoil)
+    else:
+        spoil(tmp_path / STORE_FILE)
+    assert_one_line_error(run("report", tmp_path), message)
     assert not (tmp_path / "report.html").exists()

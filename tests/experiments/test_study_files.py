@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from lyra_opt.__main__ import main
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.experiments.command import bundled_studies, find_study
 from lyra_opt.experiments.pool import LocalProcesses
@@ -18,6 +17,7 @@ from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.study import read_study
 from lyra_opt.experiments.study_cells import Trace, find_trace
+from tests.conftest import assert_one_line_error
 from tests.experiments.conftest import REPOSITORY
 from tests.tables import tables
 
@@ -38,15 +38,10 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("defect", MALFORMED)
-def test_malformed_study_is_refused_in_one_line(defect, write_study, tmp_path, capsys):
+def test_malformed_study_is_refused_in_one_line(defect, write_study, tmp_path, run):
     *replacement, message = MALFORMED[defect]
-    study = write_study(replacement)
-    results = tmp_path / "results"
-    assert main(["study", str(study), "--out", str(results)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"lyra-opt: error: {study}: ")
-    assert message in error
-    assert error.count("\n") == 1
+    study, results = write_study(replacement), tmp_path / "results"
+    assert_one_line_error(run("study", study, "--out", results), f": error: {study}: ", message)
     assert not results.exists()
 
 
@@ -77,19 +72,15 @@ def test_family_that_draws_nothing_runs_once(write_study):
             ("servers = [10, 20]\nreclaim_percent = [10, 30]", "reclaim = [1, 2]"),
         )
     )
-    assert [cell.key for cell in study.cells] == [
-        "decoy reclaim=1 seed=0",
-        "decoy reclaim=2 seed=0",
-    ]
+    assert [cell.key for cell in study.cells] == [f"decoy reclaim={each} seed=0" for each in (1, 2)]
 
 
 def test_several_time_limits_are_several_configurations(write_study):
     study = read_study(write_study(('"scf"]', '"scf"]\ntime_limit_s = [0.5, 2]')))
     assert [(found.label, found.time_limit_s) for found in study.configurations] == [
-        ("lyra-greedy within 0.5 s", 0.5),
-        ("lyra-greedy within 2.0 s", 2.0),
-        ("scf within 0.5 s", 0.5),
-        ("scf within 2.0 s", 2.0),
+        (f"{solver} within {limit_s} s", limit_s)
+        for solver in ("lyra-greedy", "scf")
+        for limit_s in (0.5, 2.0)
     ]
 
 
@@ -134,13 +125,10 @@ def test_solvers_run_on_their_groups_alone(write_study):
             ('"scf"]', '"scf"]\n[[solvers]]\nnames = ["tabu"]\ngroups = ["small"]'),
         )
     )
-    ran_on = {(cell.group, found.solver) for cell, found in study.runs()}
-    assert {solver for group, solver in ran_on if group == "small"} == {
-        "lyra-greedy",
-        "scf",
-        "tabu",
+    groups = {"small": ("lyra-greedy", "scf", "tabu"), "realistic": ("lyra-greedy", "scf")}
+    assert {(cell.group, found.solver) for cell, found in study.runs()} == {
+        (group, solver) for group, solvers in groups.items() for solver in solvers
     }
-    assert {solver for group, solver in ran_on if group == "realistic"} == {"lyra-greedy", "scf"}
 
 
 def test_meaning_ignores_layout_but_nothing_that_is_run(write_study):
@@ -211,26 +199,24 @@ def test_study_of_captured_decisions(name, tmp_path):
     assert_is_sound(study, name)
 
 
-def test_bundled_studies_are_known_by_name(tmp_path, monkeypatch, capsys):
+def test_bundled_studies_are_known_by_name(tmp_path, monkeypatch, run):
     """From any folder; a file of that path comes first."""
     monkeypatch.chdir(tmp_path)
     assert read_study(find_study("reclaim-gap")).name == "reclaim-gap"
     assert bundled_studies() == sorted(path.stem for path in STUDIES)
     (tmp_path / "reclaim-gap").write_text("mine")
     assert find_study("reclaim-gap") == Path("reclaim-gap")
-    assert main(["study", "no-such-study"]) == 2
-    error = capsys.readouterr().err
-    assert "no-such-study: is not a file or a bundled study; known: allocation-gap, " in error
+    told = "no-such-study: is not a file or a bundled study; known: allocation-gap, "
+    assert_one_line_error(run("study", "no-such-study"), told)
 
 
-def test_every_key_is_listed_and_in_the_schema(capsys, write_study):
+def test_every_key_is_listed_and_in_the_schema(run, write_study):
     """Editors take what the program takes: studies that come along, and no unknown key."""
-    assert main(["study", "--keys"]) == 0
-    keys = capsys.readouterr().out
+    exit_code, keys, _ = run("study", "--keys")
+    assert exit_code == 0
     for key in ("seeds", "instances[].families", "instances[].made_by", "solvers[].reference"):
         assert f"\n{key}  (" in keys
-    assert main(["study", "--schema"]) == 0
-    schema = json.loads(capsys.readouterr().out)
+    schema = json.loads(run("study", "--schema")[1])
     jsonschema.Draft202012Validator.check_schema(schema)
     for path in STUDIES:
         jsonschema.validate(tomllib.loads(path.read_text()), schema)
@@ -238,5 +224,4 @@ def test_every_key_is_listed_and_in_the_schema(capsys, write_study):
         refused = tomllib.loads(write_study(MALFORMED[name][:2]).read_text())
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(refused, schema)
-    assert main(["study"]) == 2
-    assert "STUDY is missing" in capsys.readouterr().err
+    assert_one_line_error(run("study"), "STUDY is missing")

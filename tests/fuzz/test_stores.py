@@ -15,9 +15,11 @@ import pytest
 from lyra_opt.__main__ import main
 from lyra_opt.experiments.frames import load_study
 from lyra_opt.experiments.store import STORE_FILE
+from tests.conftest import assert_one_line_error
 from tests.fuzz.damage import ODD_CELLS, ODD_VALUES, outcome, places_in
 from tests.fuzz.test_descriptors import SMALL
 from tests.reference.drawing import Draw
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,45 +112,17 @@ def test_a_damaged_store_has_a_page_or_is_refused(kind, stores, tmp_path, monkey
     assert try_damaged(stores[kind], tmp_path / "damaged", range(MANY), report) > 0
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-20])
-
-
-SPOILED: dict[str, tuple[str, Callable[[Path], object] | str, str]] = {
-    "a cut table": ("replays", cut, "jobs.csv.gz: cannot be read"),
-    "a wrong type": (
-        "study",
-        "UPDATE run SET cores = 'two' WHERE position = 1",
-        "table run, row 2",
-    ),
-    "a wrong time": (
-        "study",
-        "UPDATE run SET started_at = '2024-13-01'",
-        'row 1: started_at is "2',
-    ),
-    "a blob": ("study", "UPDATE run SET message = x'00ff' WHERE position = 2", "row 3: message"),
-    "nested JSON": ("study", "UPDATE run SET axes = '{\"a\": {}}'", "row 1: axes.a is {}"),
-    "a figure": (
-        "replays",
-        "UPDATE run SET figures = json_set(figures, '$.jct_mean_s', 'x')",
-        'figures.jct_mean_s is "x": must be a number',
-    ),
-    "no study": ("study", "DELETE FROM study", "table study: must have one row, not 0"),
-    "no runs": ("replays", "DELETE FROM run", "has no finished replay"),
-}
+SPOILED = tables(__file__)["spoiled"]
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_a_report_names_file_and_row(name, stores, tmp_path, capsys):
-    kind, change, message = SPOILED[name]
+def test_a_report_names_file_and_row(name, stores, tmp_path, run):
+    kind, statement, message = SPOILED[name]
     folder = shutil.copytree(stores[kind], tmp_path / "spoiled")
-    if isinstance(change, str):
+    if statement:
         with sqlite3.connect(folder / STORE_FILE) as connection:
-            connection.execute(change)
+            connection.execute(statement)
     else:
-        change(next(folder.glob("runs/*/jobs.csv.gz")))
-    assert main(["report", str(folder)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"lyra-opt: error: {folder}")
-    assert message in error
-    assert error.count("\n") == 1
+        (table,) = folder.glob("runs/*/jobs.csv.gz")
+        table.write_bytes(table.read_bytes()[:-20])
+    assert_one_line_error(run("report", folder), f": error: {folder}", message)

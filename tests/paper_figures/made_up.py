@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+from statistics import fmean
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.experiments.simulation.scenario.building import make_setup
+from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.evaluation import compared
 from lyra_opt.paper_figures.results import Results
 from lyra_opt.paper_figures.setting import Setting
+from lyra_opt.simulation.scheme import simulate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lyra_opt.experiments.simulation.scenario.loading import Scenario
     from lyra_opt.paper_figures.comparison import Comparison, Entry
     from lyra_opt.paper_figures.document import PublicationTable
     from lyra_opt.paper_figures.setting import Draw, PaperRun
@@ -35,6 +43,25 @@ class MadeUp(Results):
         )
 
 
+def by_scheme(
+    known: Mapping[str, Any],
+    changed: Mapping[Any, Mapping[str, Any]],
+    key: Any = attrgetter("scheme"),
+) -> Any:
+    """Return a function for `made`: known figures, changed by what `key` returns of a run.
+
+    Runs whose key is missing have no figures. A tuple holds one value for each seed.
+    """
+
+    def figures(run: PaperRun, draw: Draw) -> Any:
+        if key(run) not in changed:
+            return None
+        found = {**known, **changed[key(run)]}.items()
+        return {name: v[draw.seed] if isinstance(v, tuple) else v for name, v in found}
+
+    return figures
+
+
 def publication(paper: str, kind: str, number: int) -> PublicationTable:
     """Return a table or figure of a paper's file."""
     (found,) = (
@@ -52,6 +79,15 @@ def made(
     setting = Setting(find_paper(paper), scale, seeds)
     results = MadeUp(setting, figures) if figures else MadeUp(setting)
     return compared(results, publication(paper, kind, number))
+
+
+def mean_jct_s(scenario: Scenario, name: str, **parameters: Any) -> float:
+    """Return the mean JCT of a scenario under a scheme, by simulation."""
+    (scheme,) = make_schemes(scenario, [name])
+    setup = make_setup(scenario, [scheme], 0)
+    scheme = scheme.with_parameters(parameters)
+    found = simulate(setup.workload, setup.cluster, scheme, options=setup.options)
+    return fmean(run.jct_s for run in found.runs)
 
 
 def by_row(comparison: Comparison) -> dict[tuple[str, str], Entry]:

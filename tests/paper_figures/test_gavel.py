@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from lyra_opt.experiments.simulation.scenario.building import make_setup
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario
-from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.paper_figures.comparison import Source
 from lyra_opt.paper_figures.document import find_paper
-from lyra_opt.simulation.scheme import simulate
 from tests.instances.workloads.published import published
-from tests.paper_figures.made_up import made
+from tests.paper_figures.made_up import made, mean_jct_s
 
 TARGET = 0.01
 
@@ -42,15 +38,7 @@ def test_mean_jcts_are_within_a_hundredth(run, number):
     table = paper.runs[run]
     published(paper.scenarios[table.scenario].called)
     scenario = load_scenario(paper.scenarios[table.scenario].like)
-    (scheme,) = make_schemes(scenario, [table.scheme])
-    setup = make_setup(scenario, [scheme], 0)
-    found = simulate(
-        setup.workload,
-        setup.cluster,
-        scheme.with_parameters(table.parameters),
-        options=setup.options,
-    )
-    jct_s = np.mean([each.completion_s - each.job.submit_s for each in found.runs])
+    jct_s = mean_jct_s(scenario, table.scheme, **table.parameters)
     (row,) = (
         row
         for publication in paper.publications

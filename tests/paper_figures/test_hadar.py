@@ -13,28 +13,13 @@ from lyra_opt.paper_figures.comparison import Source
 from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting
 from lyra_opt.paper_figures.verdicts import Verdict
-from tests.paper_figures.made_up import by_row, made
+from tests.paper_figures.made_up import by_row, by_scheme, made
+from tests.tables import tables
 
 SIMULATED = [("table", 1), ("table", 2), ("table", 3), ("figure", 1)]
 
-FIGURES = {
-    "jct_mean_s": 3600.0,
-    "jct_p50_s": 3600.0,
-    "queue_mean_s": 1800.0,
-    "makespan_s": 100.0,
-    "makespan_bound_s": 20.0,
-    "jct_mean_bound_s": 360.0,
-    "queue_mean_bound_s": 60.0,
-    "gpu_usage": 0.5,
-    "gpu_usage_by_type": {"v100": 0.6, "p100": 0.5, "k80": 0.4},
-    "fairness_mean": 1.0,
-    "restarts": 4,
-    "jobs": 2,
-    "cru": 0.5,
-    "table of jobs": pd.DataFrame(
-        {"submit_s": [0.0, 0.0], "completion_s": [1.0, 100.0], "jct_s": [1.0, 100.0]}
-    ),
-}
+JOBS = pd.DataFrame({"submit_s": [0.0, 0.0], "completion_s": [1.0, 100.0], "jct_s": [1.0, 100.0]})
+FIGURES = {**tables(__file__)["figures"], "table of jobs": JOBS}
 
 
 @pytest.mark.parametrize(("kind", "number"), SIMULATED)
@@ -63,13 +48,8 @@ def test_tables_that_rest_on_memory_say_so_before_the_numbers():
 
 def test_ttd_over_hadars_is_the_geometric_mean_over_seeds():
     """With the least and the greatest beside it, and a verdict by the rule."""
-    ttd_s = {"hadar": (100, 100), "gavel-las": (110, 140)}
-
-    def figures(run: PaperRun, draw: Draw) -> Any:
-        of_seeds = ttd_s.get(run.scheme)
-        return None if of_seeds is None else FIGURES | {"makespan_s": of_seeds[draw.seed]}
-
-    entries = by_row(made("hadar", "table", 1, figures, seeds=2))
+    ttd_s = {"hadar": {"makespan_s": (100, 100)}, "gavel-las": {"makespan_s": (110, 140)}}
+    entries = by_row(made("hadar", "table", 1, by_scheme(FIGURES, ttd_s), seeds=2))
     gavel = entries["Gavel (max-min)", "TTD over Hadar's"]
     assert gavel.ours == pytest.approx((1.1 * 1.4) ** 0.5)
     assert gavel.spread == pytest.approx((1.1, 1.4))
@@ -79,15 +59,8 @@ def test_ttd_over_hadars_is_the_geometric_mean_over_seeds():
 
 def test_bound_of_each_seed_says_what_no_scheduler_gains():
     """Of each seed the TTD over its bound, in the mean as gains are; ours may not be beyond it."""
-    ttd_s = {"hadar": (100, 100), "gavel-las": (100, 100)}
-
-    def figures(run: PaperRun, draw: Draw) -> Any:
-        if run.scheme not in ttd_s:
-            return None
-        bound_s = (90.0, 80.0)[draw.seed]
-        of_run = {"makespan_s": ttd_s[run.scheme][draw.seed], "makespan_bound_s": bound_s}
-        return FIGURES | of_run
-
+    ttd_s: dict[str, dict[str, int]] = {"hadar": {}, "gavel-las": {}}
+    figures = by_scheme({**FIGURES, "makespan_bound_s": (90.0, 80.0)}, ttd_s)
     comparison = made("hadar", "table", 1, figures, seeds=2)
     gavel = by_row(comparison)["Gavel (max-min)", "TTD over Hadar's"]
     assert gavel.bound is not None
@@ -95,7 +68,7 @@ def test_bound_of_each_seed_says_what_no_scheduler_gains():
     assert gavel.bound.value == pytest.approx((100 / 90 * 100 / 80) ** 0.5)
     assert gavel.gain_verdict is Verdict.UNATTAINABLE  # 1.179 is less than what prints as 1.20
     assert "at most 1.179" in comparison.as_markdown()
-    ttd_s["hadar"] = (70, 70)
+    ttd_s["hadar"] = {"makespan_s": 70}
     with pytest.raises(UserError, match="but the proved bound is at most"):
         made("hadar", "table", 1, figures, seeds=2)
 
@@ -120,11 +93,7 @@ def test_costs_of_a_restart_from_which_on_the_claim_is_reached():
 def test_queuing_and_fairness_are_hadars_over_gavels():
     """A share below 1 is a gain there; the JCT is the other way round."""
     changed = {"hadar": {"queue_mean_s": 900.0}, "gavel-las": {"jct_mean_s": 9000.0}}
-
-    def figures(run: PaperRun, draw: Draw) -> Any:
-        return FIGURES | changed[run.scheme] if run.scheme in changed else None
-
-    entries = by_row(made("hadar", "table", 2, figures, seeds=2))
+    entries = by_row(made("hadar", "table", 2, by_scheme(FIGURES, changed), seeds=2))
     assert entries["Gavel (max-min)", "mean JCT over Hadar's"].gain_verdict is Verdict.REPRODUCED
     queue = entries["Gavel (max-min)", "Hadar's mean queuing time over the scheme's"]
     assert queue.ours == pytest.approx(0.5)
@@ -139,14 +108,17 @@ def test_forking_is_a_mean_over_mixes():
 
     def figures(run: PaperRun, draw: Draw) -> Any:
         assert dict(draw.changes)["jobs.workload"].startswith("mix-")
-        return FIGURES | changed[run.scheme] if run.scheme in changed else None
+        return by_scheme(FIGURES, changed)(run, draw)
 
     comparison = made("hadar", "table", 3, figures)
     entries = by_row(comparison)
-    assert entries["AWS, HadarE over Hadar", "TTD"].gain_verdict is Verdict.REPRODUCED
-    assert entries["laboratory, HadarE over Hadar", "TTD"].gain_verdict is Verdict.FAR
-    assert entries["AWS, HadarE over Hadar", "CRU"].gain_verdict is Verdict.REPRODUCED
-    assert entries["AWS, HadarE over Gavel (max-min)", "CRU"].gain_verdict is Verdict.NOT_RUN
+    for row, column, verdict in (
+        ("AWS, HadarE over Hadar", "TTD", Verdict.REPRODUCED),
+        ("laboratory, HadarE over Hadar", "TTD", Verdict.FAR),
+        ("AWS, HadarE over Hadar", "CRU", Verdict.REPRODUCED),
+        ("AWS, HadarE over Gavel (max-min)", "CRU", Verdict.NOT_RUN),
+    ):
+        assert entries[row, column].gain_verdict is verdict
     assert [len(points) for points in comparison.series.values()] == 4 * [7]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from lyra_opt.paper_figures.verdicts import Verdict
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.scheme import find_scheme
 from tests.lyra_opt.simulation.replays import job_of, replay
-from tests.paper_figures.made_up import by_row, made, publication
+from tests.paper_figures.made_up import by_row, by_scheme, made, publication
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -49,28 +49,10 @@ def test_table_5_gives_the_gains_that_the_paper_states(row, queue_gain, jct_gain
         assert found == pytest.approx(gain, abs=0.006)
 
 
-def test_spot_checks():
+@pytest.mark.parametrize(("kind", "number", "row", "place", "paper"), TABLES["spot_checks"])
+def test_spot_checks(kind, number, row, place, paper):
     """A number from each table and figure."""
-    for kind, number, row, place, paper in (
-        ("table", 5, "loaning, Random", -1, "20.89"),
-        ("table", 5, "scaling, AFS", 6, "0.95"),
-        ("table", 6, "Ideal", 2, "10.93"),
-        ("table", 7, "Lyra", 2, "7256"),
-        ("table", 8, "Lyra", -1, "223815"),
-        ("table", 9, "60 % wrong", 0, "1.76"),
-        ("table", 10, "Lyra", -1, "18"),
-        ("figure", 7, "Ideal, Lyra", 1, "0.79"),
-        ("figure", 8, "Basic, Lyra", 1, "1.43"),
-        ("figure", 9, "day 4", 0, "0.990"),
-        ("figure", 10, "scaling on, Lyra", 1, "0.060"),
-        ("figure", 11, "90 % heterogeneous", 0, "1.62"),
-        ("figure", 13, "80 % with checkpoints", 0, "0.26"),
-        ("figure", 14, "AFS, queue", -1, "2.46"),
-        ("figure", 15, "Lyra+TunedJobs, JCT", -1, "2.36"),
-        ("figure", 16, "Lyra, JCT", 1, "1.50"),
-        ("figure", 17, "scaling off, Random", 0, "0.30"),
-    ):
-        assert printed(kind, number)[row][place] == paper
+    assert printed(kind, number)[row][place] == paper
 
 
 def test_yardsticks_of_table_6_are_the_rows_of_table_5():
@@ -120,20 +102,12 @@ def test_jobs_are_the_calibrated_ones_at_any_size():
 def test_gain_of_the_yardstick_and_of_its_row_are_paired_by_seed():
     """Table 5: each seed with itself, so that one long queue does not outweigh the others."""
     queue_s = {
-        "fifo queue=first-come-overtaking": (100.0, 1000.0),
-        "lyra": (50.0, 2000.0),
+        ("basic", "fifo queue=first-come-overtaking"): {"queue_mean_s": (100.0, 1000.0)},
+        ("basic", "lyra"): {"queue_mean_s": (50.0, 2000.0)},
     }
-
-    def figures(run: PaperRun, draw: Draw) -> Any:
-        if run.scenario != "basic" or run.label not in queue_s:
-            return None
-        return {
-            "queue_mean_s": queue_s[run.label][draw.seed],
-            **dict.fromkeys(("queue_p50_s", "queue_p95_s", "jct_mean_s", "jct_p50_s"), 1.0),
-            **dict.fromkeys(("jct_p95_s", "preemptions_per_submission"), 1.0),
-            **dict.fromkeys(USAGES, 0.5),
-        }
-
+    others = ("queue_p50_s", "queue_p95_s", "jct_mean_s", "jct_p50_s", "jct_p95_s")
+    known = dict.fromkeys((*others, "preemptions_per_submission"), 1.0) | dict.fromkeys(USAGES, 0.5)
+    figures = by_scheme(known, queue_s, attrgetter("scenario", "label"))
     entries = by_row(made("lyra", "table", 5, figures, seeds=2))
     lyra = entries["Basic, Lyra", "queue mean (s)"]
     assert lyra.ours == 1025
@@ -149,17 +123,8 @@ def test_gain_of_the_yardstick_and_of_its_row_are_paired_by_seed():
 
 def test_preemptions_of_figure_10_are_added_up_before_they_are_divided():
     """Over all reclaims and seeds; the other rules are compared with Lyra's."""
-    preempted = {"lyra-loaning": (1, 3), "random": (4, 4)}
-
-    def figures(run: PaperRun, draw: Draw) -> Any:
-        if run.scheme not in preempted:
-            return None
-        return {
-            "preemptions": preempted[run.scheme][draw.seed],
-            "hosted_at_reclaims": 10 + 20 * draw.seed,
-            "collateral_share": None,
-        }
-
+    preempted = {"lyra-loaning": {"preemptions": (1, 3)}, "random": {"preemptions": (4, 4)}}
+    figures = by_scheme({"hosted_at_reclaims": (10, 30), "collateral_share": None}, preempted)
     entries = by_row(made("lyra", "figure", 10, figures, seeds=2))
     lyra = entries["scaling off, Lyra", "preempted / running"]
     random = entries["scaling off, Random", "preempted / running"]

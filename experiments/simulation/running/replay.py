@@ -339,7 +339,7 @@ def replay(
         require_conserved(simulation)
     except AssertionError as error:
         where = f"scheme {scheme.name}, at {simulation.now_s:g} s"
-        raise SimulationError(f"{where}: the simulation is wrong: {error}") from error
+        raise SimulationError(f"{where}: error in the simulation: {error}") from error
     return FinishedReplay(
         setup=setup,
         scheme=scheme,

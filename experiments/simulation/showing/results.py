@@ -35,7 +35,7 @@ COSTS = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
 
 
 def print_replays(replays: Replays) -> None:
-    """Print a table with a column per scheme, averaged over seeds, and the assumptions."""
+    """Print the assumptions, and a table of means over all seeds with one column per scheme."""
     for variant in variants_of(replays.runs):
         first, seeds = variant.runs[0], len(variant.seeds)
         where = f"{first.workload} on {first.cluster}"

@@ -145,7 +145,8 @@ class LpGlop(ShareSolver):
             )
         if instance.objective is Objective.MAKESPAN_SHARE:
             raise UserError(
-                f"{instance.objective} is not linear: its programme maximises 1 / makespan"
+                f"{instance.objective} is not linear, so it has no linear model: solvers maximise "
+                "1 / makespan instead"
             )
         self.load()
         arrays = ShareArrays.of(instance)

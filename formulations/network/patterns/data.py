@@ -441,7 +441,8 @@ PATTERNS = replace(
 )
 RELAXED_PATTERNS = replace(
     PATTERNS,
-    # This bound uses exact arithmetic; only floats need a limit on the number of GPUs.
+    # The limit on the number of GPUs exists because of rounding in floats. This bound uses
+    # exact arithmetic, so it needs no limit.
     supports=lambda instance, _: PATTERNS.supports(instance, False),
     data=lambda instance, _, in_floats: RelaxedPatterns.of(instance, in_floats=in_floats),
     summary="Linear relaxation of the pattern model, a bound with a rounded placement",

@@ -333,7 +333,8 @@ class _Core:
         if not self.is_done:  # every better choice extends a state of the last level
             short = min(short, int(self.states.loss[self.search.first : self.search.last].min()))
         short += self.scaled.price * self.unusable
-        # A tie is stored as a loss of 1, so one unit per class is subtracted again.
+        # Classes that tie at the price change without loss, but the loss is stored as 1. One unit
+        # per class is therefore subtracted again.
         return self.bound_without - max(short - len(self.base), 0)
 
     def choice(self) -> IntArray:

@@ -33,12 +33,12 @@ class MckpGreedy(KnapsackSolver):
     name = "mckp-greedy"
 
     def choose(self, knapsack: ReducedKnapsack) -> KnapsackChoice:
-        """Return the choice of items that the greedy makes by value per GPU."""
+        """Return the items that the greedy rule chooses in order of value per GPU."""
         return KnapsackChoice(chosen=greedy_choice(knapsack))
 
 
 def greedy_choice(knapsack: ReducedKnapsack) -> IntArray:
-    """Return the item that the greedy chooses from each class, -1 for no item."""
+    """Return the item that the greedy rule chooses from each class, -1 for no item."""
     steps = knapsack.steps()
     chosen = np.asarray(
         take_steps.run(

@@ -131,7 +131,10 @@ class RoundPolicySolver(HeuristicSolver):
         return result_of(instance, run_policy(self._make(), instance, rng))
 
     def stopped(self, instance: Instance) -> SolveResult[RoundSchedule]:
-        """Return the result of a stopped run: an empty schedule if the objective is maximised."""
+        """Return the result of a stopped run.
+
+        It is the empty schedule if the objective is maximised, and otherwise no solution.
+        """
         if instance.variant.sense == "min":
             return super().stopped(instance)
         nothing = PolicySchedule(

@@ -71,7 +71,7 @@ class Exchange(NamedTuple):
 
 @kernel
 def put(job: Any, unit: Any, gangs: Any, tree: Any, packing: Any) -> Any:
-    """Start a gang at a unit that has room."""
+    """Start a gang on a unit (a machine or a rack) that has enough free GPUs."""
     head = packing.head
     packing.unit_of[job] = unit
     packing.following[job] = head[unit]

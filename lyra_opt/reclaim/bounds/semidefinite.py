@@ -102,7 +102,7 @@ def semidefinite_bound(
 
 
 class _Ascent:
-    """The search for good multipliers of the semidefinite bound by an augmented Lagrangian.
+    """An augmented-Lagrangian search for multipliers that give a large semidefinite bound.
 
     Numbers are in units of the mean weight.
     """

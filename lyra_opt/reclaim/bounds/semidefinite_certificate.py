@@ -184,7 +184,9 @@ def _largest_number(
 def in_integers(
     reduced: ReducedReclaim, multipliers: Multipliers, shift: float, unit: int
 ) -> SemidefiniteCertificate | None:
-    """Round multipliers to the finest integers that `SemidefiniteCertificate.bound` can check.
+    """Scale multipliers and round them to integers that `SemidefiniteCertificate.bound` can check.
+
+    The scale is the largest that the check allows, so that rounding loses little.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def best_place(first: int, end: int, draw: int, move: int, less_than: Any, walk:
 
 @kernel
 def move_server(moved: int, is_addition: int, problem: Any, walk: Any) -> None:
-    """Add or remove a server, and update the changes of the servers that share jobs with it.
+    """Add or remove a server, and update the objective changes of servers that share its jobs.
 
     Time O(sum of spans of its jobs). A job that stays preempted, or stays safe, whichever server
     moves costs only O(1).

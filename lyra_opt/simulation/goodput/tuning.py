@@ -118,7 +118,7 @@ class JobTuning(ABC):
 
 
 class TunedSpeed(JobTuning):
-    """A speed model of Lyra's linearly scaling jobs, whose batch sizes Pollux's agent tunes.
+    """A speed model in which jobs scale linearly, as in Lyra, and Pollux's agent tunes batch sizes.
 
     Let G*(w) be the goodput that tuning reaches with w workers (`tuned_goodput`), and G(w) the
     goodput of the batch size that the user has set (`fixed_goodput`). An elastic job has the rate

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import Analysis
 from lyra_opt.experiments.bench.__main__ import BENCHMARKS, PARTS, TARGETS
 from lyra_opt.experiments.bench.targets import (
@@ -21,13 +20,11 @@ from lyra_opt.experiments.bench.targets import (
 from lyra_opt.experiments.command import STUDIES
 from lyra_opt.experiments.compile_kernels import has_backend
 from lyra_opt.experiments.study import read_study
-from tests.experiments.records import make_run
+from tests.experiments.records import make_runs
 from tests.tables import tables
 
 TABLES = tables(__file__)
 
-
-OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
 
 MEASURED = pd.DataFrame(
     [("a1", "a", 1.0, 40, 0.5), ("a2", "a", 3.0, 10, 2.0), ("b1", "b", 8.0, 20, None)],
@@ -67,23 +64,7 @@ def test_verdicts():
 
 def test_runs_are_compared_with_the_best_reference_of_each_instance():
     """A run without a proof counts as the limit; what only a reference proves is beaten."""
-    times = {"exact": {"c1": 0.1, "c2": None}, "cpsat": {"c1": 0.9, "c2": 1.0}}
-    times["pulp-highs"] = {"c1": 0.4, "c2": None}
-    runs = [
-        make_run(
-            cell,
-            solver,
-            FEASIBLE if time_s is None else OPTIMAL,
-            wall_time_s=time_s or 10.1,
-            time_limit_s=10.0,
-            certify_time_s=1.0 if solver == "exact" else None,
-            objective=3,
-            dual_bound=2 if time_s is None else 3,
-            reference=solver != "exact",
-        )
-        for solver, by_cell in times.items()
-        for cell, time_s in by_cell.items()
-    ]
+    runs = make_runs(TABLES["runs"], time_limit_s=10.0, objective=3)
     frame = study_frame(Analysis(runs)).iloc[:2]
     assert list(frame.rival_ratio) == pytest.approx([0.4 / 1.1, 1.0 / 10.0])
     assert list(frame.is_beaten) == [False, True]
@@ -95,17 +76,7 @@ def test_runs_are_compared_with_the_best_reference_of_each_instance():
     assert not frame.has_backend.any()
 
 
-@pytest.mark.parametrize(
-    ("problem", "solver", "expected"),
-    [
-        ("reclaim", "cpsat", True),
-        ("heterogeneous", "lp-highs", True),
-        ("heterogeneous", "lp-sifting", True),
-        ("heterogeneous", "lp-glop", True),
-        ("heterogeneous", "water-filling", False),
-        ("reclaim", "exact", False),
-    ],
-)
+@pytest.mark.parametrize(("problem", "solver", "expected"), TABLES["backends"])
 def test_models_have_a_backend(problem, solver, expected):
     """Models are held to the limits of backends, also those that are outside formulations."""
     assert has_backend(problem, solver) is expected

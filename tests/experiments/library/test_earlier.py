@@ -64,11 +64,8 @@ def test_a_second_engine_confirms_what_one_had_proved(shelf, tmp_path):
     now = recorded(shelf, runs, PROVED).known[PROVED]
     assert (before.proof, now.proof) == (Proof.ONE_METHOD, Proof.TWO_METHODS)
     assert set(now.proved_with) == {"exact", "order-tree"}
-    assert (now.best_known, now.found_by, now.found_with) == (
-        value,
-        before.found_by,
-        before.found_with,
-    )
+    found = (value, before.found_by, before.found_with)
+    assert (now.best_known, now.found_by, now.found_with) == found
     assert now.grade is Grade.EASY
     assert sorted(each.method for each in now.runs) == ["exact", "order-tree"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lyra_opt.core.errors import UserError
@@ -32,11 +34,8 @@ def graded(*runs, certificate=None):
 
 def test_two_engines_within_a_second_make_it_easy():
     best = graded(run("exact", "own"), run("cpsat", "cp-sat"))
-    assert (best.grade, best.proof, best.proved_with) == (
-        Grade.EASY,
-        Proof.TWO_METHODS,
-        ("exact", "cpsat"),
-    )
+    assert (best.grade, best.proof) == (Grade.EASY, Proof.TWO_METHODS)
+    assert best.proved_with == ("exact", "cpsat")
 
 
 @pytest.mark.parametrize(
@@ -46,10 +45,7 @@ def test_two_engines_within_a_second_make_it_easy():
         ([run("exact", "own"), run("exact-2", "own")], Proof.ONE_METHOD),
         ([run("exact", "own"), run("cpsat", "cp-sat", time_s=1.1)], Proof.TWO_METHODS),
         ([run("exact", "own"), run("cpsat", "cp-sat", bound=6)], Proof.ONE_METHOD),
-        (
-            [run("exact", "own"), run("cpsat", "cp-sat", is_started=True)],
-            Proof.TWO_METHODS,
-        ),
+        ([run("exact", "own"), run("cpsat", "cp-sat", is_started=True)], Proof.TWO_METHODS),
     ],
     ids=["one method", "one engine", "slowly", "one proof", "from the best known"],
 )
@@ -72,16 +68,10 @@ def test_open_is_what_bounds_do_not_meet():
 
 def test_the_run_with_the_most_time_counts():
     slow = run("cpsat", "cp-sat", bound=6)
-    again = GradingRun(
-        **{**vars_of(slow), "time_limit_s": 20.0, "dual_bound": 7, "status": "optimal"}
-    )
+    again = replace(slow, time_limit_s=20.0, dual_bound=7, status="optimal")
     best = graded(again, run("exact", "own"), slow)
     assert best.grade is Grade.EASY
     assert [each.time_limit_s for each in best.runs if each.method == "cpsat"] == [20.0]
-
-
-def vars_of(of):
-    return {name: getattr(of, name) for name in of.__dataclass_fields__}
 
 
 def test_contradictions_are_refused():
@@ -91,9 +81,8 @@ def test_contradictions_are_refused():
 
 def test_a_proof_that_no_solution_exists_is_graded_as_that_of_an_optimum():
     """And runs contradict it that have a solution."""
-    none = {"status": "infeasible", "objective": None, "dual_bound": None}
     runs = [
-        GradingRun(**{**vars_of(run(*method)), **none})
+        replace(run(*method), status="infeasible", objective=None, dual_bound=None)
         for method in (("exact", "own"), ("cpsat", "cp-sat"))
     ]
     best = graded(*runs)
@@ -105,4 +94,4 @@ def test_a_proof_that_no_solution_exists_is_graded_as_that_of_an_optimum():
 
 def test_nothing_is_known_without_a_solution():
     with pytest.raises(UserError, match="a: no solution was found"):
-        graded(GradingRun(**{**vars_of(run("exact", "own", bound=5)), "objective": None}))
+        graded(replace(run("exact", "own", bound=5), objective=None))

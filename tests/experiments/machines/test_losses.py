@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from distributed import Client
+from distributed.core import PooledRPCCall
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.bench.cluster import kill
@@ -126,6 +128,28 @@ def test_a_scheduler_that_stays_away_ends_with_one_line(home, frail_machines, mo
     assert len(rows_of(Path("there"))) >= 5
     assert run_study(study, Path("there"), engine=LocalProcesses(2), resume=True) == 0
     require_as_at_home("there")
+
+
+def test_a_question_that_gets_no_answer_ends(home, frail_machines, monkeypatch):
+    """A connection may break while the client waits for the number of threads."""
+    monkeypatch.setattr(engine, "LONGEST_ABSENCE_S", 1.0)
+    monkeypatch.setattr(engine, "SECONDS_BETWEEN_COUNTS", 0.0)
+    asked = PooledRPCCall.__getattr__
+
+    async def never(**_: Any) -> None:
+        await asyncio.sleep(3600)
+
+    def silent(call: PooledRPCCall, name: str) -> Any:
+        return never if name == "ncores" else asked(call, name)
+
+    def stop_and_be_silent() -> None:
+        frail_machines.stop()
+        monkeypatch.setattr(PooledRPCCall, "__getattr__", silent)
+        monkeypatch.setattr(engine, "FIRST_ANSWER_S", 1.0)
+
+    frail = After(Machines(frail_machines.address), 5, stop_and_be_silent)
+    with pytest.raises(UserError, match="has been unreachable"):
+        run_study(read_study("study.toml"), Path("there"), engine=frail)
 
 
 def test_a_message_that_is_lost_loses_no_task(tmp_path, frail_machines, monkeypatch):

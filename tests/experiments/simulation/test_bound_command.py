@@ -12,6 +12,8 @@ import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.run_progress import listening
 from lyra_opt.simulation.workload import Job, Workload
+from tests.conftest import assert_one_line_error
+from tests.experiments.simulation.conftest import figures
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -28,13 +30,17 @@ third,120,4,600
 """
 
 
-def test_a_trace_is_bounded_by_both_readings(tmp_path, capsys):
-    """The JSON has all keys; by hand, the second job waits for the first on one server."""
+@pytest.fixture
+def of_trace(tmp_path):
+    """Return the arguments that bound the three jobs on one server."""
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE)
-    code = main(["bound", "plain", "--jobs", str(trace), "--set", "cluster.servers=1", "--json"])
-    assert code == 0
-    found = json.loads(capsys.readouterr().out)
+    return ("bound", "plain", "--jobs", trace, "--set", "cluster.servers=1")
+
+
+def test_a_trace_is_bounded_by_both_readings(of_trace, run):
+    """The JSON has all keys; by hand, the second job waits for the first on one server."""
+    found = figures(run(*of_trace, "--json"))
     assert [each["reading"] for each in found] == ["restart", "conserved"]
     for each in found:
         keys = ("jct_mean_bound_s", "excess_mean_bound_s", "queue_mean_bound_s", "cpu_s", "cell_s")
@@ -53,48 +59,44 @@ def test_a_trace_is_bounded_by_both_readings(tmp_path, capsys):
     assert conserved > 1600
 
 
-def test_a_schedule_says_how_good_the_bound_is(tmp_path, capsys):
+def test_a_schedule_says_how_good_the_bound_is(of_trace, run):
     """The schedule found is the best order by hand of three jobs on one server."""
-    trace = tmp_path / "trace.csv"
-    trace.write_text(TRACE)
-    asked = ["bound", "plain", "--jobs", str(trace), "--set", "cluster.servers=1", "--schedule"]
-    assert main([*asked, "--reading", "restart", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
+    asked = (*of_trace, "--schedule")
+    (found,) = figures(run(*asked, "--reading", "restart", "--json"))
     # The long one waits for both others: 600, 1,140 and 4,860 s. In turn: 3,600, 4,140, 4,680 s.
     best_s, in_turn_s = (600 + 1140 + 4860) / 3, (3600 + 4140 + 4680) / 3
     assert best_s * (1 - 1e-9) <= found["jct_mean_found_s"] < in_turn_s
     assert found["jct_mean_bound_s"] <= best_s
     share = found["jct_mean_found_s"] / found["jct_mean_bound_s"] - 1
     assert found["found_above_bound_share"] == pytest.approx(share)
-    assert main(asked) == 0
-    assert "mean JCT found (s)" in capsys.readouterr().out
+    exit_code, out, _ = run(*asked)
+    assert (exit_code, "mean JCT found (s)" in out) == (0, True)
 
 
-def test_saved_prices_can_be_checked_and_lies_are_told(tmp_path, capsys):
+def test_saved_prices_can_be_checked_and_lies_are_told(tmp_path, run):
     """The exit code is 1 if the prices prove less than the file claims."""
     folder = tmp_path / "proofs"
-    assert main(["bound", "lyra-paper", *SMALL, "--save", str(folder)]) == 0
+    asked = ("bound", "lyra-paper", *SMALL)
+    assert run(*asked, "--save", folder)[0] == 0
     files = sorted(folder.iterdir())
     assert [file.name for file in files] == [
         f"seed0-{reading}-{objective}_mean.json"
         for reading in ("conserved", "restart")
         for objective in ("jct", "queue")
     ]
-    checks = [part for file in files for part in ("--check", str(file))]
-    capsys.readouterr()
-    assert main(["bound", "lyra-paper", *SMALL, *checks, "--json"]) == 0
-    assert all(each["holds"] for each in json.loads(capsys.readouterr().out))
+    checks = [part for file in files for part in ("--check", file)]
+    assert all(each["holds"] for each in figures(run(*asked, *checks, "--json")))
     lie = json.loads(files[0].read_text())
     lie["value_s"] *= 1.01
     files[0].write_text(json.dumps(lie))
-    assert main(["bound", "lyra-paper", *SMALL, "--check", str(files[0])]) == 1
-    assert "LESS than the file claims" in capsys.readouterr().out
-    assert main(["bound", "lyra-paper", *SMALL, "--set", "seeds=2", *checks]) == 2
-    assert "several variants or seeds" in capsys.readouterr().err
+    exit_code, out, _ = run(*asked, "--check", files[0])
+    assert (exit_code, "LESS than the file claims" in out) == (1, True)
+    several = run(*asked, "--set", "seeds=2", *checks)
+    assert_one_line_error(several, "several variants or seeds")
     other = tmp_path / "other.json"
     other.write_text('{"format": "lyra-opt/fleet", "version": 1}')
-    assert main(["bound", "lyra-paper", *SMALL, "--check", str(other)]) == 2
-    assert 'must be "lyra-opt/cluster-bound"' in capsys.readouterr().err
+    refused = run(*asked, "--check", other)
+    assert_one_line_error(refused, 'must be "lyra-opt/cluster-bound"')
 
 
 def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others():
@@ -115,48 +117,43 @@ def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others():
     assert (3600 + 1800) / 2 + 1 < found["all"] <= (1800 + 5400) / 2
 
 
-def test_prices_of_a_class_are_checked_for_that_class(tmp_path, capsys):
+def test_prices_of_a_class_are_checked_for_that_class(tmp_path, run):
     """A proof for one class of jobs proves nothing for another class."""
-    asked = ["bound", "lyra-paper", *SMALL, "--set", "jobs.assumptions.elastic_percent=50"]
-    of_rigid = [*asked, "--of", "rigid", "--reading", "restart"]
-    assert main([*of_rigid, "--save", str(tmp_path / "proofs")]) == 0
-    assert "rigid" in capsys.readouterr().out
+    asked = ("bound", "lyra-paper", *SMALL, "--set", "jobs.assumptions.elastic_percent=50")
+    of_rigid = ("--of", "rigid", "--reading", "restart", "--save", tmp_path / "proofs")
     file = tmp_path / "proofs" / "seed0-rigid-restart-jct_mean.json"
-    assert main([*asked, "--check", str(file)]) == 0
-    assert "of rigid jobs" in capsys.readouterr().out
+    for more, told in ((of_rigid, "rigid"), (("--check", file), "of rigid jobs")):
+        exit_code, out, _ = run(*asked, *more)
+        assert (exit_code, told in out) == (0, True)
     changed = json.loads(file.read_text()) | {"job_class": "elastic"}
     file.write_text(json.dumps(changed))
-    main([*asked, "--check", str(file), "--json"])
-    (checked,) = json.loads(capsys.readouterr().out)
+    (checked,) = json.loads(run(*asked, "--check", file, "--json")[1])
     assert checked["proved_mean_s"] != changed["value_s"]
 
 
-def test_python_and_the_command_line_prove_the_same(capsys):
+def test_python_and_the_command_line_prove_the_same(run):
     """Both give the bound with which a run is compared."""
-    assert main(["bound", "lyra-paper", *SMALL, "--reading", "restart", "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)
+    (told,) = figures(run("bound", "lyra-paper", *SMALL, "--reading", "restart", "--json"))
+    told.pop("cpu_s")
     runs = lo.simulate("lyra-paper", schemes=["lyra"], changes={**CHANGES, "bounds": True})
     for found in (
         lo.bound(runs, readings="restart"),
         lo.bound("lyra-paper", readings=["restart"], changes=CHANGES),
     ):
         assert isinstance(found, pd.DataFrame)
-        (row,) = found.to_dict("records")
-        assert {key: row[key] for key in row if key != "cpu_s"} == {
-            key: told[key] for key in told if key != "cpu_s"
-        }
+        (row,) = found.drop(columns="cpu_s").to_dict("records")
+        assert row == told
     (measured,) = runs.summary.to_dict("records")
     assert measured["jct_mean_bound_s"] == told["jct_mean_bound_s"]
     assert measured["jct_mean_s"] >= told["jct_mean_bound_s"]
 
 
-def test_people_get_a_table(capsys):
+def test_people_get_a_table(run):
     """The printed table is followed by the conditions of the bound."""
-    assert main(["bound", "lyra-paper", *SMALL, "--seed", "0", "--seed", "1"]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.count("restart") == captured.out.count("conserved") == 2
-    assert "whatever it knows" in captured.out
-    assert "proved in" in captured.err
+    exit_code, out, err = run("bound", "lyra-paper", *SMALL, "--seed", "0", "--seed", "1")
+    assert (exit_code, out.count("restart"), out.count("conserved")) == (0, 2, 2)
+    assert "whatever it knows" in out
+    assert "proved in" in err
 
 
 def test_progress_covers_all_bounds(monkeypatch):
@@ -180,17 +177,9 @@ def test_progress_covers_all_bounds(monkeypatch):
 
 
 @pytest.mark.parametrize(("arguments", "told"), TABLES["bad_input"])
-def test_bad_input_is_told_in_one_line(arguments, told, capsys):
+def test_bad_input_is_told_in_one_line(arguments, told, run):
     """The exit code is 2."""
-    try:
-        code = main(arguments.replace("SMALL", " ".join(SMALL)).split())
-    except SystemExit as error:
-        code = int(error.code or 0)
-    captured = capsys.readouterr()
-    assert code == 2
-    assert captured.out == ""
-    assert told in captured.err
-    assert captured.err.count("\n") == 1
+    assert_one_line_error(run(*arguments.replace("SMALL", " ".join(SMALL)).split()), told)
 
 
 def test_runs_have_jobs_of_their_own():

@@ -19,6 +19,7 @@ from lyra_opt.experiments.simulation.measuring.bounds import (
     winnable,
 )
 from lyra_opt.experiments.simulation.measuring.measures import variants_of
+from lyra_opt.experiments.simulation.scenario.documents import shown_value
 from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from lyra_opt.experiments.simulation.showing.report import write_report
 from lyra_opt.simulation.cluster import Cluster
@@ -27,31 +28,14 @@ from lyra_opt.simulation.scheme import Scheme, find_scheme, scheme_names
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.in_rounds import cluster_of
 from tests.lyra_opt.simulation.test_by_hand import workload
+from tests.tables import tables
 
 TRACE = "job_id,submit_time_s,gpus,duration_s\n" + "".join(
     f"j{number},{300 * number},{1 + number % 2},{4000 + 3000 * (number % 4)}\n"
     for number in range(7)
 )
 FIGURE_OF = {MEAN_JCT: "jct_mean_s", MEAN_QUEUE: "queue_mean_s", MAKESPAN: "makespan_s"}
-TYPES = ["v100", "p100", "k80"]
-CLUSTERS = {
-    "alike": {"cluster.servers": 2, "cluster.gpus_per_server": 2},
-    "loans": {
-        "cluster.servers": 1,
-        "cluster.gpus_per_server": 2,
-        "cluster.loans": {"servers": 2, "gpus_per_server": 4, "forecaster": "last-value"},
-        "jobs.assumptions": {"fungible_percent": 50, "elastic_percent": 50},
-    },
-    "types": {
-        "cluster.groups": [{"servers": 1, "gpus_per_server": 2, "gpu_type": name} for name in TYPES]
-    },
-    "racks": {
-        "cluster.servers": 4,
-        "cluster.gpus_per_server": 1,
-        "cluster.servers_per_rack": 2,
-        "cluster.network": {"links": "congested-2"},
-    },
-}
+CLUSTERS = tables(__file__)["clusters"]
 TENURES = ("forever", "leases", "rounds", "epochs")
 WITHOUT_BOUND = {"lyra-tuned", "pollux"}
 QUICK = ["fifo", "lyra", "lyra-tuned", "tiresias", "hadare", "dally"]
@@ -63,7 +47,7 @@ def require_bounds_kept(cluster, scheme, folder, capsys, **more):
     trace.write_text(TRACE)
     changes = {"jobs.oversized": "drop", **CLUSTERS[cluster], **more}
     asked = ["plain", "--jobs", str(trace), "--scheme", scheme]
-    asked += [f"--set={key}={as_toml(value)}" for key, value in changes.items()]
+    asked += [f"--set={key}={shown_value(value)}" for key, value in changes.items()]
     try:
         runs = lo.simulate("plain", jobs=trace, schemes=[scheme], changes=changes)
     except lo.UserError:
@@ -92,15 +76,6 @@ def require_bounds_kept(cluster, scheme, folder, capsys, **more):
         for bound, figure in FIGURE_OF.items():
             assert bounds.get(bound, 0) <= measured[figure] * (1 + 1e-9) + 1e-6, (bound, bounds)
     return True
-
-
-def as_toml(value):
-    """Return a value as the text of a TOML value, as ``--set`` expects it."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {as_toml(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(as_toml, value)) + "]"
-    return json.dumps(value)
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
@@ -197,14 +172,15 @@ def test_rows_of_before_are_read_by_the_name_of_their_scheme(scheme, told):
             lo.bound(with_setting(setting))
         return
     assert lo.bound(with_setting(setting)).jct_mean_bound_s[0] < 12000
-    with pytest.raises(lo.UserError, match="no bound applies to scheme hadare"):
-        lo.bound(with_setting({**setting, "reading": None, "has_copies": True}))
-    with pytest.raises(lo.UserError, match="its row is damaged"):
-        lo.bound(with_setting({**setting, "reading": "free", "has_copies": True}))
-    with pytest.raises(lo.UserError, match="has 3 jobs, but its scenario now has 2"):
-        lo.bound(with_setting(setting, jobs=3))
-    with pytest.raises(SimulationError, match="jct_mean_s is 1.0, but proved to be at least"):
-        lo.bound(with_setting(setting, jct_mean_s=1.0))
+    for abilities, figures, error, told in (
+        ({"reading": None}, {}, lo.UserError, "no bound applies to scheme hadare"),
+        ({"reading": "free"}, {}, lo.UserError, "its row is damaged"),
+        ({}, {"jobs": 3}, lo.UserError, "has 3 jobs, but its scenario now has 2"),
+        ({}, {"jct_mean_s": 1.0}, SimulationError, "jct_mean_s is 1.0, but proved to be at least"),
+    ):
+        recorded = {**abilities, "has_copies": True} if abilities else {}
+        with pytest.raises(error, match=told):
+            lo.bound(with_setting(setting | recorded, **figures))
 
 
 class Sharing(QueuePolicy):
@@ -259,15 +235,13 @@ def test_both_are_proved_of_gangs_in_a_network():
         assert 0 < figures[MEAN_JCT] <= figures["jct_mean_s"]
 
 
-@pytest.mark.parametrize("figure", ["makespan_s", "jct_mean_s", "queue_mean_s"])
+@pytest.mark.parametrize("figure", FIGURE_OF.values())
 def test_a_replay_that_beats_what_is_proved_is_no_result(figure):
     """Either the replay or the bound is wrong then."""
-    figures = {MAKESPAN: 10.0, MEAN_JCT: 10.0, MEAN_QUEUE: 10.0}
-    figures |= {"makespan_s": 10.0, "jct_mean_s": 10.0, "queue_mean_s": 10.0}
+    figures = dict.fromkeys((*FIGURE_OF, *FIGURE_OF.values()), 10.0)
     require_kept(figures, scheme="fifo")
-    with pytest.raises(
-        SimulationError, match=f"scheme fifo: {figure} is 9.9, but proved to be at least 10"
-    ):
+    told = f"scheme fifo: {figure} is 9.9, but proved to be at least 10"
+    with pytest.raises(SimulationError, match=told):
         require_kept({**figures, figure: 9.9}, scheme="fifo")
 
 

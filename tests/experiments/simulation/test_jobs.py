@@ -10,6 +10,9 @@ from lyra_opt.experiments.simulation.scenario.loading import load_scenario, pars
 from lyra_opt.experiments.simulation.scenario.setup import DAY_S
 from lyra_opt.network.links import Tier, find_link_set
 from lyra_opt.simulation.speed import Speed
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 SMALL = ("cluster.servers=4", "jobs.parameters.days=2")
 
@@ -95,42 +98,14 @@ def test_hadars_jobs_without_the_trace(tmp_path, monkeypatch):
     assert len(setup_of("hadar-60", *changes).workload.jobs) == 7
 
 
-MEASURED = "name,time,application,num_replicas,batch_size\nncf-1,100,ncf,1,32768\n"
-ASKING = "job_id,submit_time_s,duration_s,gpus,gpu_types\na,0,1000,1,{}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "changes", "speed", "said"),
-    [
-        # The layout says T4: on T4 the job runs as long as was measured.
-        (MEASURED, ("cluster.gpu_type=T4",), 1.0, "measured on t4 GPUs"),
-        (MEASURED, ("cluster.gpu_type=v100",), 3.0, "measured on t4 GPUs"),
-        # The scenario overrules the layout, and the types that jobs ask for.
-        (MEASURED, ("cluster.gpu_type=t4", "jobs.measured_on=V100"), 1 / 3, ""),
-        (ASKING.format("T4"), ("cluster.gpu_type=t4", "jobs.measured_on=V100"), 1 / 3, ""),
-        # The only type that a job asks for, in whatever case.
-        (ASKING.format("T4"), ("cluster.gpu_type=t4",), 1.0, "measured on t4 GPUs"),
-        (ASKING.format("V100"), ("cluster.gpu_type=v100",), 1.0, ""),
-        # Nobody says: the run says what it assumes, where it matters.
-        (ASKING.format("T4|V100"), ("cluster.gpu_type=t4",), 1 / 3, "Assumed: running times of 1"),
-        (ASKING.format(""), ("cluster.gpu_type=a100",), 1555 / 900, "Assumed: running times of 1"),
-        (ASKING.format(""), ("cluster.servers=1",), 1.0, ""),
-        # A measured rate of the type comes before its relative speed.
-        (
-            "job_id,submit_time_s,duration_s,gpus,model\na,0,1000,1,A3C\n",
-            ("cluster.gpu_type=p100", "speed.throughputs=gavel", "jobs.measured_on=p100"),
-            1.0,
-            "",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("jobs", "changes", "speed", "said"), TABLES["measured_on"])
 def test_running_times_are_those_of_the_gpus_on_which_they_were_measured(
-    tmp_path, text, changes, speed, said
+    tmp_path, jobs, changes, speed, said
 ):
     """The scenario's key comes first, then the layout, then the only type that a job requests."""
     path = tmp_path / "trace.csv"
-    path.write_text(text)
-    measured_s = 1548 * 0.02132 if text == MEASURED else 1000
+    path.write_text(TABLES["jobs"][jobs])
+    measured_s = 1548 * 0.02132 if jobs == "measured" else 1000
     setup = setup_of("plain", f"jobs.trace={path}", "cluster.servers=1", *changes)
     (job,) = setup.workload.jobs
     work_gpu_s = Speed(setup.cluster).least_gpu_s(job)
@@ -142,7 +117,7 @@ def test_running_times_are_those_of_the_gpus_on_which_they_were_measured(
 
 def test_pollux_jobs_say_that_they_were_measured_on_t4(tmp_path, monkeypatch):
     """The jobs take equally long on T4 GPUs of any relative speed."""
-    (tmp_path / "workload-6.csv").write_text(MEASURED)
+    (tmp_path / "workload-6.csv").write_text(TABLES["jobs"]["measured"])
     monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))
     found = []
     for changes in ((), ("gpu_types.t4.relative_speed=0.5",)):

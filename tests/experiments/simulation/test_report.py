@@ -36,28 +36,12 @@ from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import TIME_PARTS as KEYS
 from tests.experiments.simulation.conftest import changes, schemes
 from tests.html_page import Page
+from tests.tables import tables
 
 HOUR_S = 3600.0
 
-CLUSTERS = {
-    "loans": (
-        *("lyra-paper", "--set", "cluster.servers=4", "--set", "jobs.parameters.days=1"),
-        *("--set", "seeds=2", "--scheme", "fifo", "--scheme", "lyra"),
-    ),
-    "types": (
-        *("gavel-108", "--set", "jobs.parameters.jobs=12"),
-        *("--scheme", "hadar", "--scheme", "gavel-las"),
-    ),
-    "racks": (
-        *("dally-batch", "--set", "jobs.parameters.jobs=40"),
-        *("--scheme", "dally", "--scheme", "consolidated"),
-    ),
-    "axes": (
-        *("lyra-paper", "--set", "cluster.servers=4", "--set", "jobs.parameters.days=1"),
-        *("--set", 'axes={"cluster.loans.servers"=[0,10]}', "--scheme", "fifo", "--scheme", "lyra"),
-    ),
-    "alone": ("hadare-aws", "--scheme", "hadare"),
-}
+TABLES = tables(__file__)
+CLUSTERS = TABLES["clusters"]
 """Small scenarios, one of each kind that pages tell apart."""
 
 
@@ -67,7 +51,8 @@ def folders(tmp_path_factory):
     found = {}
     for name, arguments in CLUSTERS.items():
         found[name] = tmp_path_factory.mktemp("replays") / name
-        assert main(["simulate", *arguments, "--out", str(found[name]), "--processes", "1"]) == 0
+        written = ["--out", str(found[name]), "--processes", "1"]
+        assert main(["simulate", *arguments.split(), *written]) == 0
     return found
 
 
@@ -86,21 +71,25 @@ def test_every_plot_is_a_file_of_its_own_and_names_every_scheme(folders, kind):
     """Every legend names all schemes."""
     plots = sorted((folders[kind] / "plots").glob("*.svg"))
     assert {"distributions.svg", "over_time.svg", "jobs.svg"} <= {path.name for path in plots}
-    schemes = load_replays(folders[kind]).study.settings["schemes"]
+    named = load_replays(folders[kind]).study.settings["schemes"]
     for path in plots:
         texts = {element.text for element in ElementTree.parse(path).iter()}
-        shown = schemes[1:] if path.name.startswith("differences") else schemes
+        shown = named[1:] if path.name.startswith("differences") else named
         assert set(shown) <= texts, path.name
 
 
 def test_the_page_names_every_scheme_command_scenario_and_version(folders):
     """A reader of the page alone can repeat the runs."""
     text = (folders["loans"] / "report.html").read_text(encoding="utf-8")
-    assert "lyra-opt simulate lyra-paper" in text
-    assert "cluster.servers=4" in text
-    assert "lyra-opt 0" in text
-    assert "format = &#34;lyra-opt/scenario&#34;" in text
-    assert "UTC" in text
+    scenario = "format = &#34;lyra-opt/scenario&#34;"
+    for part in (
+        "lyra-opt simulate lyra-paper",
+        "cluster.servers=4",
+        "lyra-opt 0",
+        scenario,
+        "UTC",
+    ):
+        assert part in text
 
 
 def test_report_makes_the_same_page_from_the_store_alone(folders, run):
@@ -157,29 +146,17 @@ def test_headline_of_one_seed_pairs_jobs(folders):
     assert "of one seed only a bootstrap" in page
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({}, "Seeds vary nothing; the jobs and their running times are the same with each seed."),
-        (
-            {"jobs.assumptions.elastic_percent": 50},
-            "Seeds vary only what is assumed of the jobs (max_workers, fungible);",
-        ),
-    ],
-)
-def test_seeds_of_one_trace_are_no_sample_of_jobs(changes, told, capsys, tmp_path):
+@pytest.mark.parametrize(("changed", "told"), TABLES["seeds_of_one_trace"].values())
+def test_seeds_of_one_trace_are_no_sample_of_jobs(changed, told, run, tmp_path):
     """Seeds that do not draw jobs give a range, not a confidence interval."""
-    trace = tmp_path / "trace.csv"
+    trace, out = tmp_path / "trace.csv", tmp_path / "out"
     rows = [f"j{number},{60 * number},{1 + number % 4},{900 + 77 * number}" for number in range(30)]
     trace.write_text("\n".join(["job_id,submit_time_s,gpus,duration_s", *rows]))
-    asked = {"cluster.servers": 1, "seeds": 3, **changes}
-    sets = [part for key, value in asked.items() for part in ("--set", f"{key}={value}")]
-    schemes = ["--scheme", "fifo", "--scheme", "lyra"]
-    out = tmp_path / "out"
-    assert (
-        main(["simulate", "plain", "--jobs", str(trace), *sets, *schemes, "--out", str(out)]) == 0
-    )
-    printed = " ".join(capsys.readouterr().out.split())
+    asked = {"cluster.servers": 1, "seeds": 3, **changed}
+    given = (*changes(*(f"{key}={asked[key]}" for key in asked)), *schemes("fifo", "lyra"))
+    exit_code, printed, err = run("simulate", "plain", "--jobs", trace, *given, "--out", out)
+    assert exit_code == 0, err
+    printed = " ".join(printed.split())
     assert told in printed
     assert "jobs.bootstrap.draw" in printed
     replays = load_replays(out)
@@ -191,7 +168,7 @@ def test_seeds_of_one_trace_are_no_sample_of_jobs(changes, told, capsys, tmp_pat
     assert told in page
     assert "confidence intervals of the difference" not in page
     assert of_jct.interval_in_words() in page
-    assert ("by seed " in of_jct.interval_in_words()) == bool(changes)
+    assert ("by seed " in of_jct.interval_in_words()) == bool(changed)
 
 
 def test_means_over_seeds_have_their_spread(folders, capsys):

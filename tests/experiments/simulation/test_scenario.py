@@ -62,21 +62,10 @@ class TestReading:
         with pytest.raises(InputError, match=r"nothing\.toml: cannot be read"):
             scenario_text("nothing.toml")
 
-    @pytest.mark.parametrize(
-        ("text", "path", "value", "typed"),
-        [
-            ("cluster.servers=60", "cluster.servers", 60, "60"),
-            ("a=1.5", "a", 1.5, "1.5"),
-            ("jobs.vc=6214e9", "jobs.vc", 6214e9, "6214e9"),
-            ('schemes=["a", "b"]', "schemes", ["a", "b"], '["a", "b"]'),
-            ("jobs.trace=a b.csv", "jobs.trace", "a b.csv", None),
-            ('name="x"', "name", "x", None),
-            ("name=a=b", "name", "a=b", None),
-        ],
-    )
-    def test_changes(self, text, path, value, typed):
+    @pytest.mark.parametrize(("text", "change"), TABLES["changes"])
+    def test_changes(self, text, change):
         """Values are TOML; anything else is a text."""
-        assert parse_change(text) == Change(path, value, typed)
+        assert parse_change(text) == Change(*change)
 
     @pytest.mark.parametrize("text", ["cluster.servers", "=3", "a..b=3", ".a=1"])
     def test_what_is_no_change(self, text):
@@ -171,12 +160,9 @@ class TestMaking:
             ' {name="lyra", queue="first-come", label="mine"}]'
         )
         schemes = make_schemes(small(folder, given))
-        assert [(scheme.name, scheme.tenure) for scheme in schemes] == [
-            ("fifo", "forever"),
-            ("fifo tenure=leases", "leases"),
-            ("dally window_leases=3", "leases"),
-            ("mine", "forever"),
-        ]
+        found = [f"{scheme.name}: {scheme.tenure}" for scheme in schemes]
+        named = ["fifo: forever", "fifo tenure=leases: leases"]
+        assert found == [*named, "dally window_leases=3: leases", "mine: forever"]
         assert schemes[3].queue == "first-come"  # type: ignore[attr-defined]
         every = make_schemes(small(folder, "tenure.all=rounds"))
         assert [scheme.tenure for scheme in every] == ["rounds"]
@@ -289,15 +275,7 @@ def test_what_a_scenario_means_changes_with_its_cases(several):
     assert load_scenario(str(several)).meaning_hash != before
 
 
-@pytest.mark.parametrize(
-    ("cases", "told"),
-    [
-        (["nowhere"], "cases .*nowhere.* cannot be read: scenario 'nowhere'"),
-        (["lyra-paper", "lyra-paper"], "must not name a scenario twice"),
-        (["philly"], "cases: missing traces: philly_jobs.csv.gz"),
-        ([7], "cases"),
-    ],
-)
+@pytest.mark.parametrize(("cases", "told"), TABLES["bad_cases"])
 def test_cases_that_are_none_are_refused(several, cases, told):
     """One line names the key."""
     with pytest.raises(InputError, match=told):

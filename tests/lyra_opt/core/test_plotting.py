@@ -230,7 +230,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
         r"must be an instance of a decision problem, not .* lo\.load": lambda: lo.plot("f.json"),
         "a solution of reclaim must be an answer or .*, not 3": lambda: lo.plot(fleet, [3]),
         'the solution is for the instance "another", not for': lambda: lo.plot(fleet, other),
-        'answers must be answers of `solve`, not "x"': lambda: lo.plot_progress("x"),
+        'answers must be objects that `solve` returned, not "x"': lambda: lo.plot_progress("x"),
     }
     for message, plot in refused.items():
         with pytest.raises(UserError, match=message):

@@ -9,6 +9,7 @@ import pytest
 
 from lyra_opt.__main__ import main
 from lyra_opt.instances.library import library
+from tests.conftest import assert_one_line_error
 from tests.tables import tables
 
 if TYPE_CHECKING:
@@ -72,9 +73,6 @@ def test_a_proof_of_shares_says_how_close_it_is(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("arguments", "told"), TABLES["bad_input"])
-def test_bad_input_is_told_in_one_line(arguments, told, fleet, capsys):
+def test_bad_input_is_told_in_one_line(arguments, told, fleet, run):
     """With exit code 2."""
-    assert main([each.replace("FLEET", str(fleet)) for each in arguments]) == 2
-    captured = capsys.readouterr()
-    assert told in captured.err
-    assert captured.err.count("\n") == 1
+    assert_one_line_error(run(*(each.replace("FLEET", str(fleet)) for each in arguments)), told)

@@ -6,7 +6,7 @@ import json
 from copy import deepcopy
 from fractions import Fraction
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -27,35 +27,18 @@ from lyra_opt.proofs.files import proof_of
 from lyra_opt.proofs.stand_alone import Refuted, check, cost_of, programme_of, proved_cost
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from lyra_opt.core.documents import JsonObject
 
 OBJECTIVES = sorted(map(str, SHARE_OBJECTIVES))
-PAIR: JsonObject = {
-    "format": "lyra-opt/heterogeneous",
-    "version": 1,
-    "name": "pair",
-    "gpu_types": [{"name": "new", "price_per_hour": 3.0}, {"name": "old"}],
-    "servers": [{"id": "s", "gpus": {"new": 1, "old": 2}}],
-    "jobs": [
-        {"id": "a", "gang": 1, "steps": 60.0, "throughput": {"new": 3.0, "old": 1.0}},
-        {
-            "id": "b",
-            "gang": 2,
-            "steps": 90.0,
-            "throughput": {"new": 4.0, "old": 2.0},
-            "elapsed_s": 7.0,
-            "utility": {"kind": "deadline", "deadline_s": 100.0},
-        },
-    ],
-}
-"""The gang of `b` does not fit the new GPUs, and it has a deadline."""
+TABLES = tables(__file__)
 
 
 def with_objective(objective: str) -> JsonObject:
     """Return the pair of jobs with an objective."""
-    return {**deepcopy(PAIR), "objective": objective}
+    return {**deepcopy(TABLES["pair"]), "objective": objective}
 
 
 def written(instance: Instance, solution: TimeShares) -> tuple[JsonObject, JsonObject]:
@@ -191,61 +174,29 @@ def test_a_tangent_at_any_level_proves_no_more_than_the_optimum(objective):
         programme_of(document, {"solution": {"level": 0.0}})
 
 
-def with_a_branch(proof: JsonObject) -> None:
-    """Leave out all shares between 0 and 1, with leaves that would be right if there were none."""
-    leaf = proof["nodes"][0]
-    proof["nodes"] = [{"branch": 0, "at_most": 0}, leaf, leaf]
+def damaged(proof: JsonObject, solution: JsonObject, **changes: Any) -> JsonObject:
+    """Return a proof with other values, and other values of its solution."""
+    return {**proof, "solution": proof["solution"] | solution, **changes}
 
 
-def with_a_larger_multiplier(proof: JsonObject) -> None:
-    """Take a price that is too high."""
-    proof["nodes"][0]["multipliers"][1] *= 2
-
-
-def with_a_better_bound(proof: JsonObject) -> None:
-    """Claim a little more."""
-    proof["bound"] = str(Fraction(proof["bound"]) * Fraction(100_001, 100_000))
-
-
-def with_a_better_level(proof: JsonObject) -> None:
-    """Claim that the shares give all jobs more."""
-    proof["solution"]["level"] *= 1 - 1e-5
-
-
-def with_too_much_time(proof: JsonObject) -> None:
-    """Have a job run more than all the time."""
-    proof["solution"]["job a type new"] = 1 + 2e-6
-
-
-def with_more_than_there_is(proof: JsonObject) -> None:
-    """Have a job run all the time on each type."""
-    proof["solution"] |= {"job a type new": 1.0, "job a type old": 1.0}
-
-
-def with_shares_where_it_cannot_run(proof: JsonObject) -> None:
-    """Put a gang on GPUs of which there are too few."""
-    proof["solution"]["job b type new"] = 0.5
-
-
-@pytest.mark.parametrize(
-    ("damage", "told"),
-    [
-        (with_a_branch, "does not split the integers"),
-        (with_a_larger_multiplier, "claims"),
-        (with_a_better_bound, "claims"),
-        (with_a_better_level, "claims|violates row"),
-        (with_too_much_time, "beyond its bounds"),
-        (with_more_than_there_is, "violates row"),
-        (with_shares_where_it_cannot_run, "unknown variable"),
-    ],
-)
-def test_damaged_proofs_are_refuted(damage, told):
-    """Each with the reason."""
+def test_damaged_proofs_are_refuted():
+    """Each with the reason: a branch, a price, a bound, a level or shares that are wrong."""
     document, proof = proved("makespan_share")
     check(document, proof)
-    damage(proof)
-    with pytest.raises(Refuted, match=told):
-        check(document, proof)
+    (leaf,) = proof["nodes"]
+    row, price, *others = leaf["multipliers"]
+    branches = [{"branch": 0, "at_most": 0}, leaf, leaf]  # right if all shares were 0 or 1
+    better = str(Fraction(proof["bound"]) * Fraction(100_001, 100_000))
+    level = proof["solution"]["level"] * (1 - 1e-5)
+    for wrong, told in (
+        (damaged(proof, {}, nodes=branches), "does not split the integers"),
+        (damaged(proof, {}, nodes=[leaf | {"multipliers": [row, 2 * price, *others]}]), "claims"),
+        (damaged(proof, {}, bound=better), "claims"),
+        (damaged(proof, {"level": level}), "claims|violates row"),
+        *((damaged(proof, changes), told) for changes, told in TABLES["damaged"].values()),
+    ):
+        with pytest.raises(Refuted, match=told):
+            check(document, wrong)
 
 
 def test_a_deadline_that_is_over_leaves_no_solution():
@@ -262,14 +213,7 @@ def test_a_deadline_that_is_over_leaves_no_solution():
 
 def test_pairs_share_their_gpus_once_and_their_time_twice():
     """What is given in either order of two jobs is the same share."""
-    document = {
-        **with_objective("throughput"),
-        "packed": [{"kind": "k", "beside": "k", "throughput": {"old": 0.75}}],
-        "jobs": [
-            {"id": job, "gang": 2, "steps": 1.0, "throughput": {"old": 1.0}, "kind": "k"}
-            for job in "ab"
-        ],
-    }
+    document = with_objective("throughput") | TABLES["packed"]
     instance = PROBLEM.parse_instance(document)
     assert instance.packed == (PackedRate(kind="k", beside="k", throughput={"old": 0.75}),)
     shares = TimeShares({}, {"a": {"b": {"old": 0.5}}, "b": {"a": {"old": 0.5}}})

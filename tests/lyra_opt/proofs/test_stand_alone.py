@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
@@ -39,6 +38,8 @@ from lyra_opt.reclaim.instance import Job, Server
 from tests.malformed import changed
 from tests.reference import allocation, heterogeneous, network, reclaim
 from tests.reference.drawing import INFEASIBLE, UNKNOWN, Draw
+from tests.tables import tables
+from tests.test_architecture import imported_by
 
 if TYPE_CHECKING:
     from lyra_opt.core.documents import JsonObject
@@ -58,22 +59,8 @@ VARIANTS = [
     *((network, variant) for variant in network.VARIANTS),
     *((heterogeneous, variant) for variant in heterogeneous.SHARES),
 ]
-FLEET: JsonObject = {
-    "format": "lyra-opt/reclaim",
-    "version": 1,
-    "name": "triangle",
-    "semantics": "rigid",
-    "reclaim_servers": 2,
-    "servers": [{"id": server, "gpus": 8} for server in "abc"],
-    "jobs": [
-        {
-            "id": f"{one}{other}",
-            "workers": [{"server": one, "base": 1}, {"server": other, "base": 1}],
-        }
-        for one, other in ("ab", "bc", "ca")
-    ],
-}
-"""Two of three servers preempt all three jobs; half of each server costs half as much."""
+TABLES = tables(__file__)
+FLEET: JsonObject = TABLES["fleet"]
 
 
 def proved(document: JsonObject, solver: str = "brute-force") -> JsonObject:
@@ -88,30 +75,15 @@ def test_it_is_short_and_needs_nothing_but_python(tmp_path):
     """A stranger reads it in an evening, copies it, and runs it without the toolkit."""
     text = FILE.read_text()
     assert text.count("\n") <= MOST_LINES
-    imported = {
-        name.partition(".")[0]
-        for node in ast.walk(ast.parse(text))
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
+    imported = {name.partition(".")[0] for name in imported_by(FILE)}
     assert imported <= sys.stdlib_module_names
     (tmp_path / "check.py").write_text(text)
     (tmp_path / "fleet.json").write_text(json.dumps(FLEET, indent=2))
     proof = proved(FLEET)
     for bound, code, told in (("3", 0, "optimal"), ("4", 1, "NOT proved"), (None, 1, "NOT")):
         (tmp_path / "proof.json").write_text(json.dumps(proof | {"bound": bound}))
-        ran = subprocess.run(
-            [sys.executable, "-I", "-S", "check.py", "fleet.json", "proof.json"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-I", "-S", "check.py", "fleet.json", "proof.json"]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert (ran.returncode, ran.stderr) == (code, "")
         assert told in ran.stdout
 
@@ -147,7 +119,6 @@ def test_what_is_not_the_best_has_no_proof(solver):
     """Whatever the solver: here one that gives back servers of two jobs where one would do."""
     fleet = deepcopy(FLEET)
     fleet["servers"] += [{"id": server, "gpus": 8} for server in "de"]
-    fleet["reclaim_servers"] = 2
     problem = problem_of_format(fleet)
     instance = problem.parse_instance(fleet)
     wrong = problem.parse_solution({"instance": "triangle", "servers": ["a", "b"]})[0]
@@ -194,35 +165,12 @@ def test_no_tree_and_no_multipliers_prove_too_much():
     assert accepted > 200
 
 
-DAMAGED: dict[str, tuple[JsonObject, str]] = {
-    "a branch is left open": ({"nodes": []}, "ends before"),
-    "no branch leads to a leaf": ({"nodes": [{"multipliers": []}] * 99}, "no branch leads"),
-    "a branch splits nothing": (
-        {"nodes": [{"branch": 0, "at_most": 1}, {"multipliers": []}, {"multipliers": []}]},
-        "does not split",
-    ),
-    "a row is taken the wrong way round": ({"nodes": [{"multipliers": [0, 2, 1, -1]}]}, "negative"),
-    "floats are none of our numbers": ({"nodes": [{"multipliers": [0, 1.5]}]}, "not a valid"),
-    "nothing is said to be there": (
-        {"nodes": [{"multipliers": [0, 1], "is_empty": True}]},
-        "do not show that it is empty",
-    ),
-    "a server has other jobs": ({"dominance": [["a", "b"]]}, "does not dominate"),
-    "all signs are turned around": ({"denominator": -1}, "denominator"),
-    "a preempted job is left out": (
-        {"solution": {"server a": 1, "server b": 1}},
-        "violates row",
-    ),
-    "another fleet": ({"sha256": content_hash(FLEET | {"name": "other"})}, "another instance"),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGED)
+@pytest.mark.parametrize("damage", TABLES["damaged"])
 def test_damaged_proofs_are_refuted(damage):
     """Each with the reason."""
     proof = proved(FLEET)
     check(FLEET, proof)
-    changes, told = DAMAGED[damage]
+    changes, told = TABLES["damaged"][damage]
     with pytest.raises(Refuted, match=told):
         check(FLEET, proof | changes)
 
@@ -276,30 +224,23 @@ def test_keys_that_are_left_out_have_the_defaults_of_the_toolkit(family, variant
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("key", "value"),
     [
-        {"bound": "1e500000000"},
-        {"bound": "-" + "9" * 5000},
-        {"bound": "1/0"},
-        {"bound": 3},
-        {"bound": float("nan")},
-        {"nodes": [{"multipliers": [0]}]},
-        {"nodes": [{"multipliers": [99, 1]}]},
-        {"nodes": 5},
-        {"solution": {"x_s1": float("inf")}},
-        {"solution": {"x_s1": 10**2500}},
-        {"nodes": [{"leaf": [10**2500]}]},
+        *(("bound", bad) for bad in ("1e500000000", "-" + "9" * 5000, "1/0", 3, float("nan"))),
+        *(("nodes", [{"multipliers": bad}]) for bad in ([0], [99, 1])),
+        *(("nodes", bad) for bad in (5, [{"leaf": [10**2500]}])),
+        *(("solution", {"x_s1": bad}) for bad in (float("inf"), 10**2500)),
     ],
 )
-def test_numbers_that_are_none_are_refused_at_once(change, tmp_path, capsys):
+def test_numbers_that_are_none_are_refused_at_once(key, value, tmp_path, capsys):
     """With exit code 2, not 1: nothing is said of a proof that cannot be read."""
-    assert refusals(tmp_path, FLEET, proved(FLEET) | change, capsys)
+    refuse(tmp_path, FLEET, proved(FLEET) | {key: value}, capsys)
 
 
-def refusals(
+def refuse(
     folder: Path, instance: JsonObject, proof: JsonObject, capsys: pytest.CaptureFixture[str]
-) -> str:
-    """Return what both checkers say of files that they refuse."""
+) -> None:
+    """Check that both checkers refuse files, each in one line."""
     paths = [str(folder / name) for name in ("instance.json", "proof.json")]
     for path, document in zip(paths, (instance, proof), strict=True):
         Path(path).write_text(json.dumps(document))
@@ -307,7 +248,6 @@ def refusals(
     told = capsys.readouterr()
     assert (codes, told.out) == ([2, 2], ""), told.err
     assert told.err.count("\n") == 2
-    return told.err
 
 
 def test_a_deep_file_is_refused(tmp_path, capsys):
@@ -318,49 +258,22 @@ def test_a_deep_file_is_refused(tmp_path, capsys):
     assert "RecursionError" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"jobs[0].workers[0].base": 0},
-        {"jobs[0].weight": -1},
-        {"servers": [*FLEET["servers"], {"id": "a", "gpus": 8}]},
-        {
-            "jobs[0].workers": [
-                *FLEET["jobs"][0]["workers"],
-                {"server": "a", "base": 0, "flexible": 1},
-            ]
-        },
-        {"reclaim_servers": 1.5},
-    ],
-    ids=["server without workers", "weight", "server twice", "workers twice", "half a server"],
-)
-def test_instances_that_mislead_its_arithmetic_are_refused(changes, tmp_path, capsys):
+@pytest.mark.parametrize("case", TABLES["misleading"])
+def test_instances_that_mislead_its_arithmetic_are_refused(case, tmp_path, capsys):
     """By the stand-alone checker, which does not check the rest of an instance, too."""
-    fleet = changed(FLEET, changes)
-    refusals(tmp_path, fleet, proved(FLEET) | {"sha256": content_hash(fleet)}, capsys)
+    fleet = changed(FLEET, TABLES["misleading"][case])
+    refuse(tmp_path, fleet, proved(FLEET) | {"sha256": content_hash(fleet)}, capsys)
 
 
 def test_a_gang_of_one_spans_nothing():
     """An efficiency beyond its machine would let it hold GPUs of several."""
-    network_instance = {
-        "format": "lyra-opt/network-placement",
-        "version": 1,
-        "name": "one",
-        "machines": [{"id": "a", "rack": "r", "gpus": 1, "free_gpus": 1}],
-        "jobs": [{"id": "x", "gang": 1, "efficiency": {"machine": 0.1, "rack": 1.0}}],
-    }
     with pytest.raises(ValueError, match="only tier must be machine"):
-        programme_of(network_instance, {})
+        programme_of(TABLES["spread"], {})
 
 
 def test_more_workers_than_fit_are_no_variables():
     """A w_max beyond the cluster costs nothing, and a vast cluster is refused in time."""
-    jobs = [
-        {"id": name, "min_workers": 1, "max_workers": most, "work_worker_s": 3.0}
-        for name, most in (("a", 2**52), ("b", 2))
-    ]
-    wide = {"format": "lyra-opt/allocation", "version": 1, "name": "w", "objective": "joint"}
-    wide |= {"gpus": 8, "jobs": jobs}
+    wide = TABLES["wide"]
     assert proved(wide, "mckp-core")["bound"]
     with pytest.raises(UserError, match="more than 1000000 variables"):
         proved(wide | {"gpus": 2**21}, "mckp-greedy")

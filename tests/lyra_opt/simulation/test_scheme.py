@@ -226,7 +226,7 @@ class NoneOfMine(LyraGreedy):
         ({"reclaimer": "lyra-greedy-elastic"}, "solves interchangeable .* needs rigid instances"),
         ({"reclaimer": MckpDp}, "solver MckpDp is a solver of allocation, not of reclaim"),
         ({"reclaimer": FirstFits}, "solver FirstFits must be a "),
-        ({"scaling": "policy:mckp-dp"}, "'mckp-dp' must be a policy that decides step by step"),
+        ({"scaling": "policy:mckp-dp"}, "'mckp-dp' must be a policy that makes one decision per"),
         ({"scaling": "knapsack:srw"}, "'srw' solves mean_jct instances"),
         ({"scaling": NoneOfMine()}, "solver NoneOfMine is a solver of reclaim"),
     ],

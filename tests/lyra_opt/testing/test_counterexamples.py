@@ -20,6 +20,7 @@ from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.testing.counterexamples import SolverFailedError, find_counterexample
 from lyra_opt.testing.small_instances import DOMAINS, InstanceSpace
 from tests.draws import draws
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
     from lyra_opt.allocation import Instance as AllocationInstance
     from lyra_opt.core.result import SolveResult
-    from lyra_opt.core.solver import Solver
     from lyra_opt.reclaim import Instance as ReclaimInstance
 
+TABLES = tables(__file__)
 SPACE = InstanceSpace(problem="reclaim", variant="rigid", limits={"servers": 2, "jobs": 1})
 
 
@@ -157,14 +158,7 @@ def test_progress_tells_of_smaller_and_smaller_ones():
     assert search.no_smaller_plain
 
 
-@pytest.mark.parametrize(
-    ("problem", "variant", "heuristic"),
-    [
-        ("heterogeneous", "utility", "hadar"),
-        ("network", "work_rate", "dally"),
-        ("preemption", "none", "kueue"),
-    ],
-)
+@pytest.mark.parametrize(("problem", "variant", "heuristic"), TABLES["drawn"])
 def test_what_is_not_listed_is_drawn(problem, variant, heuristic):
     """And nothing is proved of what is smaller."""
     space = InstanceSpace(problem=problem, variant=variant, limits={counted_in(problem): 2})
@@ -175,15 +169,7 @@ def test_what_is_not_listed_is_drawn(problem, variant, heuristic):
     assert not found.no_smaller_plain
 
 
-@pytest.mark.parametrize(
-    ("problem", "variant"),
-    [
-        ("reclaim", "rigid"),
-        ("reclaim", "interchangeable"),
-        ("allocation", "mean_jct"),
-        ("allocation", "jct_reduction"),
-    ],
-)
+@pytest.mark.parametrize(("problem", "variant"), TABLES["listed"])
 def test_plain_instances_are_different_and_of_their_size(problem, variant):
     """In ascending order, each one that could be drawn; a size with too many is not listed."""
     space = InstanceSpace(problem=problem, variant=variant, limits={})
@@ -215,15 +201,7 @@ def test_limits_are_kept(problem):
     few()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        ({"problem": "reclaim", "variant": "soft"}, 'variant is "soft"'),
-        ({"limits": {"gpu": 3}}, 'limit is "gpu"'),
-        ({"limits": {"servers": 0}}, "servers is 0: must be an integer of at least 1"),
-        ({"limits": {"weight": 10**7}}, "must be at most 1000000"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "part"), TABLES["bad_spaces"])
 def test_what_there_is_not(arguments, part):
     """Named with value and rule."""
     with pytest.raises(FieldError) as raised:
@@ -231,19 +209,11 @@ def test_what_there_is_not(arguments, part):
     assert part in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("factor", "min_ratio", "is_found"),
-    [
-        (1 + 1e-7, 1, False),  # within the gap at which the optimum counts as proved
-        (1 + 1e-5, 1, True),
-        (1.2, Fraction("1.2"), True),  # the floats may be just below
-        (1.2, Fraction("1.2001"), False),
-    ],
-)
+@pytest.mark.parametrize(("factor", "min_ratio", "is_found"), TABLES["clearly_worse"])
 def test_floats_are_worse_where_that_is_clear(factor, min_ratio, is_found):
     """A difference within the tolerance of the proof is none; rounding takes no ratio away."""
     space = schedules(jobs=2, gpus=1, work=2)
-    search = find_counterexample(space, Late(factor), min_ratio=min_ratio)
+    search = find_counterexample(space, Late(factor), min_ratio=Fraction(min_ratio))
     assert (search.counterexample is not None) is is_found
     if search.counterexample is not None:
         assert search.counterexample.ratio == pytest.approx(factor, rel=1e-9)
@@ -268,30 +238,10 @@ def test_an_optimum_without_proof_is_not_compared(monkeypatch):
     assert not search.no_smaller_plain
 
 
-@pytest.mark.parametrize(
-    ("heuristic", "against", "ratio", "part"),
-    [
-        ("cpsat", None, 1, 'heuristic is "cpsat": must not be an exact solver'),
-        ("peeling", "peeling", 1, 'against is "peeling": must differ from the heuristic'),
-        ("lyra-greedy-elastic", None, 1, "must solve rigid instances; it solves interchangeable"),
-        ("peeling", None, 0.5, "min_ratio is 0.5"),
-        ("peeling", None, float("inf"), "min_ratio is Infinity"),
-        ("peeling", None, float("nan"), "min_ratio is NaN"),
-        ("peeling", None, True, "min_ratio is true"),
-        ("peeling", None, "2", 'min_ratio is "2"'),
-    ],
-)
-def test_bad_arguments(heuristic, against, ratio, part):
+@pytest.mark.parametrize(("solvers", "ratio", "part"), TABLES["bad_arguments"])
+def test_bad_arguments(solvers, ratio, part):
     """Named with value and rule."""
-
-    def solver(name: str) -> Solver:
-        return find_solver("reclaim", name)
-
+    found = [find_solver("reclaim", name) for name in solvers]
     with pytest.raises(FieldError) as raised:
-        find_counterexample(
-            SPACE,
-            solver(heuristic),
-            None if against is None else solver(against),
-            min_ratio=ratio,
-        )
+        find_counterexample(SPACE, *found, min_ratio=ratio)
     assert part in str(raised.value)

@@ -139,21 +139,8 @@ def places(table: type[Any], document: dict[str, Any], path: tuple[Any, ...] = (
 
 
 VALUES = (
-    None,
-    True,
-    -1,
-    0,
-    0.5,
-    1e300,
-    2**53,
-    "",
-    "x",
-    [],
-    [1],
-    [None],
-    {},
-    {"x": -1},
-    float("nan"),
+    *(None, True, -1, 0, 0.5, 1e300, 2**53, float("nan")),
+    *("", "x", [], [1], [None], {}, {"x": -1}),
 )
 
 

@@ -86,10 +86,10 @@ def is_for_sifting(programme: ShareProgramme) -> bool:
 
 
 def limited(programme: ShareProgramme) -> SharePoint | None:
-    """Return the optimum if the best possible value of one job limits the level; else None.
+    """Return the optimum if no job but one, at its best possible value, limits the level.
 
-    None is also returned if a few attempts find no shares that prove it. The programme must satisfy
-    `is_for_sifting`. O(jobs types^2) for each attempt.
+    The result is None if this is not so, or if a few attempts find no shares that prove it. The
+    programme must satisfy `is_for_sifting`. O(jobs types^2) for each attempt.
     """
     return _Sifting(programme).limited()
 
@@ -279,7 +279,7 @@ class _Sifting:
             later = self._jobs.at(point.prices.gpus, point.level)
             wants_other = reduced.fixed & self._wants_other(now, later)
             has_bought = reduced.has_bought(point.shares)
-            # At a price of 0, a sale of GPUs does not mean that the price is too high.
+            # A sale of GPUs shows that their price is too high, unless the price is 0.
             has_traded = has_bought or (not is_at_limit and reduced.has_sold(point.shares))
             if not has_traded and not wants_other.any():
                 return self._proved(self._whole(reduced, now, later, point))
@@ -315,7 +315,8 @@ class _Sifting:
         firsts = np.flatnonzero(is_new)
         middle = order[(firsts + np.append(firsts[1:], len(order))) // 2]
         mean = self._merged(order, np.cumsum(is_new) - 1, middle)
-        # Every job gets more than enough time; otherwise some GPUs might get no price.
+        # Gangs are enlarged so that no job is short of time. Otherwise, some GPUs might get no
+        # price.
         plenty = mean.gang + 2 * programme.gpus.sum() / jobs.time
         value = mean.value / mean.gang[:, None] * plenty[:, None]
         point = self._solved(replace(mean, value=value, gang=plenty))
