@@ -213,8 +213,11 @@ def _reason(error: msgspec.ValidationError) -> str:
     path = path.strip("`").removeprefix("$").removeprefix(".")
     if missing is not None:
         return f"{path}.{missing[1]} is missing".removeprefix(".")
-    types = re.fullmatch(r"Expected `(.+)`, got `(.+)`", message)
-    if types is not None:
+    if "datetime" in message:
+        message = "must be a time such as 2026-01-31T12:00:00Z"
+    elif unknown := re.fullmatch("Invalid enum value (.+)", message):
+        message = f"has the unknown value {unknown[1]}"
+    elif types := re.fullmatch(r"Expected `(.+)`, got `(.+)`", message):
         wanted, given = (
             " or ".join(_TYPES.get(name, name) for name in each.split(" | ") if name != "null")
             for each in (types[1], f"{types[2]} | null")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import InputError, counted
@@ -66,11 +65,6 @@ _NUMBER_OR_TIME = re.compile(
 )
 
 
-def seconds_of(time: str) -> float:
-    """Return an RFC 3339 time in seconds since 1970; `ValueError` if it is not one."""
-    return datetime.fromisoformat(time).timestamp()
-
-
 @dataclass(frozen=True, slots=True)
 class PlacedPod:
     """A pod that counts, with its request and its node.
@@ -120,8 +114,8 @@ class Group:
         Its pods with and without a node.
     has_pods
         Whether its pods exist.
-    priority
-        Its priority, after `Groups.settle`.
+    id, priority
+        Its id and its priority, after `Groups.settle`.
     """
 
     name: str
@@ -132,6 +126,7 @@ class Group:
     running: list[PlacedPod] = field(default_factory=list)
     pending: list[PlacedPod] = field(default_factory=list)
     has_pods: bool = True
+    id: str = ""
     priority: int = 0
 
     @property
@@ -149,7 +144,7 @@ class Group:
         """Return all labels and annotations of the gang; those of the PodGroup come first."""
         found: dict[str, str] = {}
         for each in reversed(self.objects):
-            found |= {**(each.metadata.labels or {}), **(each.metadata.annotations or {})}
+            found |= each.metadata.marks()
         return found
 
     def grouped_by(self) -> str:
@@ -289,7 +284,7 @@ class Groups:
             if (owner := controller_of(workload.metadata, any_owner=True)) is not None:
                 self._workload_of[owner] = workload
                 self._workload_of.setdefault(self.owners.topmost(owner), workload)
-        self._ids: dict[str, int] = {}
+        self._ids: Counter[str] = Counter()
 
     def is_fixed(self, pod: Pod) -> bool:
         """Return whether a pod cannot leave its node, as those of a DaemonSet."""
@@ -361,36 +356,28 @@ class Groups:
         )
         return "single"
 
-    def running_gang(self, group: Group, identifier: str) -> RunningGang:
+    def running_gang(self, group: Group) -> RunningGang:
         """Return the running part of a gang."""
-        pods = group.running
+        pods = [(each.pod.metadata.name, each) for each in group.running]
         reason, needs_force = self._protection(group)
         starts = [
-            each.pod.status.start_time or each.pod.metadata.creation_timestamp for each in pods
+            each.pod.status.start_time or each.pod.metadata.creation_timestamp
+            for each in group.running
         ]
         last = max(filter(None, starts), default=None)
-        try:
-            start_s = seconds_of(last) if last is not None else 0.0
-        except ValueError:
-            raise InputError(
-                pods[0].source, f"{pods[0].title}: its start {last!r} is not a time"
-            ) from None
         return RunningGang(
-            id=identifier,
+            id=group.id,
             owner=self._owner_of(group),
             pods=tuple(
                 RunningPod(
-                    name=each.pod.metadata.name,
-                    node=each.node,
-                    request=each.request,
-                    placement=each.placement,
+                    name=name, node=each.node, request=each.request, placement=each.placement
                 )
-                for each in pods
+                for name, each in pods
             ),
             min_pods=len(pods) if group.is_whole() else self._minimum(group, len(pods)),
             priority=group.priority,
             queue=self._queue(group),
-            start_s=start_s,
+            start_s=last.timestamp() if last is not None else 0.0,
             annotations=self._numbers(group),
             protected_because=reason,
             needs_force=needs_force,
@@ -398,14 +385,14 @@ class Groups:
             can_be_requeued=group.owner is not None,
         )
 
-    def pending_gang(self, group: Group, identifier: str) -> PendingGang:
+    def pending_gang(self, group: Group) -> PendingGang:
         """Return the pending part of a gang."""
         alike: dict[tuple[Mapping[str, int], Placement], list[str]] = {}
         for each in group.pending:
             alike.setdefault((each.request, each.placement), []).append(each.pod.metadata.name)
         minimum = self._minimum(group, len(group.pods)) - len(group.running)
         return PendingGang(
-            id=identifier,
+            id=group.id,
             owner=self._owner_of(group),
             shapes=tuple(
                 PendingPods(names=tuple(names), request=request, placement=placement)
@@ -428,13 +415,6 @@ class Groups:
         group = Group(name, "gang", top, None, workload, pending=pods, has_pods=False)
         self.groups[reference_to(workload)] = group
 
-    def identifier(self, group: Group) -> str:
-        """Return an id for a gang that no other gang has: its name, and a number if needed."""
-        namespace = group.objects[0].metadata.namespace
-        wanted = f"{namespace}/{group.name}"
-        self._ids[wanted] = number = self._ids.get(wanted, 0) + 1
-        return wanted if number == 1 else f"{wanted} ({number})"
-
     def _minimum(self, group: Group, number: int) -> int:
         """Return how many of `number` pods a gang needs."""
         if group.form == "single":
@@ -445,7 +425,14 @@ class Groups:
         return max(1, min(declared[0], number))
 
     def settle(self, group: Group) -> None:
-        """Set the priority of a gang whose pods are known, and note what is assumed on it."""
+        """Set id and priority of a gang whose pods are known, and note what is assumed on it.
+
+        Gangs of the same name have a number in their id.
+        """
+        wanted = f"{group.objects[0].metadata.namespace}/{group.name}"
+        self._ids[wanted] += 1
+        number = self._ids[wanted]
+        group.id = wanted if number == 1 else f"{wanted} ({number})"
         group.priority = self.priorities.of_group(group)
         declared = group.declared_minima()
         if group.form == "gang" and len(group.pods) > 1 and not declared:
@@ -480,7 +467,7 @@ class Groups:
         if max(group.priority, *priorities) >= SYSTEM_PRIORITY:
             return "has a priority of system pods", False
         for each in group.objects:
-            marks = {**(each.metadata.labels or {}), **(each.metadata.annotations or {})}
+            marks = each.metadata.marks()
             for mark, value in _PROTECTIONS.items():
                 if marks.get(mark) == value:
                     return f"has {mark}: {value}", False

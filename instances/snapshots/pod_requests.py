@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lyra_opt.core.errors import show_value
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.instances.snapshots.placement import Placement
 from lyra_opt.instances.snapshots.quantities import amount
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lyra_opt.instances.snapshots.kubernetes_objects import PodSpec, Quantities, Resources
-
-OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def amounts(quantities: Quantities | None) -> Counter[str]:
@@ -61,17 +58,13 @@ def effective_request(spec: PodSpec) -> Counter[str]:
 
 
 def _placement_of(spec: PodSpec) -> Placement:
-    """Return the nodes on which a pod may run; `ValueError` for an unknown operator."""
+    """Return the nodes on which a pod may run."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
     terms = tuple(
         (*(term.match_expressions or ()), *(term.match_fields or ()))
         for term in (required.node_selector_terms or () if required is not None else ())
     )
-    for requirement in (each for term in terms for each in term):
-        if requirement.operator not in OPERATORS:
-            operator = show_value(requirement.operator)
-            raise ValueError(f"the node affinity has the unknown operator {operator}")
     selector = tuple(sorted((spec.node_selector or {}).items()))
     return Placement(selector, terms, spec.tolerations or ())
 
