@@ -14,8 +14,6 @@ from lyra_opt.instances.snapshots.snapshot import GPU
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lyra_opt.instances.snapshots.slurm_records import Number, Texts
-
 MOST_HOSTS = 1_000_000
 
 MIB = 2**20
@@ -147,23 +145,22 @@ def memory_bytes(text: str) -> int:
     return round(float(match[1]) * _UNITS[match[2]])
 
 
-def number(value: Number) -> int | None:
-    """Return a number that may be an object with ``set`` and ``number``; None if it is not set."""
-    if isinstance(value, int | float | None):
-        return None if value is None else int(value)
-    return int(value.number or 0) if value.set and not value.infinite else None
+def words(text: str) -> list[str]:
+    """Return the words of a text with commas, ``+`` or ``&`` between them."""
+    return [word for word in re.split(r"[+,&\s]", text) if word]
 
 
-def words(value: Texts) -> list[str]:
-    """Return words that may be a list or a text with commas, ``+`` or ``&`` between them."""
-    if isinstance(value, str):
-        return [word for word in re.split(r"[+,&\s]", value) if word]
-    return list(value or ())
+def count(text: str) -> int:
+    """Return a number such as ``4K``, or the lower end of a range such as ``2-4``."""
+    match = re.fullmatch(r"(\d+)(K?)(-\S+)?", text)
+    if match is None:
+        raise ValueError(f"{show_value(text)} is not a number")
+    return int(match[1]) * (1024 if match[2] else 1)
 
 
-def seconds(text: str) -> float:
+def seconds(text: str) -> int:
     """Return a local time such as ``2026-11-26T19:07:19`` in seconds since 1970; 0 if unknown."""
     try:
-        return datetime.fromisoformat(text).timestamp()
+        return int(datetime.fromisoformat(text).timestamp())
     except ValueError:
-        return 0.0
+        return 0
