@@ -105,10 +105,11 @@ def _drain_on_kubernetes(plan: ClusterPlan) -> Steps:
         _idle_parts(plan),
         _lost_for_good(plan.disruptions),
     )
+    close = _kubectl("cordon", *nodes)
     opened = [name for name in nodes if snapshot.node[name].closed_because != "cordoned"]
     return Steps(
         (
-            Step("Close the nodes to new pods", (_kubectl("cordon", *nodes),)),
+            Step("Close the nodes, so that nothing new starts on them", (close,)),
             Step(evict, (_kubectl("drain", *nodes, *options),)),
             Step("See that only pods of DaemonSets are left", (_list_pods(nodes),)),
         ),
