@@ -27,12 +27,7 @@ from lyra_opt.instances.snapshots.kubernetes_objects import (
 )
 from lyra_opt.instances.snapshots.pod_requests import Shared, amounts
 from lyra_opt.instances.snapshots.reader import SnapshotReader
-from lyra_opt.instances.snapshots.snapshot import (
-    GPU,
-    DisruptionBudget,
-    Snapshot,
-    SnapshotNode,
-)
+from lyra_opt.instances.snapshots.snapshot import GPU, DisruptionBudget, Snapshot, SnapshotNode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -14,8 +14,10 @@ from lyra_opt.instances.snapshots.kubernetes_objects import (
     DisruptionMode,
     KubernetesObject,
     PodGroup,
+    PodGroupSpec,
     PriorityClass,
     Workload,
+    WorkloadSpec,
 )
 from lyra_opt.instances.snapshots.owners import (
     KAI,
@@ -27,12 +29,7 @@ from lyra_opt.instances.snapshots.owners import (
     pod_group_of,
     reference_to,
 )
-from lyra_opt.instances.snapshots.snapshot import (
-    PendingGang,
-    PendingPods,
-    RunningGang,
-    RunningPod,
-)
+from lyra_opt.instances.snapshots.snapshot import PendingGang, PendingPods, RunningGang, RunningPod
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,46 +149,55 @@ class Group:
         found = self.pod_group or self.workload
         return group_of(found.api_version) if found is not None and self.form == "gang" else ""
 
+    @property
+    def spec(self) -> PodGroupSpec:
+        """The specification of the PodGroup, empty without one."""
+        return self.pod_group.spec if self.pod_group is not None else PodGroupSpec()
+
+    @property
+    def workload_spec(self) -> WorkloadSpec:
+        """The specification of the Kueue Workload, empty without one."""
+        return self.workload.spec if self.workload is not None else WorkloadSpec([])
+
     def declared_minima(self) -> list[int]:
         """Return the minima that PodGroup or Workload state; several if parts have their own."""
         if self.pod_group is None:
-            if self.workload is None:
-                return []
-            pod_sets = self.workload.spec.pod_sets
+            pod_sets = self.workload_spec.pod_sets
             counts = [each.count if each.min_count is None else each.min_count for each in pod_sets]
             is_partial = any(each.min_count is not None for each in pod_sets)
-            return counts if is_partial else [sum(counts)]
-        spec = self.pod_group.spec
+            return counts if is_partial or self.workload is None else [sum(counts)]
+        spec = self.spec
         if spec.scheduling_policy is not None and spec.scheduling_policy.gang is not None:
             return [spec.scheduling_policy.gang.min_count]
-        parts = [
-            *(spec.min_task_member or {}).values(),
-            *(part.min_member for part in spec.sub_groups or ()),
-        ]
+        parts = [*(spec.min_task_member or {}).values()]
+        parts += [part.min_member for part in spec.sub_groups or ()]
         if len(parts) > 1 or spec.sub_group_policy:
             return [*parts, 0]
         return [max([spec.min_member or 1, *parts])]
 
     def is_whole(self) -> bool:
         """Return whether Kubernetes disrupts the PodGroup only as a whole."""
-        mode = self.pod_group.spec.disruption_mode if self.pod_group is not None else None
+        mode = self.spec.disruption_mode
         return mode == "PodGroup" or (isinstance(mode, DisruptionMode) and mode.all is not None)
 
     def level(self) -> str:
         """Return the label of nodes whose value all pods must share; empty without a rule."""
-        if self.pod_group is not None:
-            spec = self.pod_group.spec
-            if (
-                spec.topology_constraint is not None
-                and spec.topology_constraint.required_topology_level
-            ):
-                return spec.topology_constraint.required_topology_level
-            if spec.scheduling_constraints is not None and spec.scheduling_constraints.topology:
-                return spec.scheduling_constraints.topology[0].key
-        for pod_set in self.workload.spec.pod_sets if self.workload is not None else ():
+        kai, native = self.spec.topology_constraint, self.spec.scheduling_constraints
+        if kai is not None and kai.required_topology_level:
+            return kai.required_topology_level
+        if native is not None and native.topology:
+            return native.topology[0].key
+        for pod_set in self.workload_spec.pod_sets:
             if pod_set.topology_request is not None and pod_set.topology_request.required:
                 return pod_set.topology_request.required
         return self.marks().get("kueue.x-k8s.io/podset-required-topology", "")
+
+    def queue(self) -> str:
+        """Return the name of the gang's queue."""
+        if named := self.spec.queue or self.workload_spec.queue_name:
+            return named
+        marks = self.marks()
+        return next((marks[mark] for mark in _QUEUE_MARKS if marks.get(mark)), "default")
 
 
 class Notes:
@@ -236,19 +242,17 @@ class Priorities:
 
     def of_group(self, group: Group) -> int:
         """Return the priority of a gang: that of its PodGroup or Workload, or of its pods."""
-        if group.pod_group is not None:
-            spec = group.pod_group.spec
-            if spec.priority is not None:
-                return spec.priority
-            if spec.priority_class_name:
-                return self.of_class(spec.priority_class_name, "gang")
-        if group.workload is not None and group.workload.spec.priority is not None:
-            return group.workload.spec.priority
+        if group.spec.priority is not None:
+            return group.spec.priority
+        if group.spec.priority_class_name:
+            return self.of_class(group.spec.priority_class_name, "gang")
+        if group.workload_spec.priority is not None:
+            return group.workload_spec.priority
         return max((self.of_pod(placed.pod) for placed in group.pods), default=self._default)
 
     def never_preempts(self, group: Group) -> bool:
         """Return whether a gang must not preempt others."""
-        policies = [group.pod_group.spec.preemption_policy] if group.pod_group is not None else []
+        policies = [group.spec.preemption_policy]
         for placed in group.pending:
             spec = placed.pod.spec
             named = self.classes.get(spec.priority_class_name or "")
@@ -360,23 +364,19 @@ class Groups:
         """Return the running part of a gang."""
         pods = [(each.pod.metadata.name, each) for each in group.running]
         reason, needs_force = self._protection(group)
-        starts = [
-            each.pod.status.start_time or each.pod.metadata.creation_timestamp
-            for each in group.running
-        ]
+        running = [each.pod for each in group.running]
+        starts = [each.status.start_time or each.metadata.creation_timestamp for each in running]
         last = max(filter(None, starts), default=None)
         return RunningGang(
             id=group.id,
             owner=self._owner_of(group),
             pods=tuple(
-                RunningPod(
-                    name=name, node=each.node, request=each.request, placement=each.placement
-                )
-                for name, each in pods
+                RunningPod(name=name, node=pod.node, request=pod.request, placement=pod.placement)
+                for name, pod in pods
             ),
             min_pods=len(pods) if group.is_whole() else self._minimum(group, len(pods)),
             priority=group.priority,
-            queue=self._queue(group),
+            queue=group.queue(),
             start_s=last.timestamp() if last is not None else 0.0,
             annotations=self._numbers(group),
             protected_because=reason,
@@ -400,7 +400,7 @@ class Groups:
             ),
             min_pods=max(1, min(minimum, len(group.pending))),
             priority=group.priority,
-            queue=self._queue(group),
+            queue=group.queue(),
             level=group.level(),
             grouped_by=group.grouped_by(),
             has_pods=group.has_pods,
@@ -436,15 +436,12 @@ class Groups:
         group.priority = self.priorities.of_group(group)
         declared = group.declared_minima()
         if group.form == "gang" and len(group.pods) > 1 and not declared:
-            self._assumed.add(
-                "gang", "without a PodGroup or Workload: each is taken to need all of its pods"
-            )
+            text = "without a PodGroup or Workload: each is taken to need all of its pods"
+            self._assumed.add("gang", text)
         if len(declared) > 1:
-            self._assumed.add(
-                "gang",
-                "whose parts have minima of their own: each is taken to need all of its pods",
-            )
-        topology = group.pod_group.spec.network_topology if group.pod_group is not None else None
+            text = "whose parts have minima of their own: each is taken to need all of its pods"
+            self._assumed.add("gang", text)
+        topology = group.spec.network_topology
         if topology is not None and topology.mode == "hard" and group.pending:
             self._ignored.add("pending gang", "with a hard network topology of Volcano")
 
@@ -467,18 +464,15 @@ class Groups:
         if max(group.priority, *priorities) >= SYSTEM_PRIORITY:
             return "has a priority of system pods", False
         for each in group.objects:
-            marks = each.metadata.marks()
-            for mark, value in _PROTECTIONS.items():
-                if marks.get(mark) == value:
+            for mark, value in each.metadata.marks().items():
+                if _PROTECTIONS.get(mark) == value:
                     return f"has {mark}: {value}", False
-        if group.owner is None:
-            return "has no controller", True
-        return "", False
+        return ("has no controller", True) if group.owner is None else ("", False)
 
     def _not_preempted_because(self, group: Group) -> str:
         """Return why the scheduler may not preempt a gang; empty if it may."""
         if group.pod_group is not None and group.pod_group.api_version.startswith(KAI):
-            preemptibility = group.pod_group.spec.preemptibility
+            preemptibility = group.spec.preemptibility
             if preemptibility == "non-preemptible":
                 return "is non-preemptible in KAI"
             if not preemptibility and group.priority >= KAI_PROTECTED_PRIORITY:
@@ -486,15 +480,6 @@ class Groups:
         if group.marks().get("volcano.sh/preemptable") == "false":
             return "has volcano.sh/preemptable: false"
         return ""
-
-    def _queue(self, group: Group) -> str:
-        """Return the name of a gang's queue."""
-        if group.pod_group is not None and group.pod_group.spec.queue:
-            return group.pod_group.spec.queue
-        if group.workload is not None and group.workload.spec.queue_name:
-            return group.workload.spec.queue_name
-        marks = group.marks()
-        return next((marks[mark] for mark in _QUEUE_MARKS if marks.get(mark)), "default")
 
     def _numbers(self, group: Group) -> Mapping[str, str]:
         """Return the annotations of a gang and its owner whose value is a number or a time."""

@@ -107,8 +107,7 @@ class SlurmReader(SnapshotReader):
                 with _blaming(file.source):
                     records = records_of_text(file.content.decode("utf-8", errors="replace"))
                 version = "text of Slurm"
-            for record in (*records.jobs, *records.nodes):
-                record.source = file.source
+            records.set_source(file.source)
             found.add(records)
             versions[version] = None
         return found, "; ".join(versions)
@@ -119,8 +118,7 @@ class SlurmReader(SnapshotReader):
         for job in records.jobs:
             job.features = _alternatives(job.features) or ""
             job.array_task_id, job.array_task_string = Task(_first_task(job)), ""
-        for record in (*records.jobs, *records.nodes):
-            record.source = ""
+        records.set_source("")
         found: dict[str, Any] = msgspec.to_builtins(records, enc_hook=_plain)
         return found, ()
 

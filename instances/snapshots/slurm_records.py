@@ -197,6 +197,12 @@ class Records(msgspec.Struct, kw_only=True):
     switches: list[SlurmSwitch] = []
     last_update: Time = Time()
 
+    def set_source(self, source: str) -> None:
+        """Set the name of the file of all jobs and nodes, for messages."""
+        records: tuple[SlurmJob | SlurmNode, ...] = (*self.jobs, *self.nodes)
+        for record in records:
+            record.source = source
+
     def add(self, other: Records) -> None:
         """Add the records of another file."""
         for name in LISTS:
