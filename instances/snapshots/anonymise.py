@@ -12,6 +12,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.instances.snapshots.snapshot import GPU_TYPES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -54,13 +56,6 @@ LEVEL_WORDS = frozenset(
     {"rack", "block", "zone", "region", "row", "room", "hall", "spine", "leaf", "switch", "clique"}
 )
 """Ends of label keys that stay, so that ``--level`` takes them."""
-
-PUBLIC_VALUES = (
-    "nvidia.com/gpu.product",
-    "amd.com/gpu.product-name",
-    "cloud.google.com/gke-accelerator",
-)
-"""The keys of labels whose values, types of GPUs, stay."""
 
 NEWEST = datetime(2000, 1, 1, tzinfo=UTC)
 """The newest time in the result."""
@@ -149,7 +144,7 @@ def _role(text: str, field: str, key: str) -> str:
     """Return what a text is: a time, a name, or (empty) something that stays."""
     if field in TIME_FIELDS or (field == "annotations" and _TIME.match(text)):
         return "time"
-    if field in KEPT_FIELDS or TRES_FIELDS.fullmatch(field) or key in PUBLIC_VALUES:
+    if field in KEPT_FIELDS or TRES_FIELDS.fullmatch(field) or key in GPU_TYPES:
         return ""
     return "" if _NUMBER.fullmatch(text) else "name"
 

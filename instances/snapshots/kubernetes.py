@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.frozen import FrozenDict
-from lyra_opt.instances.snapshots.device_claims import DeviceClaims
 from lyra_opt.instances.snapshots.kubernetes_files import (
     Objects,
     allowed_fields,
@@ -25,9 +24,15 @@ from lyra_opt.instances.snapshots.kubernetes_objects import (
     PodSet,
     Workload,
 )
-from lyra_opt.instances.snapshots.pod_requests import Shared, amounts
+from lyra_opt.instances.snapshots.pod_requests import DeviceClaims, Shared, amounts
 from lyra_opt.instances.snapshots.reader import SnapshotReader
-from lyra_opt.instances.snapshots.snapshot import GPU, DisruptionBudget, Snapshot, SnapshotNode
+from lyra_opt.instances.snapshots.snapshot import (
+    GPU,
+    GPU_TYPES,
+    DisruptionBudget,
+    Snapshot,
+    SnapshotNode,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -50,13 +55,6 @@ WHOLE_GPUS = (
 
 FRACTIONS = ("gpu-fraction", "gpu-memory")
 """Annotations of KAI for a part of a GPU."""
-
-GPU_TYPES = (
-    "nvidia.com/gpu.product",
-    "amd.com/gpu.product-name",
-    "cloud.google.com/gke-accelerator",
-)
-"""Labels of nodes that name the type of their GPUs."""
 
 ENDED = ("Succeeded", "Failed")
 

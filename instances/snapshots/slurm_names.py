@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from datetime import datetime
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import show_value
@@ -40,10 +41,7 @@ def hosts(text: str) -> list[str]:
     found: list[str] = []
     for part in _split(text):
         pieces = [_range(piece) for piece in re.split(r"(\[[^\]]*\])", part) if piece]
-        size = 1
-        for piece in pieces:
-            size *= len(piece)
-        if size + len(found) > MOST_HOSTS:
+        if prod(map(len, pieces)) + len(found) > MOST_HOSTS:
             raise ValueError(f"{show_value(text)} has more than {MOST_HOSTS} hosts")
         found += ["".join(combined) for combined in product(*pieces)]
     return found
@@ -120,19 +118,14 @@ def trackable_resources(text: str) -> Counter[str]:
     A type of GPU is counted once: ``gres/gpu=8,gres/gpu:h100=8`` are eight GPUs.
     """
     amounts: Counter[str] = Counter()
-    generic = []
-    for part in _split(text):
-        name, _, value = part.partition("=")
+    parts = {part.partition("=")[0]: part for part in _split(text)}
+    for name, part in parts.items():
+        value = part.removeprefix(f"{name}=")
         if name == "cpu":
             amounts["cpu"] = 1000 * int(value)
         elif name == "mem":
             amounts["memory"] = memory_bytes(value)
-        elif name.startswith("gres/"):
-            generic.append(part)
-    names = {part.partition("=")[0] for part in generic}
-    for part in generic:
-        name = part.partition("=")[0]
-        if not any(other.startswith(f"{name}:") for other in names):
+        elif name.startswith("gres/") and not any(each.startswith(f"{name}:") for each in parts):
             amounts.update(generic_resources(part)[0])
     return amounts
 
