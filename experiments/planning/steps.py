@@ -196,7 +196,8 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
     lost = {each.gang.id for each in plan.disruptions if each.is_whole}
     kept = {gang.owner for gang in plan.case.snapshot.gangs if gang.id not in lost}
     suspends, resumes, deleting = [], [], []
-    leaving, deleted = defaultdict(list), defaultdict(list)
+    leaving: dict[str, list[str]] = defaultdict(list)
+    deleted: dict[str, list[str]] = defaultdict(list)
     for each in plan.disruptions:
         owner = each.gang.owner
         commands = _suspension(owner) if each.is_whole and owner not in kept else None
@@ -220,7 +221,7 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
 
 
 def _deletion(deleted: Sequence[Disruption], taint: Taint) -> str:
-    """Return the purpose of the step that deletes pods, with what becomes of them."""
+    """Return the purpose of the step that deletes pods, and says which pods return."""
     remade = [each for each in deleted if each.gang.can_be_requeued]
     returning = [
         each.gang.id
@@ -265,9 +266,11 @@ def _admission(gang: PendingGang, taint: Taint) -> Step:
         return Step(f"Add the toleration {json.dumps(toleration)} to the pod templates of {owner}")
     patches = []
     for shape in gang.shapes:
-        operation = {"op": "add", "path": "/spec/tolerations", "value": [toleration]}
+        operation: dict[str, object] = {"op": "add", "path": "/spec/tolerations"}
         if shape.placement.tolerations:
             operation |= {"path": "/spec/tolerations/-", "value": toleration}
+        else:
+            operation["value"] = [toleration]
         patch = ("patch", "pod", *shape.names, "--type=json", f"--patch={json.dumps([operation])}")
         patches.append(_kubectl(*patch, namespace=gang.owner.namespace))
     later = (
