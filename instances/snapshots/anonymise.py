@@ -141,7 +141,7 @@ def _rewritten(
 
 
 def _role(text: str, field: str, key: str) -> str:
-    """Return what a text is: a time, a name, or (empty) something that stays."""
+    """Return the role of a text: a time, a name, or (empty) a text that stays."""
     if field in TIME_FIELDS or (field == "annotations" and _TIME.match(text)):
         return "time"
     if field in KEPT_FIELDS or TRES_FIELDS.fullmatch(field) or key in GPU_TYPES:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from lyra_opt.core.errors import InputError, show_value
+from lyra_opt.core.errors import InputError
 from lyra_opt.instances.snapshots.slurm_names import count, hosts, seconds, words
 
 
@@ -61,7 +61,8 @@ def decoded(kind: type, value: Any) -> Any:
         return kind(value or 0)
     if isinstance(value, list | None) and all(isinstance(each, str) for each in value or ()):
         return kind(value or ())
-    raise ValueError(f"{show_value(value)} is not a {kind.__name__.lower()}")
+    wanted = "a number" if kind in (Count, Time) else "a text or a list of texts"
+    raise ValueError(f"must be {wanted}")
 
 
 class NodeCpus(msgspec.Struct):
