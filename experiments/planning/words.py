@@ -198,6 +198,9 @@ def explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
     if found.reason:
         return f"Node {node} {decision}: it is {found.reason}."
     opposite = "without it" if found.is_used else "with it"
+    if found.other_nodes is not None:
+        nodes = counted(found.other_nodes, "node")
+        return f"Node {node} {decision}: {opposite}, {nodes} can be empty."
     if found.other is None:
         return f"Node {node} {decision}: the question leaves no choice."
     if found.other.solution is None:
@@ -287,13 +290,20 @@ class ReadablePlan(ClusterPlan):
         return tuple(command for step in steps_of(self).do for command in step.commands)
 
 
+def _status(plan: ClusterPlan) -> str:
+    """Return the status of a plan; the answer of `Consolidate` does not know its own bound."""
+    if plan.most_nodes is not None and plan.exists and plan.most_nodes == len(plan.nodes):
+        return str(Status.OPTIMAL)
+    return str(plan.answer.status)
+
+
 def as_json_object(plan: ClusterPlan) -> dict[str, Any]:
     """Return the plan as the JSON object that ``lyra-opt plan --json`` prints."""
     answer, exists = plan.answer, plan.exists
     steps = steps_of(plan)
     return {
         "headline": headline(plan),
-        "status": str(answer.status),
+        "status": _status(plan),
         "terms": dict(answer.measures.get("terms") or {}),
         "proof": proof_sentence(plan) if exists else None,
         "rule": rule_sentence(plan) or None,
