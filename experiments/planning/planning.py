@@ -32,7 +32,7 @@ from lyra_opt.preemption.heuristics.slurm import Slurm
 from lyra_opt.preemption.heuristics.volcano import VolcanoGang
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from lyra_opt.experiments.planning.questions import Question
     from lyra_opt.instances.snapshots.snapshot import RunningGang, RunningPod, Snapshot
@@ -62,9 +62,11 @@ class Disruption:
     is_whole
         Whether the whole gang is lost.
     lost_gpus
-        Number of GPUs of the lost pods.
+        Number of GPUs of the lost and moved pods.
     lost_gpu_s
-        GPU seconds since the start of the gang that the lost pods have used.
+        GPU seconds since the start of the gang that these pods have used.
+    can_return
+        Whether another open node, if it were free, would do for each lost pod.
     restarts_on
         The nodes with room on which the lost pods can start again at once; empty if they must wait.
     """
@@ -75,6 +77,7 @@ class Disruption:
     is_whole: bool
     lost_gpus: int
     lost_gpu_s: float
+    can_return: bool = True
     restarts_on: tuple[str, ...] = ()
 
 
@@ -248,7 +251,8 @@ def _disruptions(case: Case, solution: Solution) -> tuple[Disruption, ...]:
     found = []
     for name in lost.keys() | moved.keys():
         gang, leaving = snapshot.gang[name], lost.get(name, [])
-        lost_gpus = sum(pod.request.get(gpu, 0) for pod in leaving for gpu in gpus)
+        restarted = [*leaving, *(pod for pod, _ in moved.get(name, ()))]
+        lost_gpus = sum(pod.request.get(gpu, 0) for pod in restarted for gpu in gpus)
         found.append(
             Disruption(
                 gang=gang,
@@ -293,8 +297,28 @@ def _with_restarts(
         nodes = [_best_node(snapshot, left, pod) for pod in each.lost]
         if all(nodes):
             free = left or free
-        found.append(replace(each, restarts_on=tuple(filter(None, nodes)) if all(nodes) else ()))
+        found.append(
+            replace(
+                each,
+                can_return=_can_return(snapshot, free, each),
+                restarts_on=tuple(filter(None, nodes)) if all(nodes) else (),
+            )
+        )
     return found
+
+
+def _can_return(snapshot: Snapshot, open_nodes: Iterable[str], each: Disruption) -> bool:
+    """Return whether every lost pod may run on an open node that has its resources when empty."""
+    nodes = [snapshot.node[name] for name in open_nodes]
+    kinds = {(pod.placement, tuple(pod.request.items())) for pod in each.lost}
+    return all(
+        any(
+            placement.allows(node)
+            and all(node.capacity.get(name, 0) >= amount for name, amount in request)
+            for node in nodes
+        )
+        for placement, request in kinds
+    )
 
 
 def _best_node(snapshot: Snapshot, free: dict[str, Counter[str]], pod: RunningPod) -> str | None:

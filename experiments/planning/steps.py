@@ -131,6 +131,11 @@ def _waits_for_budgets(plan: ClusterPlan) -> list[str]:
             found.append(
                 f"The budget {budget.id} allows {budget.most} of {evicted} evictions now, and "
                 f"kubectl drain waits until it allows the others"
+                + (
+                    ", which may be never: scale up, or change the budget"
+                    if not budget.most
+                    else ""
+                )
             )
     return found
 
@@ -218,6 +223,19 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
         *_if_any("Wait until the pods of suspended victims are gone", waits),
         *_if_any(_deletion(deleting, taint), deletes),
     ], resumes
+
+
+def suspended_gangs(plan: ClusterPlan) -> frozenset[str]:
+    """Return the ids of the gangs that the steps suspend, so that they wait for their users."""
+    if plan.case.snapshot.system == "slurm" or not isinstance(plan.case.question, Fit):
+        return frozenset()
+    lost = {each.gang.id for each in plan.disruptions if each.is_whole}
+    kept = {gang.owner for gang in plan.case.snapshot.gangs if gang.id not in lost}
+    return frozenset(
+        each.gang.id
+        for each in plan.disruptions
+        if each.is_whole and each.gang.owner not in kept and _suspension(each.gang.owner)
+    )
 
 
 def _deletion(deleted: Sequence[Disruption], taint: Taint) -> str:

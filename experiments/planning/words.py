@@ -9,7 +9,7 @@ from lyra_opt.core.result import Status
 from lyra_opt.core.texts import show_list
 from lyra_opt.experiments.planning.planning import ClusterPlan
 from lyra_opt.experiments.planning.questions import ANNOTATION, Consolidate, Drain, Fit
-from lyra_opt.experiments.planning.steps import steps_of
+from lyra_opt.experiments.planning.steps import steps_of, suspended_gangs
 from lyra_opt.preemption.put_back import could_stay
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ HOUR_S = 3600
 
 AGES = "Check the cluster again before you act: a snapshot ages in seconds."
 
-HURT_COLUMNS = ("who", "priority", "pods", "GPUs", "GPU hours lost", "starts again")
+HURT_COLUMNS = ("who", "priority", "pods", "GPUs", "GPU hours since start", "starts again")
 """The headings of the table of those who are hurt."""
 
 
@@ -222,15 +222,20 @@ def _no_plan(answer: Answer[Solution]) -> str:
 
 def hurt_rows(plan: ClusterPlan) -> list[tuple[str, ...]]:
     """Return one row of `HURT_COLUMNS` for each gang that loses or moves pods."""
-    return [_hurt_row(each) for each in plan.disruptions]
+    suspended = suspended_gangs(plan)
+    return [_hurt_row(each, each.gang.id in suspended) for each in plan.disruptions]
 
 
-def _hurt_row(each: Disruption) -> tuple[str, ...]:
+def _hurt_row(each: Disruption, is_suspended: bool) -> tuple[str, ...]:
     gang, owner = each.gang, each.gang.owner
     touched = len(each.lost) + len(each.moved)
     left = len(gang.pods) - len(each.lost)
     moves = f" ({len(each.moved)} move)" if each.moved else ""
-    if each.restarts_on:
+    if is_suspended:
+        again = "when you let it go on"
+    elif not each.can_return:
+        again = "not before one of these nodes is open again"
+    elif each.restarts_on:
         again = f"at once on {show_list(sorted(set(each.restarts_on)))}"
     elif not each.lost:
         again = f"on {show_list(sorted({to for _, to in each.moved}))}"
@@ -265,7 +270,11 @@ def verdict(plan: ClusterPlan) -> list[str]:
     """Return what is proved, and what the scheduler's own rule would do; empty without a plan."""
     if not plan.exists:
         return []
-    return [sentence for sentence in (proof_sentence(plan), rule_sentence(plan)) if sentence]
+    found = [proof_sentence(plan), rule_sentence(plan)]
+    if not isinstance(plan.case.question, Consolidate):
+        terms = plan.answer.measures.get("terms") or {}
+        found.insert(0, f"The plan {terms_in_words(plan.case, terms)}.")
+    return [sentence for sentence in found if sentence]
 
 
 def limits(plan: ClusterPlan) -> Sequence[str]:
@@ -280,7 +289,12 @@ class ReadablePlan(ClusterPlan):
     def __str__(self) -> str:
         """Return the whole plan as text, with one line for each job that is hurt."""
         parts = [headline(self), *verdict(self)]
-        parts += [": ".join((row[0], row[-1])) for row in hurt_rows(self)]
+        rows = [HURT_COLUMNS, *hurt_rows(self)] if self.disruptions else []
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        parts += [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
         parts += ["\n".join((heading, *lines)) for heading, lines in command_lines(self)]
         return "\n".join((*parts, *limits(self)))
 
