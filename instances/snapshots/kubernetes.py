@@ -293,9 +293,8 @@ class _Cluster:
                 continue
             most = budget.status.disruptions_allowed
             if most is None:
-                self._assumed.add(
-                    "disruption budget", "without a status: it is taken to allow none"
-                )
+                text = "without a status: it is taken to allow none"
+                self._assumed.add("disruption budget", text)
             name = f"{namespace}/{budget.metadata.name}"
             budgets.append(DisruptionBudget(id=name, gangs=gangs, most=max(0, most or 0)))
         return budgets

@@ -70,18 +70,16 @@ _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 ObjectT = TypeVar("ObjectT", bound=KubernetesObject)
 
 
-class _Document(msgspec.Struct):
-    """A JSON document: a list of objects, one object, or a snapshot of KAI."""
-
-    kind: str = ""
-    apiVersion: str = ""  # noqa: N815
-    items: list[Raw] | None = None
-    rawObjects: dict[str, list[Raw] | None] | None = None  # noqa: N815
-
-
 class _Header(msgspec.Struct):
     kind: str = ""
     apiVersion: str = ""  # noqa: N815
+
+
+class _Document(_Header):
+    """A JSON document: a list of objects, one object, or a snapshot of KAI."""
+
+    items: list[Raw] | None = None
+    rawObjects: dict[str, list[Raw] | None] | None = None  # noqa: N815
 
 
 class _Name(msgspec.Struct):

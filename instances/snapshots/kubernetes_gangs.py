@@ -355,14 +355,12 @@ class Groups:
                 f"is of a kind that is not known. State how its pods stand, as --owner "
                 f"{owner.kind}=gang (together), {owner.kind}=single or {owner.kind}=fixed",
             )
-        self._assumed.add(
-            "pod", f"without GPUs of owners of kind {owner.kind}: each is taken to stand singly"
-        )
+        text = f"without GPUs of owners of kind {owner.kind}: each is taken to stand singly"
+        self._assumed.add("pod", text)
         return "single"
 
     def running_gang(self, group: Group) -> RunningGang:
         """Return the running part of a gang."""
-        pods = [(each.pod.metadata.name, each) for each in group.running]
         reason, needs_force = self._protection(group)
         running = [each.pod for each in group.running]
         starts = [each.status.start_time or each.metadata.creation_timestamp for each in running]
@@ -372,9 +370,9 @@ class Groups:
             owner=self._owner_of(group),
             pods=tuple(
                 RunningPod(name=name, node=pod.node, request=pod.request, placement=pod.placement)
-                for name, pod in pods
+                for name, pod in ((each.pod.metadata.name, each) for each in group.running)
             ),
-            min_pods=len(pods) if group.is_whole() else self._minimum(group, len(pods)),
+            min_pods=len(running) if group.is_whole() else self._minimum(group, len(running)),
             priority=group.priority,
             queue=group.queue(),
             start_s=last.timestamp() if last is not None else 0.0,

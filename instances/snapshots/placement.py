@@ -7,10 +7,10 @@ Affinities between pods and topology spread constraints are not modelled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from lyra_opt.instances.snapshots.snapshot import SnapshotNode
+    from collections.abc import Mapping
 
 CLOSING_EFFECTS = ("NoSchedule", "NoExecute")
 """The effects of taints that keep pods without a toleration off a node."""
@@ -29,6 +29,22 @@ class Taint:
     key: str
     value: str = ""
     effect: str = "NoSchedule"
+
+
+class PlacementNode(Protocol):
+    """What a placement reads of a node."""
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the node."""
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The taints of the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +75,7 @@ class Requirement:
     operator: Operator
     values: tuple[str, ...] = ()
 
-    def holds(self, node: SnapshotNode) -> bool:
+    def holds(self, node: PlacementNode) -> bool:
         """Return whether a node meets the condition."""
         return self.accepts(node.name if self.key == NAME_FIELD else node.labels.get(self.key))
 
@@ -101,7 +117,7 @@ class Placement:
     terms: tuple[tuple[Requirement, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
 
-    def allows(self, node: SnapshotNode) -> bool:
+    def allows(self, node: PlacementNode) -> bool:
         """Return whether the pod may be placed on a node, apart from room and cordons."""
         if any(node.labels.get(key) != value for key, value in self.selector):
             return False
