@@ -32,7 +32,7 @@ class Taint:
 
 
 class PlacementNode(Protocol):
-    """What a placement reads of a node."""
+    """A node with the three properties that a placement reads."""
 
     @property
     def name(self) -> str:
