@@ -121,23 +121,30 @@ def _sentences(*given: str) -> str:
     return ". ".join(filter(None, given))
 
 
-def _waits_for_budgets(plan: ClusterPlan) -> list[str]:
-    """Return sentences on the budgets that do not allow all evictions at once."""
+def _exceeded_budgets(plan: ClusterPlan) -> list[tuple[str, int, int]]:
+    """Return the budgets that do not allow all evictions: id, allowed and wanted evictions."""
+    is_drain = not isinstance(plan.case.question, Fit)
     found = []
     for budget in plan.case.snapshot.budgets:
-        touched = [each.gang for each in plan.disruptions if each.gang.id in budget.gangs]
-        evicted = sum(pod.node in plan.nodes for gang in touched for pod in gang.pods)
-        if evicted > budget.most:
-            found.append(
-                f"The budget {budget.id} allows {budget.most} of {evicted} evictions now, and "
-                f"kubectl drain waits until it allows the others"
-                + (
-                    ", which may be never: scale up, or change the budget"
-                    if not budget.most
-                    else ""
-                )
-            )
+        leaving = [
+            pod
+            for each in plan.disruptions
+            if each.gang.id in budget.gangs
+            for pod in (each.gang.pods if is_drain else each.lost)
+            if not is_drain or pod.node in plan.nodes
+        ]
+        if len(leaving) > budget.most:
+            found.append((budget.id, budget.most, len(leaving)))
     return found
+
+
+def _waits_for_budgets(plan: ClusterPlan) -> list[str]:
+    """Return sentences on the budgets for which a drain waits, perhaps for ever."""
+    return [
+        f"The budget {name} allows {most} of {wanted} evictions now, and kubectl drain waits until "
+        "it allows the others" + ("" if most else "; scale up or change it if it never does")
+        for name, most, wanted in _exceeded_budgets(plan)
+    ]
 
 
 def _idle_parts(plan: ClusterPlan) -> str:
@@ -217,11 +224,15 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
         _kubectl("wait", "pod", *pods, "--for=delete", "--timeout=10m", namespace=each)
         for each, pods in leaving.items()
     ]
+    ignored = [
+        f"This ignores the budget {name}, which allows {most} of {wanted} evictions now"
+        for name, most, wanted in _exceeded_budgets(plan)
+    ]
     deletes = [_kubectl("delete", "pod", *pods, namespace=each) for each, pods in deleted.items()]
     return [
         *_if_any("Suspend the victims", suspends),
         *_if_any("Wait until the pods of suspended victims are gone", waits),
-        *_if_any(_deletion(deleting, taint), deletes),
+        *_if_any(_sentences(_deletion(deleting, taint), *ignored), deletes),
     ], resumes
 
 
