@@ -2,11 +2,13 @@
 
 Only pods of emptied nodes move, because the commands of a plan drain these nodes and touch no
 others. The model has a column b for each node that can be emptied, and a column i for the pods of
-each kind that come to each node. Pods of a kind have equal requests and selectors:
+each kind that come to each node. Pods of a kind have equal requests and selectors.
 
-    sum_n i_kn                 >=  sum_n (pods of kind k on n) b_n      for each kind k
-    sum_k request_kr i_kn      <=  free_nr (1 - b_n)                    for each node n, resource r
-    sum_k floor(request_kr / s) i_kn  <=  floor(free_nr / s) (1 - b_n)  for each amount s of r
+```
+sum_n i_kn                        >=  sum_n (pods of kind k on n) b_n   for each kind k
+sum_k request_kr i_kn             <=  free_nr (1 - b_n)                 for each node n, resource r
+sum_k floor(request_kr / s) i_kn  <=  floor(free_nr / s) (1 - b_n)      for each amount s of r
+```
 
 The rows of the last line follow from those before, in integers; they tighten the relaxation.
 """

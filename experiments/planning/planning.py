@@ -231,7 +231,7 @@ def _nodes_of(case: Case, solution: Solution) -> tuple[str, ...]:
 
 
 def _disruptions(case: Case, solution: Solution) -> tuple[Disruption, ...]:
-    """Return what happens to each gang that the solution touches, highest priority first."""
+    """Return the effect on each gang that the solution touches, highest priority first."""
     snapshot, gpus = case.snapshot, gpu_resources(case.snapshot)
     lost: dict[str, list[RunningPod]] = {
         name: list(snapshot.gang[name].pods) for name in solution.lost_gangs

@@ -30,7 +30,7 @@ HURT_COLUMNS = ("who", "priority", "pods", "GPUs", "GPU hours since start", "sta
 
 
 def headline(plan: ClusterPlan) -> str:
-    """Return the answer in one sentence, or that there is none."""
+    """Return the answer in one sentence."""
     question = plan.case.question
     if not plan.exists:
         if plan.answer.status is Status.INFEASIBLE:
@@ -65,7 +65,7 @@ def _why_untouched(gang: RunningGang) -> str:
 
 
 def term_phrase(case: Case, key: str, value: int) -> str:
-    """Return what a value of a term of the objective means, as a verb phrase."""
+    """Return the meaning of a value of a term of the objective, as a verb phrase."""
     name, _, priority = key.partition("@")
     of_priority = f" of priority {priority}" if priority else ""
     if name == "lost_gangs":
@@ -89,7 +89,7 @@ def term_phrase(case: Case, key: str, value: int) -> str:
 
 
 def zero_phrase(key: str) -> str:
-    """Return what the value 0 of a term of the objective means, as a verb phrase."""
+    """Return the meaning of the value 0 of a term of the objective, as a verb phrase."""
     name, _, priority = key.partition("@")
     phrases = {
         "lost_gangs": "stops no job",
@@ -116,7 +116,7 @@ def terms_in_words(case: Case, terms: Mapping[str, int]) -> str:
 
 
 def proof_sentence(plan: ClusterPlan) -> str:
-    """Return what is proved about the plan, from the objective that was used."""
+    """Return the sentence that states the proof, from the objective that was used."""
     case, answer = plan.case, plan.answer
     terms = answer.measures.get("terms") or {}
     if isinstance(case.question, Consolidate):
@@ -171,7 +171,7 @@ def _fewer(case: Case, key: str, value: int) -> str:
 
 
 def rule_sentence(plan: ClusterPlan) -> str:
-    """Return what the scheduler's own rule would do; empty if there is nothing to compare."""
+    """Return the effect of the scheduler's own rule; empty if no rule is compared."""
     rule, case = plan.rule, plan.case
     if rule is None:
         return ""
@@ -267,7 +267,7 @@ def command_lines(plan: ClusterPlan) -> list[tuple[str, list[str]]]:
 
 
 def verdict(plan: ClusterPlan) -> list[str]:
-    """Return what is proved, and what the scheduler's own rule would do; empty without a plan."""
+    """Return sentences on the losses, the proof and the scheduler's own rule; empty without a plan."""
     if not plan.exists:
         return []
     found = [proof_sentence(plan), rule_sentence(plan)]

@@ -72,6 +72,8 @@ class KubernetesReader(SnapshotReader):
         "  # or the snapshot.zip of KAI"
     )
 
+    example = "kubectl get nodes,pods -A -o json"
+
     def recognises(self, file: SnapshotFile) -> bool:
         """Return whether a file is a zip archive or mentions fields of the Kubernetes API."""
         content = file.content
@@ -129,7 +131,12 @@ class _Cluster:
             gangs=tuple(running(group) for group in groups if group.running),
             pending=tuple(pending(group) for group in groups if group.pending),
             budgets=tuple(self._budgets()),
-            priorities=FrozenDict({each.metadata.name: each.value for each in classes}),
+            priorities=FrozenDict(
+                {
+                    **self._priorities_of_pods(),
+                    **{each.metadata.name: each.value for each in classes},
+                }
+            ),
             assumptions=self._assumed.sentences(),
             not_read=self._ignored.sentences(),
             newest_s=max(self._times).timestamp() if self._times else None,
@@ -220,6 +227,15 @@ class _Cluster:
                 f"being deleted, with {counted(leaving[GPU], 'GPU')}: their room is taken as free",
                 leaving["pods"],
             )
+
+    def _priorities_of_pods(self) -> dict[str, int]:
+        """Return the value of each priority class that a pod names, in case no file has classes."""
+        specs = (pod.spec for _, pod in self._objects.of(Pod))
+        return {
+            spec.priority_class_name: spec.priority
+            for spec in specs
+            if spec.priority_class_name and spec.priority is not None
+        }
 
     def _add_waiting_workloads(self) -> None:
         """Add the Kueue Workloads whose jobs have no pods yet, with the pods of their templates."""

@@ -460,7 +460,7 @@ class Groups:
         """Return why a gang must not be touched, and whether ``--force`` lifts that."""
         priorities = [placed.pod.spec.priority or 0 for placed in group.running]
         if max(group.priority, *priorities) >= SYSTEM_PRIORITY:
-            return "has a priority of system pods", False
+            return "has a priority of system pods", True
         for each in group.objects:
             for mark, value in each.metadata.marks().items():
                 if _PROTECTIONS.get(mark) == value:

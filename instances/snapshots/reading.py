@@ -106,7 +106,7 @@ def reader_of(files: list[SnapshotFile], name: str | None = None) -> SnapshotRea
             hint = ""
             if file.content.lstrip().startswith((b"apiVersion:", b"---")):
                 hint = "; it looks like YAML: give kubectl the option -o json"
-            wanted = "; ".join(f"{name}: {each.collect}" for name, each in readers.items())
+            wanted = "; ".join(f"{name}: {each.example}" for name, each in readers.items())
             raise InputError(
                 file.source, f"is not a snapshot that a reader knows{hint}. Known are {wanted}"
             )

@@ -83,6 +83,8 @@ class SlurmReader(SnapshotReader):
         "scontrol show partition; or the text of scontrol --details show job and ... show node"
     )
 
+    example = "squeue --all --json, and scontrol show nodes --json"
+
     def recognises(self, file: SnapshotFile) -> bool:
         """Return whether a file begins like output of Slurm."""
         start = file.content[:4096].lstrip()
