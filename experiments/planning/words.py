@@ -267,7 +267,7 @@ def command_lines(plan: ClusterPlan) -> list[tuple[str, list[str]]]:
 
 
 def verdict(plan: ClusterPlan) -> list[str]:
-    """Return sentences on the losses, the proof and the scheduler's own rule; empty without a plan."""
+    """Return sentences on the losses, the proof and the scheduler's rule; empty without a plan."""
     if not plan.exists:
         return []
     found = [proof_sentence(plan), rule_sentence(plan)]
