@@ -43,8 +43,12 @@ def drain(
     UserError
         If neither nodes nor a number are given.
     """
+    if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 0:
+        raise UserError(f"nodes is {show_value(nodes)}: must be an integer of at least 0")
     if not names and not nodes:
-        raise UserError("drain: name nodes, or give the number of nodes to choose")
+        raise UserError("drain: name nodes, or give a number of nodes above 0 to choose")
+    if both := set(names) & set(without):
+        raise UserError(f"node {min(both)} is to be drained, and must not be chosen")
     conditions = selector_of(among) if among else ()
     return Drain(nodes=tuple(names), count=nodes, among=conditions, excluding=tuple(without))
 
@@ -83,7 +87,7 @@ def fit(
         If both or neither of gang and pods are given, or a value is not valid.
     """
     if (gang is None) == (pods is None):
-        raise UserError("fit: name a pending gang, or describe pods by their number")
+        raise UserError("fit: either name a pending gang, or describe pods by their number")
     if gang is not None:
         pending = pending_gang(snapshot, gang)
     else:

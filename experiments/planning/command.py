@@ -107,7 +107,11 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     drain.add_argument("names", nargs="*", metavar="NODE", help="a node that must be drained")
     drain.add_argument(
-        "--nodes", type=integer_from(0), default=0, metavar="N", help="number of nodes to choose"
+        "--nodes",
+        type=integer_from(0),
+        default=0,
+        metavar="N",
+        help="number of further nodes to choose",
     )
     _add_among(drain)
     add_repeated_option(drain, "--not", "NODE", "a node that must not be chosen")

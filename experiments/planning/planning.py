@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.result import Limits, SolveResult, Status
+from lyra_opt.core.solver import Solver
 from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.experiments.planning.emptying import most_emptied
 from lyra_opt.experiments.planning.questions import (
     CANDIDATE,
     Case,
@@ -19,7 +21,7 @@ from lyra_opt.experiments.planning.questions import (
     case_of,
     gpu_resources,
 )
-from lyra_opt.preemption import PROBLEM, Instance
+from lyra_opt.preemption import PROBLEM, Instance, Moves, check
 from lyra_opt.preemption.counting import blocking_gangs
 from lyra_opt.preemption.exact.solver import Exact
 from lyra_opt.preemption.heuristics.drain import FewestPodsFirst
@@ -30,9 +32,8 @@ from lyra_opt.preemption.heuristics.slurm import Slurm
 from lyra_opt.preemption.heuristics.volcano import VolcanoGang
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from lyra_opt.core.solver import Solver
     from lyra_opt.experiments.planning.questions import Question
     from lyra_opt.instances.snapshots.snapshot import RunningGang, RunningPod, Snapshot
     from lyra_opt.preemption import Solution
@@ -61,9 +62,11 @@ class Disruption:
     is_whole
         Whether the whole gang is lost.
     lost_gpus
-        Number of GPUs of the lost pods.
+        Number of GPUs of the lost and moved pods.
     lost_gpu_s
-        GPU seconds since the start of the gang that the lost pods have used.
+        GPU seconds since the start of the gang that these pods have used.
+    can_return
+        Whether another open node, if it were free, would do for each lost pod.
     restarts_on
         The nodes with room on which the lost pods can start again at once; empty if they must wait.
     """
@@ -74,6 +77,7 @@ class Disruption:
     is_whole: bool
     lost_gpus: int
     lost_gpu_s: float
+    can_return: bool = True
     restarts_on: tuple[str, ...] = ()
 
 
@@ -187,38 +191,37 @@ def _rule_for(case: Case) -> Solver | None:
     return rule
 
 
+class _Given(Solver):
+    """A solver that returns a known solution, so that the checker recomputes its terms."""
+
+    name = "emptying"
+    problem = "preemption"
+    variants = tuple(Moves)
+
+    def __init__(self, solution: Solution) -> None:
+        self._solution = solution
+
+    def solve(self, instance: Instance, **_: Any) -> SolveResult[Solution]:
+        """Return the known solution."""
+        objective = check(instance, self._solution).objective
+        return SolveResult(status=Status.FEASIBLE, solution=self._solution, objective=objective)
+
+
 def _most_emptied(case: Case, time_limit_s: float) -> tuple[Case, Answer[Solution], int]:
-    """Return the case with the largest number of empty nodes, its answer, and an upper bound.
-
-    The number can be searched by bisection, because a plan that empties k nodes also empties any
-    k - 1 of them.
-    """
-    watch = Stopwatch()
-    most = sum(CANDIDATE in node.labels for node in case.instance.nodes)
-    held = {group.node for gang in case.instance.gangs for group in gang.pods}
-    free = sum(CANDIDATE in node.labels and node.id not in held for node in case.instance.nodes)
-
-    def tried(count: int) -> tuple[Case, Answer[Solution]]:
-        left = max(0.1, time_limit_s - watch.elapsed_s)
-        instance = replace(case.instance, empty_nodes=count)
-        return replace(case, instance=instance), _solved(instance, Exact(), left)
-
-    least, step = max(1, free), 1
-    best = found = tried(least)
-    if found[1].solution is None:
-        return *found, 0 if found[1].status is Status.INFEASIBLE else most
-    while least < most and watch.elapsed_s < time_limit_s:
-        count = min(most, least + step)
-        found = tried(count)
-        if found[1].solution is not None:
-            best, least, step = found, count, 2 * step
-        elif found[1].status is Status.INFEASIBLE:
-            most, step = count - 1, max(1, (count - 1 - least) // 2)
-        elif step == 1:
-            break  # the time limit left the next number undecided
-        else:
-            step //= 2
-    return *best, most
+    """Return the case with the largest number of empty nodes, its answer, and an upper bound."""
+    assert isinstance(case.question, Consolidate)
+    found = most_emptied(
+        case.instance, most_moves=case.question.most_moves, time_limit_s=time_limit_s
+    )
+    if found.solution is None:
+        status = Status.UNKNOWN if found.most else Status.INFEASIBLE
+        answer = Answer(
+            problem=PROBLEM, instance=case.instance, solver="emptying", seed=0, status=status
+        )
+        return case, answer, found.most
+    instance = replace(case.instance, empty_nodes=len(found.solution.emptied_nodes))
+    answer = _solved(instance, _Given(found.solution), time_limit_s)
+    return replace(case, instance=instance), answer, found.most
 
 
 def _nodes_of(case: Case, solution: Solution) -> tuple[str, ...]:
@@ -228,7 +231,7 @@ def _nodes_of(case: Case, solution: Solution) -> tuple[str, ...]:
 
 
 def _disruptions(case: Case, solution: Solution) -> tuple[Disruption, ...]:
-    """Return what happens to each gang that the solution touches, highest priority first."""
+    """Return the effect on each gang that the solution touches, highest priority first."""
     snapshot, gpus = case.snapshot, gpu_resources(case.snapshot)
     lost: dict[str, list[RunningPod]] = {
         name: list(snapshot.gang[name].pods) for name in solution.lost_gangs
@@ -248,7 +251,8 @@ def _disruptions(case: Case, solution: Solution) -> tuple[Disruption, ...]:
     found = []
     for name in lost.keys() | moved.keys():
         gang, leaving = snapshot.gang[name], lost.get(name, [])
-        lost_gpus = sum(pod.request.get(gpu, 0) for pod in leaving for gpu in gpus)
+        restarted = [*leaving, *(pod for pod, _ in moved.get(name, ()))]
+        lost_gpus = sum(pod.request.get(gpu, 0) for pod in restarted for gpu in gpus)
         found.append(
             Disruption(
                 gang=gang,
@@ -293,8 +297,28 @@ def _with_restarts(
         nodes = [_best_node(snapshot, left, pod) for pod in each.lost]
         if all(nodes):
             free = left or free
-        found.append(replace(each, restarts_on=tuple(filter(None, nodes)) if all(nodes) else ()))
+        found.append(
+            replace(
+                each,
+                can_return=_can_return(snapshot, free, each),
+                restarts_on=tuple(filter(None, nodes)) if all(nodes) else (),
+            )
+        )
     return found
+
+
+def _can_return(snapshot: Snapshot, open_nodes: Iterable[str], each: Disruption) -> bool:
+    """Return whether every lost pod may run on an open node that has its resources when empty."""
+    nodes = [snapshot.node[name] for name in open_nodes]
+    kinds = {(pod.placement, tuple(pod.request.items())) for pod in each.lost}
+    return all(
+        any(
+            placement.allows(node)
+            and all(node.capacity.get(name, 0) >= amount for name, amount in request)
+            for node in nodes
+        )
+        for placement, request in kinds
+    )
 
 
 def _best_node(snapshot: Snapshot, free: dict[str, Counter[str]], pod: RunningPod) -> str | None:
@@ -327,12 +351,15 @@ class Explanation:
         Why the node could not be chosen, such as "cordoned"; empty if it could.
     other
         The best plan with the opposite decision for this node; None if it could not be chosen.
+    other_nodes
+        For `Consolidate`, the largest number of empty nodes with the opposite decision.
     """
 
     node: str
     is_used: bool
     reason: str = ""
     other: Answer[Solution] | None = None
+    other_nodes: int | None = None
 
 
 def explain(found: ClusterPlan, name: str, *, time_limit_s: float = 60.0) -> Explanation:
@@ -356,11 +383,28 @@ def explain(found: ClusterPlan, name: str, *, time_limit_s: float = 60.0) -> Exp
         is_candidate = CANDIDATE in instance.nodes[instance.node_position[name]].labels
         if not is_candidate and not reason:
             reason = "not among the nodes that can be chosen"
+        if isinstance(question, Consolidate) and not reason:
+            return _explained_moves(found, question, name, is_used, time_limit_s)
         changed = _uncandidate(instance, name) if is_used else _forced(instance, name)
     if reason or changed is None:
         return Explanation(node=name, is_used=is_used, reason=reason)
     other = _solved(changed, Exact(), time_limit_s)
     return Explanation(node=name, is_used=is_used, other=other)
+
+
+def _explained_moves(
+    found: ClusterPlan, question: Consolidate, name: str, is_used: bool, time_limit_s: float
+) -> Explanation:
+    """Return why a node is emptied or not, from the number of nodes with the opposite decision."""
+    other = most_emptied(
+        found.case.instance,
+        most_moves=question.most_moves,
+        forced=() if is_used else (name,),
+        excluded=(name,) if is_used else (),
+        time_limit_s=time_limit_s,
+    )
+    nodes = len(other.solution.emptied_nodes) if other.solution is not None else 0
+    return Explanation(node=name, is_used=is_used, other_nodes=nodes)
 
 
 def _without(instance: Instance, name: str) -> Instance:

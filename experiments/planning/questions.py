@@ -228,13 +228,16 @@ class _Builder:
     def case(self) -> Case:
         """Return the case."""
         question = self._question
-        self._require_known_nodes()
+        self._require_known_names()
         demand, level = self._demand(question) if isinstance(question, Fit) else (None, "")
         gangs = [self._gang(gang) for gang in self._snapshot.gangs]
         budgets = self._budgets(gangs)
         nodes = [self._node(node, level) for node in self._snapshot.nodes]
         count = question.count if isinstance(question, Drain) else int(self._moves)
         candidates = sum(CANDIDATE in node.labels for node in nodes)
+        if count > candidates and not isinstance(question, Fit) and question.among:
+            rule = f"the selector leaves {counted(candidates, 'open node')} to choose from"
+            raise UserError(f"nodes is {count}: {rule}")
         if count > candidates:
             rule = f"only {counted(candidates, 'node')} can be chosen"
             raise UserError(f"nodes is {count}: {rule}; see --among and --not")
@@ -264,7 +267,13 @@ class _Builder:
             notes=tuple(self._notes),
         )
 
-    def _require_known_nodes(self) -> None:
+    def _require_known_names(self) -> None:
+        key = self._choices.cost.removeprefix(ANNOTATION)
+        if key != self._choices.cost:
+            known = {name for gang in self._snapshot.gangs for name in gang.annotations}
+            if key not in known:
+                rule = f"no pod has this annotation with a number or a time; {hint_for(key, known)}"
+                raise UserError(f"cost is {show_value(self._choices.cost)}: {rule}")
         if isinstance(self._question, Drain):
             for name in (*self._question.nodes, *self._question.excluding):
                 if name not in self._snapshot.node:

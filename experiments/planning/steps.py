@@ -105,10 +105,11 @@ def _drain_on_kubernetes(plan: ClusterPlan) -> Steps:
         _idle_parts(plan),
         _lost_for_good(plan.disruptions),
     )
+    close = _kubectl("cordon", *nodes)
     opened = [name for name in nodes if snapshot.node[name].closed_because != "cordoned"]
     return Steps(
         (
-            Step("Close the nodes to new pods", (_kubectl("cordon", *nodes),)),
+            Step("Close the nodes, so that nothing new starts on them", (close,)),
             Step(evict, (_kubectl("drain", *nodes, *options),)),
             Step("See that only pods of DaemonSets are left", (_list_pods(nodes),)),
         ),
@@ -120,18 +121,30 @@ def _sentences(*given: str) -> str:
     return ". ".join(filter(None, given))
 
 
-def _waits_for_budgets(plan: ClusterPlan) -> list[str]:
-    """Return sentences on the budgets that do not allow all evictions at once."""
+def _exceeded_budgets(plan: ClusterPlan) -> list[tuple[str, int, int]]:
+    """Return the budgets that do not allow all evictions: id, allowed and wanted evictions."""
+    is_drain = not isinstance(plan.case.question, Fit)
     found = []
     for budget in plan.case.snapshot.budgets:
-        touched = [each.gang for each in plan.disruptions if each.gang.id in budget.gangs]
-        evicted = sum(pod.node in plan.nodes for gang in touched for pod in gang.pods)
-        if evicted > budget.most:
-            found.append(
-                f"The budget {budget.id} allows {budget.most} of {evicted} evictions now, and "
-                f"kubectl drain waits until it allows the others"
-            )
+        leaving = [
+            pod
+            for each in plan.disruptions
+            if each.gang.id in budget.gangs
+            for pod in (each.gang.pods if is_drain else each.lost)
+            if not is_drain or pod.node in plan.nodes
+        ]
+        if len(leaving) > budget.most:
+            found.append((budget.id, budget.most, len(leaving)))
     return found
+
+
+def _waits_for_budgets(plan: ClusterPlan) -> list[str]:
+    """Return sentences on the budgets for which a drain waits, perhaps for ever."""
+    return [
+        f"The budget {name} allows {most} of {wanted} evictions now, and kubectl drain waits until "
+        "it allows the others" + ("" if most else "; scale up or change it if it never does")
+        for name, most, wanted in _exceeded_budgets(plan)
+    ]
 
 
 def _idle_parts(plan: ClusterPlan) -> str:
@@ -195,7 +208,8 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
     lost = {each.gang.id for each in plan.disruptions if each.is_whole}
     kept = {gang.owner for gang in plan.case.snapshot.gangs if gang.id not in lost}
     suspends, resumes, deleting = [], [], []
-    leaving, deleted = defaultdict(list), defaultdict(list)
+    leaving: dict[str, list[str]] = defaultdict(list)
+    deleted: dict[str, list[str]] = defaultdict(list)
     for each in plan.disruptions:
         owner = each.gang.owner
         commands = _suspension(owner) if each.is_whole and owner not in kept else None
@@ -210,16 +224,33 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
         _kubectl("wait", "pod", *pods, "--for=delete", "--timeout=10m", namespace=each)
         for each, pods in leaving.items()
     ]
+    ignored = [
+        f"This ignores the budget {name}, which allows {most} of {wanted} evictions now"
+        for name, most, wanted in _exceeded_budgets(plan)
+    ]
     deletes = [_kubectl("delete", "pod", *pods, namespace=each) for each, pods in deleted.items()]
     return [
         *_if_any("Suspend the victims", suspends),
         *_if_any("Wait until the pods of suspended victims are gone", waits),
-        *_if_any(_deletion(deleting, taint), deletes),
+        *_if_any(_sentences(_deletion(deleting, taint), *ignored), deletes),
     ], resumes
 
 
+def suspended_gangs(plan: ClusterPlan) -> frozenset[str]:
+    """Return the ids of the gangs that the steps suspend, so that they wait for their users."""
+    if plan.case.snapshot.system == "slurm" or not isinstance(plan.case.question, Fit):
+        return frozenset()
+    lost = {each.gang.id for each in plan.disruptions if each.is_whole}
+    kept = {gang.owner for gang in plan.case.snapshot.gangs if gang.id not in lost}
+    return frozenset(
+        each.gang.id
+        for each in plan.disruptions
+        if each.is_whole and each.gang.owner not in kept and _suspension(each.gang.owner)
+    )
+
+
 def _deletion(deleted: Sequence[Disruption], taint: Taint) -> str:
-    """Return the purpose of the step that deletes pods, with what becomes of them."""
+    """Return the purpose of the step that deletes pods, and says which pods return."""
     remade = [each for each in deleted if each.gang.can_be_requeued]
     returning = [
         each.gang.id
@@ -264,9 +295,11 @@ def _admission(gang: PendingGang, taint: Taint) -> Step:
         return Step(f"Add the toleration {json.dumps(toleration)} to the pod templates of {owner}")
     patches = []
     for shape in gang.shapes:
-        operation = {"op": "add", "path": "/spec/tolerations", "value": [toleration]}
+        operation: dict[str, object] = {"op": "add", "path": "/spec/tolerations"}
         if shape.placement.tolerations:
             operation |= {"path": "/spec/tolerations/-", "value": toleration}
+        else:
+            operation["value"] = [toleration]
         patch = ("patch", "pod", *shape.names, "--type=json", f"--patch={json.dumps([operation])}")
         patches.append(_kubectl(*patch, namespace=gang.owner.namespace))
     later = (

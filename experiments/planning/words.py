@@ -9,7 +9,7 @@ from lyra_opt.core.result import Status
 from lyra_opt.core.texts import show_list
 from lyra_opt.experiments.planning.planning import ClusterPlan
 from lyra_opt.experiments.planning.questions import ANNOTATION, Consolidate, Drain, Fit
-from lyra_opt.experiments.planning.steps import steps_of
+from lyra_opt.experiments.planning.steps import steps_of, suspended_gangs
 from lyra_opt.preemption.put_back import could_stay
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ HOUR_S = 3600
 
 AGES = "Check the cluster again before you act: a snapshot ages in seconds."
 
-HURT_COLUMNS = ("who", "priority", "pods", "GPUs", "GPU hours lost", "starts again")
+HURT_COLUMNS = ("who", "priority", "pods", "GPUs", "GPU hours since start", "starts again")
 """The headings of the table of those who are hurt."""
 
 
 def headline(plan: ClusterPlan) -> str:
-    """Return the answer in one sentence, or that there is none."""
+    """Return the answer in one sentence."""
     question = plan.case.question
     if not plan.exists:
         if plan.answer.status is Status.INFEASIBLE:
@@ -65,7 +65,7 @@ def _why_untouched(gang: RunningGang) -> str:
 
 
 def term_phrase(case: Case, key: str, value: int) -> str:
-    """Return what a value of a term of the objective means, as a verb phrase."""
+    """Return the meaning of a value of a term of the objective, as a verb phrase."""
     name, _, priority = key.partition("@")
     of_priority = f" of priority {priority}" if priority else ""
     if name == "lost_gangs":
@@ -89,7 +89,7 @@ def term_phrase(case: Case, key: str, value: int) -> str:
 
 
 def zero_phrase(key: str) -> str:
-    """Return what the value 0 of a term of the objective means, as a verb phrase."""
+    """Return the meaning of the value 0 of a term of the objective, as a verb phrase."""
     name, _, priority = key.partition("@")
     phrases = {
         "lost_gangs": "stops no job",
@@ -116,7 +116,7 @@ def terms_in_words(case: Case, terms: Mapping[str, int]) -> str:
 
 
 def proof_sentence(plan: ClusterPlan) -> str:
-    """Return what is proved about the plan, from the objective that was used."""
+    """Return the sentence that states the proof, from the objective that was used."""
     case, answer = plan.case, plan.answer
     terms = answer.measures.get("terms") or {}
     if isinstance(case.question, Consolidate):
@@ -171,7 +171,7 @@ def _fewer(case: Case, key: str, value: int) -> str:
 
 
 def rule_sentence(plan: ClusterPlan) -> str:
-    """Return what the scheduler's own rule would do; empty if there is nothing to compare."""
+    """Return the effect of the scheduler's own rule; empty if no rule is compared."""
     rule, case = plan.rule, plan.case
     if rule is None:
         return ""
@@ -197,6 +197,9 @@ def explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
     if found.reason:
         return f"Node {node} {decision}: it is {found.reason}."
     opposite = "without it" if found.is_used else "with it"
+    if found.other_nodes is not None:
+        nodes = counted(found.other_nodes, "node")
+        return f"Node {node} {decision}: {opposite}, {nodes} can be empty."
     if found.other is None:
         return f"Node {node} {decision}: the question leaves no choice."
     if found.other.solution is None:
@@ -218,15 +221,20 @@ def _no_plan(answer: Answer[Solution]) -> str:
 
 def hurt_rows(plan: ClusterPlan) -> list[tuple[str, ...]]:
     """Return one row of `HURT_COLUMNS` for each gang that loses or moves pods."""
-    return [_hurt_row(each) for each in plan.disruptions]
+    suspended = suspended_gangs(plan)
+    return [_hurt_row(each, each.gang.id in suspended) for each in plan.disruptions]
 
 
-def _hurt_row(each: Disruption) -> tuple[str, ...]:
+def _hurt_row(each: Disruption, is_suspended: bool) -> tuple[str, ...]:
     gang, owner = each.gang, each.gang.owner
     touched = len(each.lost) + len(each.moved)
     left = len(gang.pods) - len(each.lost)
     moves = f" ({len(each.moved)} move)" if each.moved else ""
-    if each.restarts_on:
+    if is_suspended:
+        again = "when you let it go on"
+    elif not each.can_return:
+        again = "not before one of these nodes is open again"
+    elif each.restarts_on:
         again = f"at once on {show_list(sorted(set(each.restarts_on)))}"
     elif not each.lost:
         again = f"on {show_list(sorted({to for _, to in each.moved}))}"
@@ -258,10 +266,14 @@ def command_lines(plan: ClusterPlan) -> list[tuple[str, list[str]]]:
 
 
 def verdict(plan: ClusterPlan) -> list[str]:
-    """Return what is proved, and what the scheduler's own rule would do; empty without a plan."""
+    """Return sentences on the losses, the proof and the scheduler's rule; empty without a plan."""
     if not plan.exists:
         return []
-    return [sentence for sentence in (proof_sentence(plan), rule_sentence(plan)) if sentence]
+    found = [proof_sentence(plan), rule_sentence(plan)]
+    if not isinstance(plan.case.question, Consolidate):
+        terms = plan.answer.measures.get("terms") or {}
+        found.insert(0, f"The plan {terms_in_words(plan.case, terms)}.")
+    return [sentence for sentence in found if sentence]
 
 
 def limits(plan: ClusterPlan) -> Sequence[str]:
@@ -276,7 +288,12 @@ class ReadablePlan(ClusterPlan):
     def __str__(self) -> str:
         """Return the whole plan as text, with one line for each job that is hurt."""
         parts = [headline(self), *verdict(self)]
-        parts += [": ".join((row[0], row[-1])) for row in hurt_rows(self)]
+        rows = [HURT_COLUMNS, *hurt_rows(self)] if self.disruptions else []
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        parts += [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
         parts += ["\n".join((heading, *lines)) for heading, lines in command_lines(self)]
         return "\n".join((*parts, *limits(self)))
 
@@ -286,13 +303,20 @@ class ReadablePlan(ClusterPlan):
         return tuple(command for step in steps_of(self).do for command in step.commands)
 
 
+def _status(plan: ClusterPlan) -> str:
+    """Return the status of a plan; the answer of `Consolidate` does not know its own bound."""
+    if plan.most_nodes is not None and plan.exists and plan.most_nodes == len(plan.nodes):
+        return str(Status.OPTIMAL)
+    return str(plan.answer.status)
+
+
 def as_json_object(plan: ClusterPlan) -> dict[str, Any]:
     """Return the plan as the JSON object that ``lyra-opt plan --json`` prints."""
     answer, exists = plan.answer, plan.exists
     steps = steps_of(plan)
     return {
         "headline": headline(plan),
-        "status": str(answer.status),
+        "status": _status(plan),
         "terms": dict(answer.measures.get("terms") or {}),
         "proof": proof_sentence(plan) if exists else None,
         "rule": rule_sentence(plan) or None,

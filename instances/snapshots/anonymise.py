@@ -12,8 +12,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.instances.snapshots.snapshot import GPU_TYPES
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
 
@@ -55,16 +57,10 @@ LEVEL_WORDS = frozenset(
 )
 """Ends of label keys that stay, so that ``--level`` takes them."""
 
-PUBLIC_VALUES = (
-    "nvidia.com/gpu.product",
-    "amd.com/gpu.product-name",
-    "cloud.google.com/gke-accelerator",
-)
-"""The keys of labels whose values, types of GPUs, stay."""
-
 NEWEST = datetime(2000, 1, 1, tzinfo=UTC)
 """The newest time in the result."""
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?|true|false|")
 
 
@@ -81,14 +77,16 @@ class Pseudonyms:
 
     def __init__(self, document: Any, public: Collection[str] = ()) -> None:
         names: set[str] = set()
-        times: list[datetime] = []
-        for role, text in _texts(document):
+        times: set[datetime] = set()
+
+        def collect(role: str, text: str) -> str:
             if role == "time":
-                times.append(_time(text))
-            elif role == "key":
-                names |= set(_parts_to_hide(text))
+                times.add(datetime.fromisoformat(text))
             else:
-                names.add(text)
+                names.update(_parts_to_hide(text) if role == "key" else [text])
+            return text
+
+        _rewritten(document, collect)
         names -= set(public)
         width = len(str(len(names)))
         self.table: Mapping[str, str] = {
@@ -97,67 +95,56 @@ class Pseudonyms:
         """The pseudonym of each text."""
         self._shift = NEWEST - max(times) if times else timedelta()
 
-    def applied(self, value: Any, field: str = "", key: str = "") -> Any:
-        """Return a value with all names replaced and all times shifted.
+    def applied(self, document: Any) -> Any:
+        """Return a document with all names replaced and all times shifted."""
+        return _rewritten(document, self._pseudonym)
 
-        `field` is the name of the field that contains the value, and `key` the key of its label.
-        """
-        if isinstance(value, dict):
-            if field in QUANTITY_FIELDS:
-                return {self._key(name): amount for name, amount in value.items()}
-            if field in KEYED_FIELDS:
-                return {
-                    self._key(name): self._text(text, field, name) for name, text in value.items()
-                }
-            inner = str(value.get("key", ""))
-            return {
-                name: self._key(each)
-                if name == "key" and isinstance(each, str)
-                else self.applied(each, name, inner)
-                for name, each in value.items()
-            }
-        if isinstance(value, list | tuple):
-            return [self.applied(each, field, key) for each in value]
-        return self._text(value, field, key) if isinstance(value, str) else value
-
-    def _text(self, text: str, field: str, key: str) -> str:
-        role = _role(text, field, key)
+    def _pseudonym(self, role: str, text: str) -> str:
         if role == "time":
-            return f"{_time(text) + self._shift:%Y-%m-%dT%H:%M:%SZ}"
-        return self.table.get(text, text) if role == "name" else text
-
-    def _key(self, key: str) -> str:
-        hidden = _parts_to_hide(key)
-        domain, slash, end = key.rpartition("/")
+            return f"{datetime.fromisoformat(text) + self._shift:%Y-%m-%dT%H:%M:%SZ}"
+        if role == "name":
+            return self.table.get(text, text)
+        hidden = _parts_to_hide(text)
+        domain, slash, end = text.rpartition("/")
         parts = (self.table.get(part, part) if part in hidden else part for part in (domain, end))
         return slash.join(parts)
 
 
-def _texts(value: Any, field: str = "", key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the texts of a document that do not stay, each with its role: time, key or name."""
+def _rewritten(
+    value: Any, change: Callable[[str, str], str], field: str = "", key: str = ""
+) -> Any:
+    """Return a document in which a function of role and text replaces the texts that do not stay.
+
+    The roles are time, key and name. `field` is the name of the field that contains the value, and
+    `key` the key of its label.
+    """
     if isinstance(value, dict):
+        if field in QUANTITY_FIELDS:
+            return {change("key", name): amount for name, amount in value.items()}
+        if field in KEYED_FIELDS:
+            return {
+                change("key", name): _rewritten(text, change, field, name)
+                for name, text in value.items()
+            }
         inner = str(value.get("key", ""))
-        for name, each in value.items():
-            if field in QUANTITY_FIELDS | KEYED_FIELDS:
-                yield "key", name
-                if field in KEYED_FIELDS:
-                    yield from _texts(each, field, name)
-            elif name == "key" and isinstance(each, str):
-                yield "key", each
-            else:
-                yield from _texts(each, name, inner)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each, field, key)
-    elif isinstance(value, str) and (role := _role(value, field, key)):
-        yield role, value
+        return {
+            name: change("key", each)
+            if name == "key" and isinstance(each, str)
+            else _rewritten(each, change, name, inner)
+            for name, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_rewritten(each, change, field, key) for each in value]
+    if isinstance(value, str) and (role := _role(value, field, key)):
+        return change(role, value)
+    return value
 
 
 def _role(text: str, field: str, key: str) -> str:
-    """Return what a text is: a time, a name, or (empty) something that stays."""
-    if field in TIME_FIELDS or (field == "annotations" and _is_time(text)):
+    """Return the role of a text: a time, a name, or (empty) a text that stays."""
+    if field in TIME_FIELDS or (field == "annotations" and _TIME.match(text)):
         return "time"
-    if field in KEPT_FIELDS or TRES_FIELDS.fullmatch(field) or key in PUBLIC_VALUES:
+    if field in KEPT_FIELDS or TRES_FIELDS.fullmatch(field) or key in GPU_TYPES:
         return ""
     return "" if _NUMBER.fullmatch(text) else "name"
 
@@ -172,14 +159,6 @@ def _parts_to_hide(key: str) -> list[str]:
     if not slash and end in ("cpu", "memory", "pods", "ephemeral-storage"):
         return []
     return [part for part in (domain, "" if end in LEVEL_WORDS else end) if part]
-
-
-def _is_time(text: str) -> bool:
-    return bool(re.match(r"\d{4}-\d\d-\d\dT", text))
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 def anonymised(

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import InputError, UserError, counted
+from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.frozen import FrozenDict
-from lyra_opt.instances.snapshots.device_claims import DeviceClaims
 from lyra_opt.instances.snapshots.kubernetes_files import (
     Objects,
     allowed_fields,
     objects_of,
     titled,
 )
-from lyra_opt.instances.snapshots.kubernetes_gangs import (
-    Groups,
-    Notes,
-    PlacedPod,
-    seconds_of,
-)
+from lyra_opt.instances.snapshots.kubernetes_gangs import Groups, Notes, PlacedPod
 from lyra_opt.instances.snapshots.kubernetes_objects import (
     BindRequest,
     LabelSelector,
@@ -30,10 +24,11 @@ from lyra_opt.instances.snapshots.kubernetes_objects import (
     PodSet,
     Workload,
 )
-from lyra_opt.instances.snapshots.pod_requests import Shared, amounts
+from lyra_opt.instances.snapshots.pod_requests import DeviceClaims, Shared, amounts
 from lyra_opt.instances.snapshots.reader import SnapshotReader
 from lyra_opt.instances.snapshots.snapshot import (
     GPU,
+    GPU_TYPES,
     DisruptionBudget,
     Snapshot,
     SnapshotNode,
@@ -41,9 +36,9 @@ from lyra_opt.instances.snapshots.snapshot import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
 
     from lyra_opt.instances.snapshots.owners import Form
-    from lyra_opt.instances.snapshots.placement import Requirement
     from lyra_opt.instances.snapshots.reader import SnapshotFile
 
 WHOLE_GPUS = (
@@ -61,13 +56,6 @@ WHOLE_GPUS = (
 FRACTIONS = ("gpu-fraction", "gpu-memory")
 """Annotations of KAI for a part of a GPU."""
 
-GPU_TYPES = (
-    "nvidia.com/gpu.product",
-    "amd.com/gpu.product-name",
-    "cloud.google.com/gke-accelerator",
-)
-"""Labels of nodes that name the type of their GPUs."""
-
 ENDED = ("Succeeded", "Failed")
 
 
@@ -83,6 +71,8 @@ class KubernetesReader(SnapshotReader):
         "|resourceclaims|resourceslices)[.].*' | paste -sd, -)\" --all-namespaces --output=json"
         "  # or the snapshot.zip of KAI"
     )
+
+    example = "kubectl get nodes,pods -A -o json"
 
     def recognises(self, file: SnapshotFile) -> bool:
         """Return whether a file is a zip archive or mentions fields of the Kubernetes API."""
@@ -111,9 +101,8 @@ class _Cluster:
         self._groups = Groups(objects, given, self._assumed, self._ignored)
         self._shared = Shared()
         self._claims = DeviceClaims(objects)
-        self._held: dict[str, Counter[str]] = {}
-        self._renamed: dict[str, str] = {}
-        self._times: list[tuple[str, str]] = []
+        self._held: dict[str, Counter[str]] = defaultdict(Counter)
+        self._times: list[datetime] = []
         self._bound = {
             (each.metadata.namespace, each.spec.pod_name): each.spec.selected_node
             for _, each in objects.of(BindRequest)
@@ -123,17 +112,15 @@ class _Cluster:
     def snapshot(self) -> Snapshot:
         """Return the snapshot."""
         capacities = self._capacities()
-        self._rename_gpus(capacities)
+        whole = {name for each in capacities.values() for name in each if name in WHOLE_GPUS}
+        if len(whole) == 1:
+            self._shared.renamed = {whole.pop(): GPU}
         self._add_pods()
         self._add_waiting_workloads()
-        ids = {key: self._groups.identifier(group) for key, group in self._groups.groups.items()}
-        running, pending = [], []
-        for key, group in self._groups.groups.items():
+        groups = list(self._groups.groups.values())
+        for group in groups:
             self._groups.settle(group)
-            if group.running:
-                running.append(self._groups.running_gang(group, ids[key]))
-            if group.pending:
-                pending.append(self._groups.pending_gang(group, ids[key]))
+        running, pending = self._groups.running_gang, self._groups.pending_gang
         classes = self._groups.priorities.classes.values()
         for kind, number in sorted(self._objects.unknown.items()):
             self._ignored.add("object", f"of kind {kind}", number)
@@ -141,13 +128,18 @@ class _Cluster:
             system="kubernetes",
             version="Kubernetes objects: " + ", ".join(sorted(self._objects.versions)),
             nodes=tuple(self._nodes(capacities)),
-            gangs=tuple(running),
-            pending=tuple(pending),
-            budgets=tuple(self._budgets(ids)),
-            priorities=FrozenDict({each.metadata.name: each.value for each in classes}),
+            gangs=tuple(running(group) for group in groups if group.running),
+            pending=tuple(pending(group) for group in groups if group.pending),
+            budgets=tuple(self._budgets()),
+            priorities=FrozenDict(
+                {
+                    **self._priorities_of_pods(),
+                    **{each.metadata.name: each.value for each in classes},
+                }
+            ),
             assumptions=self._assumed.sentences(),
             not_read=self._ignored.sentences(),
-            newest_s=self._newest(),
+            newest_s=max(self._times).timestamp() if self._times else None,
         )
 
     def _capacities(self) -> dict[str, Counter[str]]:
@@ -166,12 +158,6 @@ class _Cluster:
             raise InputError(self._sources, "contains no nodes: add kubectl get nodes -o json")
         return found
 
-    def _rename_gpus(self, capacities: dict[str, Counter[str]]) -> None:
-        """Call the resource of whole GPUs ``gpu`` if the nodes have only one."""
-        found = {name for each in capacities.values() for name in each if name in WHOLE_GPUS}
-        if len(found) == 1:
-            self._shared.renamed = {found.pop(): GPU}
-
     def _nodes(self, capacities: dict[str, Counter[str]]) -> list[SnapshotNode]:
         nodes = []
         for _, node in self._objects.of(Node):
@@ -182,16 +168,12 @@ class _Cluster:
                 closed = "not ready"
             elif node.spec.unschedulable:
                 closed = "cordoned"
-            self._times += [
-                (each.last_heartbeat_time, f"Node {name}")
-                for each in conditions
-                if each.last_heartbeat_time
-            ]
+            self._times += filter(None, (each.last_heartbeat_time for each in conditions))
             nodes.append(
                 SnapshotNode(
                     name=name,
                     capacity=FrozenDict(self._shared.with_names(capacities[name])),
-                    held=FrozenDict(self._held.get(name, {})),
+                    held=FrozenDict(self._held[name]),
                     labels=FrozenDict(labels),
                     taints=node.spec.taints or (),
                     closed_because=closed,
@@ -211,8 +193,7 @@ class _Cluster:
             if (metadata.namespace, metadata.name) in seen:
                 raise InputError(source, f"{title} occurs twice in the files")
             seen.add((metadata.namespace, metadata.name))
-            times = metadata.creation_timestamp, pod.status.start_time
-            self._times += [(time, title) for time in times if time]
+            self._times += filter(None, (metadata.creation_timestamp, pod.status.start_time))
             if pod.status.phase in ENDED:
                 continue
             placed = self._placed(source, pod, title)
@@ -226,7 +207,7 @@ class _Cluster:
                 )
             elif self._groups.is_fixed(pod):
                 if placed.node:
-                    self._held.setdefault(placed.node, Counter()).update(placed.request)
+                    self._held[placed.node].update(placed.request)
             elif placed.node or pod.status.phase in ("Pending", ""):
                 self._note_ignored(pod)
                 self._groups.add(placed)
@@ -246,6 +227,15 @@ class _Cluster:
                 f"being deleted, with {counted(leaving[GPU], 'GPU')}: their room is taken as free",
                 leaving["pods"],
             )
+
+    def _priorities_of_pods(self) -> dict[str, int]:
+        """Return the value of each priority class that a pod names, in case no file has classes."""
+        specs = (pod.spec for _, pod in self._objects.of(Pod))
+        return {
+            spec.priority_class_name: spec.priority
+            for spec in specs
+            if spec.priority_class_name and spec.priority is not None
+        }
 
     def _add_waiting_workloads(self) -> None:
         """Add the Kueue Workloads whose jobs have no pods yet, with the pods of their templates."""
@@ -302,42 +292,28 @@ class _Cluster:
                     "pending pod", "with a nominated node: the room reserved there is taken as free"
                 )
 
-    def _budgets(self, ids: Mapping[object, str]) -> list[DisruptionBudget]:
+    def _budgets(self) -> list[DisruptionBudget]:
         """Return the budgets that select pods of running gangs."""
-        pods: dict[str, list[tuple[Mapping[str, str], str]]] = {}
-        for key, group in self._groups.groups.items():
+        pods: dict[str, list[tuple[Mapping[str, str], str]]] = defaultdict(list)
+        for group in self._groups.groups.values():
             for each in group.running:
                 metadata = each.pod.metadata
-                pods.setdefault(metadata.namespace, []).append((metadata.labels or {}, ids[key]))
+                pods[metadata.namespace].append((metadata.labels or {}, group.id))
         budgets = []
         for _, budget in self._objects.of(PodDisruptionBudget):
             selector, namespace = budget.spec.selector, budget.metadata.namespace
             if selector is None:
                 continue
-            gangs = tuple(
-                dict.fromkeys(
-                    gang for labels, gang in pods.get(namespace, ()) if _selects(selector, labels)
-                )
-            )
+            found = (gang for labels, gang in pods[namespace] if _selects(selector, labels))
+            if not (gangs := tuple(dict.fromkeys(found))):
+                continue
             most = budget.status.disruptions_allowed
-            if gangs and most is None:
-                self._assumed.add(
-                    "disruption budget", "without a status: it is taken to allow none"
-                )
-            if gangs:
-                name = f"{namespace}/{budget.metadata.name}"
-                budgets.append(DisruptionBudget(id=name, gangs=gangs, most=max(0, most or 0)))
+            if most is None:
+                text = "without a status: it is taken to allow none"
+                self._assumed.add("disruption budget", text)
+            name = f"{namespace}/{budget.metadata.name}"
+            budgets.append(DisruptionBudget(id=name, gangs=gangs, most=max(0, most or 0)))
         return budgets
-
-    def _newest(self) -> float | None:
-        """Return the newest time that the files name."""
-        if not self._times:
-            return None
-        newest, title = max(self._times)
-        try:
-            return seconds_of(newest)
-        except ValueError:
-            raise InputError(self._sources, f"{title}: {newest!r} is not a time") from None
 
 
 def _is_waiting(workload: Workload) -> bool:
@@ -358,20 +334,7 @@ def _selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
     """Return whether a selector holds for the labels of a pod; an empty one always does."""
     if any(labels.get(key) != value for key, value in (selector.match_labels or {}).items()):
         return False
-    return all(_meets(each, labels.get(each.key)) for each in selector.match_expressions or ())
-
-
-def _meets(requirement: Requirement, value: str | None) -> bool:
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-    raise UserError(f"the label selector of a budget has the operator {requirement.operator!r}")
+    return all(each.accepts(labels.get(each.key)) for each in selector.match_expressions or ())
 
 
 KUBERNETES = KubernetesReader()

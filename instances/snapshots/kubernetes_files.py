@@ -70,18 +70,16 @@ _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 ObjectT = TypeVar("ObjectT", bound=KubernetesObject)
 
 
-class _Document(msgspec.Struct):
-    """A JSON document: a list of objects, one object, or a snapshot of KAI."""
-
-    kind: str = ""
-    apiVersion: str = ""  # noqa: N815
-    items: list[Raw] | None = None
-    rawObjects: dict[str, list[Raw] | None] | None = None  # noqa: N815
-
-
 class _Header(msgspec.Struct):
     kind: str = ""
     apiVersion: str = ""  # noqa: N815
+
+
+class _Document(_Header):
+    """A JSON document: a list of objects, one object, or a snapshot of KAI."""
+
+    items: list[Raw] | None = None
+    rawObjects: dict[str, list[Raw] | None] | None = None  # noqa: N815
 
 
 class _Name(msgspec.Struct):
@@ -213,8 +211,11 @@ def _reason(error: msgspec.ValidationError) -> str:
     path = path.strip("`").removeprefix("$").removeprefix(".")
     if missing is not None:
         return f"{path}.{missing[1]} is missing".removeprefix(".")
-    types = re.fullmatch(r"Expected `(.+)`, got `(.+)`", message)
-    if types is not None:
+    if "datetime" in message:
+        message = "must be a time such as 2026-01-31T12:00:00Z"
+    elif unknown := re.fullmatch("Invalid enum value (.+)", message):
+        message = f"has the unknown value {unknown[1]}"
+    elif types := re.fullmatch(r"Expected `(.+)`, got `(.+)`", message):
         wanted, given = (
             " or ".join(_TYPES.get(name, name) for name in each.split(" | ") if name != "null")
             for each in (types[1], f"{types[2]} | null")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import InputError, counted
@@ -15,8 +14,10 @@ from lyra_opt.instances.snapshots.kubernetes_objects import (
     DisruptionMode,
     KubernetesObject,
     PodGroup,
+    PodGroupSpec,
     PriorityClass,
     Workload,
+    WorkloadSpec,
 )
 from lyra_opt.instances.snapshots.owners import (
     KAI,
@@ -28,12 +29,7 @@ from lyra_opt.instances.snapshots.owners import (
     pod_group_of,
     reference_to,
 )
-from lyra_opt.instances.snapshots.snapshot import (
-    PendingGang,
-    PendingPods,
-    RunningGang,
-    RunningPod,
-)
+from lyra_opt.instances.snapshots.snapshot import PendingGang, PendingPods, RunningGang, RunningPod
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,11 +60,6 @@ _NUMBER_OR_TIME = re.compile(
     r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,2})?"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
-
-
-def seconds_of(time: str) -> float:
-    """Return an RFC 3339 time in seconds since 1970; `ValueError` if it is not one."""
-    return datetime.fromisoformat(time).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +111,8 @@ class Group:
         Its pods with and without a node.
     has_pods
         Whether its pods exist.
-    priority
-        Its priority, after `Groups.settle`.
+    id, priority
+        Its id and its priority, after `Groups.settle`.
     """
 
     name: str
@@ -132,6 +123,7 @@ class Group:
     running: list[PlacedPod] = field(default_factory=list)
     pending: list[PlacedPod] = field(default_factory=list)
     has_pods: bool = True
+    id: str = ""
     priority: int = 0
 
     @property
@@ -149,7 +141,7 @@ class Group:
         """Return all labels and annotations of the gang; those of the PodGroup come first."""
         found: dict[str, str] = {}
         for each in reversed(self.objects):
-            found |= {**(each.metadata.labels or {}), **(each.metadata.annotations or {})}
+            found |= each.metadata.marks()
         return found
 
     def grouped_by(self) -> str:
@@ -157,46 +149,55 @@ class Group:
         found = self.pod_group or self.workload
         return group_of(found.api_version) if found is not None and self.form == "gang" else ""
 
+    @property
+    def spec(self) -> PodGroupSpec:
+        """The specification of the PodGroup, empty without one."""
+        return self.pod_group.spec if self.pod_group is not None else PodGroupSpec()
+
+    @property
+    def workload_spec(self) -> WorkloadSpec:
+        """The specification of the Kueue Workload, empty without one."""
+        return self.workload.spec if self.workload is not None else WorkloadSpec([])
+
     def declared_minima(self) -> list[int]:
         """Return the minima that PodGroup or Workload state; several if parts have their own."""
         if self.pod_group is None:
-            if self.workload is None:
-                return []
-            pod_sets = self.workload.spec.pod_sets
+            pod_sets = self.workload_spec.pod_sets
             counts = [each.count if each.min_count is None else each.min_count for each in pod_sets]
             is_partial = any(each.min_count is not None for each in pod_sets)
-            return counts if is_partial else [sum(counts)]
-        spec = self.pod_group.spec
+            return counts if is_partial or self.workload is None else [sum(counts)]
+        spec = self.spec
         if spec.scheduling_policy is not None and spec.scheduling_policy.gang is not None:
             return [spec.scheduling_policy.gang.min_count]
-        parts = [
-            *(spec.min_task_member or {}).values(),
-            *(part.min_member for part in spec.sub_groups or ()),
-        ]
+        parts = [*(spec.min_task_member or {}).values()]
+        parts += [part.min_member for part in spec.sub_groups or ()]
         if len(parts) > 1 or spec.sub_group_policy:
             return [*parts, 0]
         return [max([spec.min_member or 1, *parts])]
 
     def is_whole(self) -> bool:
         """Return whether Kubernetes disrupts the PodGroup only as a whole."""
-        mode = self.pod_group.spec.disruption_mode if self.pod_group is not None else None
+        mode = self.spec.disruption_mode
         return mode == "PodGroup" or (isinstance(mode, DisruptionMode) and mode.all is not None)
 
     def level(self) -> str:
         """Return the label of nodes whose value all pods must share; empty without a rule."""
-        if self.pod_group is not None:
-            spec = self.pod_group.spec
-            if (
-                spec.topology_constraint is not None
-                and spec.topology_constraint.required_topology_level
-            ):
-                return spec.topology_constraint.required_topology_level
-            if spec.scheduling_constraints is not None and spec.scheduling_constraints.topology:
-                return spec.scheduling_constraints.topology[0].key
-        for pod_set in self.workload.spec.pod_sets if self.workload is not None else ():
+        kai, native = self.spec.topology_constraint, self.spec.scheduling_constraints
+        if kai is not None and kai.required_topology_level:
+            return kai.required_topology_level
+        if native is not None and native.topology:
+            return native.topology[0].key
+        for pod_set in self.workload_spec.pod_sets:
             if pod_set.topology_request is not None and pod_set.topology_request.required:
                 return pod_set.topology_request.required
         return self.marks().get("kueue.x-k8s.io/podset-required-topology", "")
+
+    def queue(self) -> str:
+        """Return the name of the gang's queue."""
+        if named := self.spec.queue or self.workload_spec.queue_name:
+            return named
+        marks = self.marks()
+        return next((marks[mark] for mark in _QUEUE_MARKS if marks.get(mark)), "default")
 
 
 class Notes:
@@ -241,19 +242,17 @@ class Priorities:
 
     def of_group(self, group: Group) -> int:
         """Return the priority of a gang: that of its PodGroup or Workload, or of its pods."""
-        if group.pod_group is not None:
-            spec = group.pod_group.spec
-            if spec.priority is not None:
-                return spec.priority
-            if spec.priority_class_name:
-                return self.of_class(spec.priority_class_name, "gang")
-        if group.workload is not None and group.workload.spec.priority is not None:
-            return group.workload.spec.priority
+        if group.spec.priority is not None:
+            return group.spec.priority
+        if group.spec.priority_class_name:
+            return self.of_class(group.spec.priority_class_name, "gang")
+        if group.workload_spec.priority is not None:
+            return group.workload_spec.priority
         return max((self.of_pod(placed.pod) for placed in group.pods), default=self._default)
 
     def never_preempts(self, group: Group) -> bool:
         """Return whether a gang must not preempt others."""
-        policies = [group.pod_group.spec.preemption_policy] if group.pod_group is not None else []
+        policies = [group.spec.preemption_policy]
         for placed in group.pending:
             spec = placed.pod.spec
             named = self.classes.get(spec.priority_class_name or "")
@@ -289,7 +288,7 @@ class Groups:
             if (owner := controller_of(workload.metadata, any_owner=True)) is not None:
                 self._workload_of[owner] = workload
                 self._workload_of.setdefault(self.owners.topmost(owner), workload)
-        self._ids: dict[str, int] = {}
+        self._ids: Counter[str] = Counter()
 
     def is_fixed(self, pod: Pod) -> bool:
         """Return whether a pod cannot leave its node, as those of a DaemonSet."""
@@ -356,41 +355,27 @@ class Groups:
                 f"is of a kind that is not known. State how its pods stand, as --owner "
                 f"{owner.kind}=gang (together), {owner.kind}=single or {owner.kind}=fixed",
             )
-        self._assumed.add(
-            "pod", f"without GPUs of owners of kind {owner.kind}: each is taken to stand singly"
-        )
+        text = f"without GPUs of owners of kind {owner.kind}: each is taken to stand singly"
+        self._assumed.add("pod", text)
         return "single"
 
-    def running_gang(self, group: Group, identifier: str) -> RunningGang:
+    def running_gang(self, group: Group) -> RunningGang:
         """Return the running part of a gang."""
-        pods = group.running
         reason, needs_force = self._protection(group)
-        starts = [
-            each.pod.status.start_time or each.pod.metadata.creation_timestamp for each in pods
-        ]
+        running = [each.pod for each in group.running]
+        starts = [each.status.start_time or each.metadata.creation_timestamp for each in running]
         last = max(filter(None, starts), default=None)
-        try:
-            start_s = seconds_of(last) if last is not None else 0.0
-        except ValueError:
-            raise InputError(
-                pods[0].source, f"{pods[0].title}: its start {last!r} is not a time"
-            ) from None
         return RunningGang(
-            id=identifier,
+            id=group.id,
             owner=self._owner_of(group),
             pods=tuple(
-                RunningPod(
-                    name=each.pod.metadata.name,
-                    node=each.node,
-                    request=each.request,
-                    placement=each.placement,
-                )
-                for each in pods
+                RunningPod(name=name, node=pod.node, request=pod.request, placement=pod.placement)
+                for name, pod in ((each.pod.metadata.name, each) for each in group.running)
             ),
-            min_pods=len(pods) if group.is_whole() else self._minimum(group, len(pods)),
+            min_pods=len(running) if group.is_whole() else self._minimum(group, len(running)),
             priority=group.priority,
-            queue=self._queue(group),
-            start_s=start_s,
+            queue=group.queue(),
+            start_s=last.timestamp() if last is not None else 0.0,
             annotations=self._numbers(group),
             protected_because=reason,
             needs_force=needs_force,
@@ -398,14 +383,14 @@ class Groups:
             can_be_requeued=group.owner is not None,
         )
 
-    def pending_gang(self, group: Group, identifier: str) -> PendingGang:
+    def pending_gang(self, group: Group) -> PendingGang:
         """Return the pending part of a gang."""
         alike: dict[tuple[Mapping[str, int], Placement], list[str]] = {}
         for each in group.pending:
             alike.setdefault((each.request, each.placement), []).append(each.pod.metadata.name)
         minimum = self._minimum(group, len(group.pods)) - len(group.running)
         return PendingGang(
-            id=identifier,
+            id=group.id,
             owner=self._owner_of(group),
             shapes=tuple(
                 PendingPods(names=tuple(names), request=request, placement=placement)
@@ -413,7 +398,7 @@ class Groups:
             ),
             min_pods=max(1, min(minimum, len(group.pending))),
             priority=group.priority,
-            queue=self._queue(group),
+            queue=group.queue(),
             level=group.level(),
             grouped_by=group.grouped_by(),
             has_pods=group.has_pods,
@@ -428,13 +413,6 @@ class Groups:
         group = Group(name, "gang", top, None, workload, pending=pods, has_pods=False)
         self.groups[reference_to(workload)] = group
 
-    def identifier(self, group: Group) -> str:
-        """Return an id for a gang that no other gang has: its name, and a number if needed."""
-        namespace = group.objects[0].metadata.namespace
-        wanted = f"{namespace}/{group.name}"
-        self._ids[wanted] = number = self._ids.get(wanted, 0) + 1
-        return wanted if number == 1 else f"{wanted} ({number})"
-
     def _minimum(self, group: Group, number: int) -> int:
         """Return how many of `number` pods a gang needs."""
         if group.form == "single":
@@ -445,19 +423,23 @@ class Groups:
         return max(1, min(declared[0], number))
 
     def settle(self, group: Group) -> None:
-        """Set the priority of a gang whose pods are known, and note what is assumed on it."""
+        """Set id and priority of a gang whose pods are known, and note what is assumed on it.
+
+        Gangs of the same name have a number in their id.
+        """
+        wanted = f"{group.objects[0].metadata.namespace}/{group.name}"
+        self._ids[wanted] += 1
+        number = self._ids[wanted]
+        group.id = wanted if number == 1 else f"{wanted} ({number})"
         group.priority = self.priorities.of_group(group)
         declared = group.declared_minima()
         if group.form == "gang" and len(group.pods) > 1 and not declared:
-            self._assumed.add(
-                "gang", "without a PodGroup or Workload: each is taken to need all of its pods"
-            )
+            text = "without a PodGroup or Workload: each is taken to need all of its pods"
+            self._assumed.add("gang", text)
         if len(declared) > 1:
-            self._assumed.add(
-                "gang",
-                "whose parts have minima of their own: each is taken to need all of its pods",
-            )
-        topology = group.pod_group.spec.network_topology if group.pod_group is not None else None
+            text = "whose parts have minima of their own: each is taken to need all of its pods"
+            self._assumed.add("gang", text)
+        topology = group.spec.network_topology
         if topology is not None and topology.mode == "hard" and group.pending:
             self._ignored.add("pending gang", "with a hard network topology of Volcano")
 
@@ -478,20 +460,17 @@ class Groups:
         """Return why a gang must not be touched, and whether ``--force`` lifts that."""
         priorities = [placed.pod.spec.priority or 0 for placed in group.running]
         if max(group.priority, *priorities) >= SYSTEM_PRIORITY:
-            return "has a priority of system pods", False
+            return "has a priority of system pods", True
         for each in group.objects:
-            marks = {**(each.metadata.labels or {}), **(each.metadata.annotations or {})}
-            for mark, value in _PROTECTIONS.items():
-                if marks.get(mark) == value:
+            for mark, value in each.metadata.marks().items():
+                if _PROTECTIONS.get(mark) == value:
                     return f"has {mark}: {value}", False
-        if group.owner is None:
-            return "has no controller", True
-        return "", False
+        return ("has no controller", True) if group.owner is None else ("", False)
 
     def _not_preempted_because(self, group: Group) -> str:
         """Return why the scheduler may not preempt a gang; empty if it may."""
         if group.pod_group is not None and group.pod_group.api_version.startswith(KAI):
-            preemptibility = group.pod_group.spec.preemptibility
+            preemptibility = group.spec.preemptibility
             if preemptibility == "non-preemptible":
                 return "is non-preemptible in KAI"
             if not preemptibility and group.priority >= KAI_PROTECTED_PRIORITY:
@@ -499,15 +478,6 @@ class Groups:
         if group.marks().get("volcano.sh/preemptable") == "false":
             return "has volcano.sh/preemptable: false"
         return ""
-
-    def _queue(self, group: Group) -> str:
-        """Return the name of a gang's queue."""
-        if group.pod_group is not None and group.pod_group.spec.queue:
-            return group.pod_group.spec.queue
-        if group.workload is not None and group.workload.spec.queue_name:
-            return group.workload.spec.queue_name
-        marks = group.marks()
-        return next((marks[mark] for mark in _QUEUE_MARKS if marks.get(mark)), "default")
 
     def _numbers(self, group: Group) -> Mapping[str, str]:
         """Return the annotations of a gang and its owner whose value is a number or a time."""

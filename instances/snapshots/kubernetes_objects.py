@@ -8,7 +8,10 @@ v1alpha3), Kueue v1beta2, Volcano v1beta1, KAI v2alpha2 and v1alpha2, scheduler-
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
 
 from lyra_opt.instances.snapshots.placement import (  # noqa: TC001 (msgspec reads the types)
     Requirement,
@@ -16,6 +19,7 @@ from lyra_opt.instances.snapshots.placement import (  # noqa: TC001 (msgspec rea
     Toleration,
 )
 
+Time = Annotated[datetime, Meta(tz=True)]
 Quantities = dict[str, str | int | float]
 
 
@@ -44,8 +48,12 @@ class Metadata(Fields):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+
+    def marks(self) -> dict[str, str]:
+        """Return the labels and annotations; of equal keys, the annotation."""
+        return {**(self.labels or {}), **(self.annotations or {})}
 
 
 class KubernetesObject(Fields):
@@ -59,12 +67,12 @@ class KubernetesObject(Fields):
     api_version: str = ""
 
 
-class NodeCondition(Fields):
-    """A condition of a node, such as ``Ready``."""
+class Condition(Fields):
+    """A condition of a node or of a Kueue Workload, such as ``Ready`` or ``Finished``."""
 
     type: str
     status: str
-    last_heartbeat_time: str | None = None
+    last_heartbeat_time: Time | None = None
 
 
 class NodeSpec(Fields):
@@ -78,7 +86,7 @@ class NodeStatus(Fields):
     """Resources and conditions of a node."""
 
     allocatable: Quantities | None = None
-    conditions: list[NodeCondition] | None = None
+    conditions: list[Condition] | None = None
 
 
 class Node(KubernetesObject, kw_only=True):
@@ -192,7 +200,7 @@ class PodStatus(Fields):
     """The state of a pod."""
 
     phase: str = ""
-    start_time: str | None = None
+    start_time: Time | None = None
     nominated_node_name: str | None = None
     resource_claim_statuses: list[PodResourceClaim] | None = None
 
@@ -342,18 +350,11 @@ class WorkloadSpec(Fields):
     active: bool = True
 
 
-class WorkloadCondition(Fields):
-    """A condition of a Kueue Workload, such as ``Finished``."""
-
-    type: str
-    status: str
-
-
 class WorkloadStatus(Fields):
     """Whether a Kueue Workload is admitted or finished."""
 
     admission: Present | None = None
-    conditions: list[WorkloadCondition] | None = None
+    conditions: list[Condition] | None = None
 
 
 class Workload(KubernetesObject, kw_only=True):

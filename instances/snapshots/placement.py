@@ -7,7 +7,7 @@ Affinities between pods and topology spread constraints are not modelled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +17,9 @@ CLOSING_EFFECTS = ("NoSchedule", "NoExecute")
 
 NAME_FIELD = "metadata.name"
 """The only field of a node that a required node affinity can name (``matchFields``)."""
+
+Operator: TypeAlias = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+"""How a requirement compares a label with its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Taint:
 
 
 class PlacementNode(Protocol):
-    """What a placement reads of a node."""
+    """A node with the three properties that a placement reads."""
 
     @property
     def name(self) -> str:
@@ -66,15 +69,18 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition of a node affinity: a label, an operator and the values for it."""
+    """One condition of a node affinity or a selector: a label, an operator and its values."""
 
     key: str
-    operator: str
+    operator: Operator
     values: tuple[str, ...] = ()
 
     def holds(self, node: PlacementNode) -> bool:
         """Return whether a node meets the condition."""
-        found = node.name if self.key == NAME_FIELD else node.labels.get(self.key)
+        return self.accepts(node.name if self.key == NAME_FIELD else node.labels.get(self.key))
+
+    def accepts(self, found: str | None) -> bool:
+        """Return whether the value of the label meets the condition; None without the label."""
         match self.operator:
             case "In":
                 return found in self.values
@@ -85,17 +91,11 @@ class Requirement:
             case "DoesNotExist":
                 return found is None
             case "Gt" | "Lt":
-                return _compares(found, self.operator, self.values)
-        raise ValueError(f"operator {self.operator!r} of a node affinity is not known")
-
-
-def _compares(found: str | None, operator: str, values: tuple[str, ...]) -> bool:
-    """Return whether a label is an integer above (Gt) or below (Lt) the only value."""
-    try:
-        label, value = int(found or ""), int(values[0])
-    except (ValueError, IndexError):
-        return False
-    return label > value if operator == "Gt" else label < value
+                try:
+                    label, value = int(found or ""), int(self.values[0])
+                except (ValueError, IndexError):
+                    return False
+                return label > value if self.operator == "Gt" else label < value
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,9 @@
 """The amounts of resources that a pod holds, and the nodes on which it may run.
 
+Devices that pods hold or ask for by ResourceClaims (dynamic resource allocation, DRA) are resources
+with the name of their driver. Device classes are not read, so that the class of a claim that waits
+must have the name of a driver, as ``gpu.nvidia.com``.
+
 Sources: k8s.io/component-helpers, ``resource/helpers.go`` (``PodRequests``), and the
 Kubernetes documentation on sidecar containers and on resources of whole pods.
 """
@@ -11,17 +15,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lyra_opt.core.errors import show_value
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.instances.snapshots.kubernetes_objects import ResourceClaim, ResourceSlice
 from lyra_opt.instances.snapshots.placement import Placement
 from lyra_opt.instances.snapshots.quantities import amount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lyra_opt.instances.snapshots.kubernetes_objects import PodSpec, Quantities, Resources
+    from lyra_opt.instances.snapshots.kubernetes_files import Objects
+    from lyra_opt.instances.snapshots.kubernetes_objects import Pod, PodSpec, Quantities, Resources
 
-OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+ADD = "add kubectl get resourceclaims,resourceslices -A -o json"
 
 
 def amounts(quantities: Quantities | None) -> Counter[str]:
@@ -61,17 +66,13 @@ def effective_request(spec: PodSpec) -> Counter[str]:
 
 
 def _placement_of(spec: PodSpec) -> Placement:
-    """Return the nodes on which a pod may run; `ValueError` for an unknown operator."""
+    """Return the nodes on which a pod may run."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
     terms = tuple(
         (*(term.match_expressions or ()), *(term.match_fields or ()))
         for term in (required.node_selector_terms or () if required is not None else ())
     )
-    for requirement in (each for term in terms for each in term):
-        if requirement.operator not in OPERATORS:
-            operator = show_value(requirement.operator)
-            raise ValueError(f"the node affinity has the unknown operator {operator}")
     selector = tuple(sorted((spec.node_selector or {}).items()))
     return Placement(selector, terms, spec.tolerations or ())
 
@@ -108,3 +109,71 @@ class Shared:
         if (known := self._placements.get(key)) is None:
             known = self._placements[key] = _placement_of(spec)
         return known
+
+
+class DeviceClaims:
+    """The claims and slices of a cluster.
+
+    Parameters
+    ----------
+    objects
+        The objects in the files.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self._claims = {
+            (each.metadata.namespace, each.metadata.name): each
+            for _, each in objects.of(ResourceClaim)
+        }
+        self._charged: set[tuple[str, str]] = set()
+        self.capacity: dict[str, Counter[str]] = {}
+        """The number of devices of each driver on each node."""
+        newest: dict[tuple[str, str], int] = {}
+        slices = [each.spec for _, each in objects.of(ResourceSlice)]
+        for spec in slices:
+            pool = (spec.driver, spec.pool.name)
+            newest[pool] = max(newest.get(pool, 0), spec.pool.generation)
+        for spec in slices:
+            if spec.node_name and spec.pool.generation == newest[spec.driver, spec.pool.name]:
+                devices = self.capacity.setdefault(spec.node_name, Counter())
+                devices[spec.driver] += len(spec.devices or ())
+        self._drivers = {spec.driver for spec in slices}
+
+    def devices_of(self, pod: Pod) -> Mapping[str, int]:
+        """Return the number of devices of each driver that a pod holds or asks for.
+
+        A claim that several pods share is charged to the first of them. `ValueError` if a claim
+        or the slices are missing, or the number of devices is not stated.
+        """
+        devices: Counter[str] = Counter()
+        generated = {
+            each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()
+        }
+        for used in pod.spec.resource_claims or ():
+            name = used.resource_claim_name or generated.get(used.name) or ""
+            key = pod.metadata.namespace, name
+            claim = self._claims.get(key)
+            if claim is None or not self._drivers:
+                raise ValueError(f"uses the ResourceClaim {name or used.name} for devices: {ADD}")
+            if key not in self._charged:
+                self._charged.add(key)
+                devices += self._devices_in(claim)
+        return devices
+
+    def _devices_in(self, claim: ResourceClaim) -> Counter[str]:
+        """Return the devices that a claim holds, or those that it asks for."""
+        if claim.status.allocation is not None:
+            results = claim.status.allocation.devices.results or ()
+            return Counter(each.driver for each in results)
+        wanted: Counter[str] = Counter()
+        for request in claim.spec.devices.requests or ():
+            exactly = request.exactly
+            if exactly is None or exactly.allocation_mode != "ExactCount":
+                raise ValueError(f"ResourceClaim {claim.metadata.name} asks for no exact number")
+            if exactly.device_class_name not in self._drivers:
+                raise ValueError(
+                    f"ResourceClaim {claim.metadata.name} asks for devices of the class "
+                    f"{exactly.device_class_name}, which is not the name of a driver"
+                )
+            wanted[exactly.device_class_name] += exactly.count
+        return wanted

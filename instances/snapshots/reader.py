@@ -40,7 +40,10 @@ class SnapshotReader(ABC):
     """Its name in the registry."""
 
     collect: str
-    """The commands that write its files, for messages."""
+    """The commands that write its files."""
+
+    example: str
+    """A short command that writes a file for it, for messages."""
 
     @abstractmethod
     def recognises(self, file: SnapshotFile) -> bool:

@@ -99,22 +99,22 @@ def reader_of(files: list[SnapshotFile], name: str | None = None) -> SnapshotRea
         named: SnapshotReader = READERS.find(name)
         return named
     readers: dict[str, SnapshotReader] = READERS.all()
-    first: tuple[SnapshotFile, SnapshotReader] | None = None
+    sources: dict[str, str] = {}
     for file in files:
         found = next((each for each in readers.values() if each.recognises(file)), None)
         if found is None:
             hint = ""
             if file.content.lstrip().startswith((b"apiVersion:", b"---")):
                 hint = "; it looks like YAML: give kubectl the option -o json"
-            wanted = "; ".join(f"{name}: {each.collect}" for name, each in readers.items())
+            wanted = "; ".join(f"{name}: {each.example}" for name, each in readers.items())
             raise InputError(
                 file.source, f"is not a snapshot that a reader knows{hint}. Known are {wanted}"
             )
-        if first is not None and found is not first[1]:
-            raise UserError(
-                f"{first[0].source} is for the reader {first[1].name}, but {file.source} is for "
-                f"{found.name}; give the files of one cluster"
-            )
-        first = first or (file, found)
-    assert first is not None
-    return first[1]
+        sources.setdefault(found.name, file.source)
+    if len(sources) > 1:
+        (one, source), (two, other), *_ = sources.items()
+        raise UserError(
+            f"{source} is for the reader {one}, but {other} is for {two}; "
+            f"give the files of one cluster"
+        )
+    return readers[next(iter(sources))]

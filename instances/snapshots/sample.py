@@ -16,12 +16,11 @@ from lyra_opt.instances.snapshots.snapshot import GPU
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lyra_opt.preemption import Gang, Instance
+    from lyra_opt.preemption import Gang, Instance, Node
 
 NAMESPACES = ("research", "search", "speech")
 """The namespaces, over which gangs are spread by the length and last letter of their ids."""
 
-POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 NEWEST_S = 1_790_000_000
 """The time of the snapshot, in seconds since 1970; gangs start `Gang.start_s` seconds before."""
 
@@ -35,22 +34,18 @@ def kubectl_list(instance: Instance) -> dict[str, Any]:
     Levels of domains become labels ``example.com/LEVEL``. The demand becomes pending pods of the
     Job ``pending``, and budgets are left out.
     """
-    items: list[dict[str, Any]] = []
-    items += [
-        _node(each.id, each.capacity, each.domains, each.is_usable) for each in instance.nodes
-    ]
+    items = [_node(each) for each in instance.nodes]
     priorities = {gang.priority for gang in instance.gangs}
     for gang in instance.gangs:
         items += _gang(gang)
     if demand := instance.demand:
         priorities.add(demand.priority)
-        size = sum(shape.count for shape in demand.shapes)
-        items += _owner("pending", size, size)
-        number = 0
-        for shape in demand.shapes:
-            for _ in range(shape.count):
-                items.append(_pod("pending", number, dict(shape.request), demand.priority))
-                number += 1
+        requests = [shape.request for shape in demand.shapes for _ in range(shape.count)]
+        items += _owner("pending", len(requests), len(requests))
+        items += [
+            _pod("pending", number, request, demand.priority)
+            for number, request in enumerate(requests)
+        ]
     items += [
         _object("scheduling.k8s.io/v1", "PriorityClass", f"p{each}", value=each)
         for each in sorted(priorities)
@@ -58,75 +53,65 @@ def kubectl_list(instance: Instance) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def _namespace(owner: str) -> str:
-    return NAMESPACES[(len(owner) + ord(owner[-1])) % len(NAMESPACES)]
+def _object(version: str, kind: str, name: str, owner: str = "", **fields: Any) -> dict[str, Any]:
+    """Return an object, in the namespace of a gang if it belongs to one."""
+    metadata: dict[str, Any] = {"name": name}
+    if owner:
+        metadata["namespace"] = NAMESPACES[(len(owner) + ord(owner[-1])) % len(NAMESPACES)]
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
 
 
-def _object(version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **fields}
-
-
-def _node(
-    name: str, capacity: Mapping[str, int], domains: Mapping[str, str], is_usable: bool
-) -> dict[str, Any]:
-    found = _object("v1", "Node", name)
+def _node(node: Node) -> dict[str, Any]:
+    amounts = {"cpu": 96_000, "memory": 2**40, "pods": 110, **node.capacity}
+    ready = [{"type": "Ready", "status": "True"}]
+    found = _object("v1", "Node", node.id)
     found["metadata"]["labels"] = {
-        "kubernetes.io/hostname": name,
-        **{f"example.com/{level}": domain for level, domain in domains.items()},
+        "kubernetes.io/hostname": node.id,
+        **{f"example.com/{level}": domain for level, domain in node.domains.items()},
     }
-    found["spec"] = {} if is_usable else {"unschedulable": True}
-    found["status"] = {
-        "allocatable": _quantities({"cpu": 96_000, "memory": 2**40, "pods": 110, **capacity}),
-        "conditions": [{"type": "Ready", "status": "True"}],
-    }
+    found["spec"] = {} if node.is_usable else {"unschedulable": True}
+    found["status"] = {"allocatable": _quantities(amounts), "conditions": ready}
     return found
 
 
-def _quantities(amounts: dict[str, int]) -> dict[str, str]:
-    names = {GPU: "nvidia.com/gpu"}
+def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     return {
-        names.get(name, name): f"{amount}m" if name == "cpu" else str(amount)
+        "nvidia.com/gpu" if name == GPU else name: f"{amount}m" if name == "cpu" else str(amount)
         for name, amount in amounts.items()
     }
 
 
 def _owner(name: str, size: int, min_pods: int) -> list[dict[str, Any]]:
     """Return the Job of a gang, and its PodGroup if it can shrink."""
-    job = _object("batch/v1", "Job", name, spec={"parallelism": size, "completions": size})
-    job["metadata"] |= {"namespace": _namespace(name), "uid": f"job-{name}"}
+    spec = {"parallelism": size, "completions": size}
+    job = _object("batch/v1", "Job", name, name, spec=spec)
+    job["metadata"]["uid"] = f"job-{name}"
     if min_pods == size:
         return [job]
     spec = {"minMember": min_pods}
-    group = _object("scheduling.x-k8s.io/v1alpha1", "PodGroup", name, spec=spec)
-    group["metadata"]["namespace"] = _namespace(name)
-    return [job, group]
+    return [job, _object("scheduling.x-k8s.io/v1alpha1", "PodGroup", name, name, spec=spec)]
 
 
 def _gang(gang: Gang) -> Iterator[dict[str, Any]]:
     yield from _owner(gang.id, gang.size, gang.min_pods)
-    number = 0
-    for group in gang.pods:
-        for _ in range(group.count):
-            pod = _pod(gang.id, number, dict(group.request), gang.priority)
-            start = datetime.fromtimestamp(NEWEST_S - gang.start_s, UTC)
-            pod["spec"]["nodeName"] = group.node
-            pod["status"] = {"phase": "Running", "startTime": f"{start:%Y-%m-%dT%H:%M:%SZ}"}
-            if gang.is_protected:
-                pod["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
-            if gang.min_pods < gang.size:
-                pod["metadata"]["labels"][POD_GROUP_LABEL] = gang.id
-            number += 1
-            yield pod
+    start = datetime.fromtimestamp(NEWEST_S - gang.start_s, UTC)
+    groups = [group for group in gang.pods for _ in range(group.count)]
+    for number, group in enumerate(groups):
+        pod = _pod(gang.id, number, group.request, gang.priority)
+        pod["spec"]["nodeName"] = group.node
+        pod["status"] = {"phase": "Running", "startTime": f"{start:%Y-%m-%dT%H:%M:%SZ}"}
+        if gang.is_protected:
+            pod["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
+        if gang.min_pods < gang.size:
+            pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = gang.id
+        yield pod
 
 
-def _pod(owner: str, number: int, request: dict[str, int], priority: int) -> dict[str, Any]:
-    found = _object("v1", "Pod", f"{owner}-{number}")
+def _pod(owner: str, number: int, request: Mapping[str, int], priority: int) -> dict[str, Any]:
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": owner, "uid": f"job-{owner}"}
-    found["metadata"] |= {
-        "namespace": _namespace(owner),
-        "labels": {"batch.kubernetes.io/job-name": owner},
-        "ownerReferences": [{**reference, "controller": True}],
-    }
+    found = _object("v1", "Pod", f"{owner}-{number}", owner)
+    found["metadata"]["labels"] = {"batch.kubernetes.io/job-name": owner}
+    found["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
     found["spec"] = {
         "containers": [{"name": "main", "resources": {"requests": _quantities(request)}}],
         "priority": priority,

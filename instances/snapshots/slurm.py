@@ -17,8 +17,6 @@ from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
 from lyra_opt.instances.snapshots.slurm_names import (
     MIB,
     generic_resources,
-    hosts,
-    number,
     trackable_resources,
     words,
 )
@@ -27,6 +25,7 @@ from lyra_opt.instances.snapshots.slurm_records import (
     Records,
     SlurmJob,
     SlurmNode,
+    Task,
     records_of_json,
 )
 from lyra_opt.instances.snapshots.slurm_text import STARTS, records_of_text
@@ -45,28 +44,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lyra_opt.instances.snapshots.owners import Form
-    from lyra_opt.instances.snapshots.slurm_records import SlurmPartition, Texts
+    from lyra_opt.instances.snapshots.slurm_records import SlurmPartition
 
 CLOSED = {
     "BLOCKED": "blocked",
-    "DRAIN": "drained",
-    "DRAINED": "drained",
-    "DRAINING": "drained",
+    **dict.fromkeys(("DRAIN", "DRAINED", "DRAINING"), "drained"),
     "DOWN": "down",
-    "ERROR": "failing",
-    "FAIL": "failing",
-    "FAILING": "failing",
-    "FUTURE": "not registered",
-    "MAINT": "in maintenance",
-    "MAINTENANCE": "in maintenance",
+    **dict.fromkeys(("ERROR", "FAIL", "FAILING"), "failing"),
+    **dict.fromkeys(("MAINT", "MAINTENANCE"), "in maintenance"),
     "NOT_RESPONDING": "not responding",
-    "INVALID": "not registered",
-    "INVALID_REG": "not registered",
-    "POWERED_DOWN": "powered down",
-    "POWERING_DOWN": "powered down",
+    **dict.fromkeys(("FUTURE", "INVALID", "INVALID_REG", "UNKNOWN"), "not registered"),
+    **dict.fromkeys(("POWERED_DOWN", "POWERING_DOWN"), "powered down"),
     "REBOOT_ISSUED": "rebooting",
     "RESERVED": "reserved",
-    "UNKNOWN": "not registered",
 }
 """Why a node takes no new jobs, by its state or a flag of its state."""
 
@@ -93,6 +83,8 @@ class SlurmReader(SnapshotReader):
         "scontrol show partition; or the text of scontrol --details show job and ... show node"
     )
 
+    example = "squeue --all --json, and scontrol show nodes --json"
+
     def recognises(self, file: SnapshotFile) -> bool:
         """Return whether a file begins like output of Slurm."""
         start = file.content[:4096].lstrip()
@@ -117,10 +109,7 @@ class SlurmReader(SnapshotReader):
                 with _blaming(file.source):
                     records = records_of_text(file.content.decode("utf-8", errors="replace"))
                 version = "text of Slurm"
-            for job in records.jobs:
-                job.source = file.source
-            for node in records.nodes:
-                node.source = file.source
+            records.set_source(file.source)
             found.add(records)
             versions[version] = None
         return found, "; ".join(versions)
@@ -129,17 +118,10 @@ class SlurmReader(SnapshotReader):
         """Return the records as JSON data, with lists of names instead of Slurm's notation."""
         records, _ = self._records(files)
         for job in records.jobs:
-            with _blaming(job.source, f"job {job.job_id}"):
-                job.nodes, job.partition = _hosts(job.nodes), words(job.partition)
-                job.excluded_nodes = _hosts(job.excluded_nodes)
-                job.required_nodes = _hosts(job.required_nodes)
-                job.features = _alternatives(job.features) or ""
-                job.array_task_string = _first_task(job)
-            job.source = ""
-        for node in records.nodes:
-            node.partitions, node.features = words(node.partitions), words(node.features)
-            node.source = ""
-        found: dict[str, Any] = msgspec.to_builtins(records)
+            job.features = _alternatives(job.features) or ""
+            job.array_task_id, job.array_task_string = Task(_first_task(job)), ""
+        records.set_source("")
+        found: dict[str, Any] = msgspec.to_builtins(records, enc_hook=_plain)
         return found, ()
 
 
@@ -166,7 +148,7 @@ class _Interpretation:
         self._partitions = {partition.name: partition for partition in records.partitions}
         with _blaming(sources):
             self._ranks = _qos_ranks({qos.name: qos.preempt.names for qos in records.qos})
-        modes = [words(partition.preempt_mode) for partition in records.partitions]
+        modes = [partition.preempt_mode for partition in records.partitions]
         self._preempts = not self._ranks and any("OFF" not in mode for mode in modes)
         self._has_whole_nodes = any(map(self._is_exclusive, records.jobs))
 
@@ -175,18 +157,17 @@ class _Interpretation:
         running: dict[str, list[SlurmJob]] = defaultdict(list)
         pending: dict[str, list[SlurmJob]] = defaultdict(list)
         completing = []
-        newest_s = number(self._records.last_update) or 0
+        newest_s = self._records.last_update
         for job in self._records.jobs:
-            states = set(words(job.job_state))
+            states = set(job.job_state)
             if "COMPLETING" in states:
                 completing.append(job)
             elif states & RUNNING and job.nodes:
                 running[_gang_id(job)].append(job)
-                newest_s = max(newest_s, number(job.start_time) or 0)
+                newest_s = max(newest_s, job.start_time)
             elif states & WAITING:
                 pending[_gang_id(job)].append(job)
-            times = (job.submit_time, job.last_sched_evaluation)
-            newest_s = max(newest_s, *(number(time) or 0 for time in times))
+            newest_s = max(newest_s, job.submit_time, job.last_sched_evaluation)
         gangs = [self._gang(name, jobs) for name, jobs in running.items()]
         gangs += self._hidden(gangs, completing)
         self._counts["completing"] = len(completing)
@@ -208,7 +189,7 @@ class _Interpretation:
         switches: dict[str, dict[str, str]] = defaultdict(dict)
         for switch in self._records.switches:
             label = {"0": "switch", "block": "block"}.get(switch.depth)
-            for name in _hosts(switch.nodes):
+            for name in switch.nodes:
                 switches[name][label or f"switch-level-{switch.depth}"] = switch.name
         for node in self._nodes.values():
             with _blaming(node.source, f"node {node.name}"):
@@ -216,17 +197,17 @@ class _Interpretation:
 
     def _node(self, node: SlurmNode, switches: Mapping[str, str]) -> SnapshotNode:
         generic, types = generic_resources(node.gres or "")
-        cpus = number(node.effective_cpus) or number(node.cpus) or 0
-        memory = (number(node.real_memory) or 0) - (number(node.specialized_memory) or 0)
+        cpus = node.effective_cpus or node.cpus
+        memory = node.real_memory - node.specialized_memory
         capacity = {"cpu": 1000 * cpus, "memory": memory * MIB, **generic}
         if self._has_whole_nodes:
             capacity[SHARE] = WHOLE
-        states = [state.upper() for state in (*words(node.state), *(node.state_flags or ()))]
+        states = [state.upper() for state in node.state + node.state_flags]
         names = [state.rstrip("*~#!%$@^-") for state in states]
         if any(state.endswith("*") for state in states):
             names.append("NOT_RESPONDING")
-        has = [f"partition/{name}" for name in words(node.partitions)]
-        has += [f"feature/{name}" for name in words(node.features)]
+        has = [f"partition/{name}" for name in node.partitions]
+        has += [f"feature/{name}" for name in node.features]
         has += [f"gpu/{name}" for name in types]
         if len(types) > 1:
             self._unread["GPUs of several types on a node count as alike."] = None
@@ -243,7 +224,7 @@ class _Interpretation:
     def _gang(self, name: str, jobs: Sequence[SlurmJob]) -> RunningGang:
         first = jobs[0]
         pods = tuple(pod for job in jobs for pod in self._pods(job))
-        modes = [words(each.preempt_mode) for each in self._partitions_of(first)]
+        modes = [each.preempt_mode for each in self._partitions_of(first)]
         is_off = self._preempts and any("OFF" in mode for mode in modes)
         return RunningGang(
             id=name,
@@ -252,7 +233,7 @@ class _Interpretation:
             min_pods=len(pods),
             priority=self._priority(first),
             queue=first.account or "default",
-            start_s=float(number(first.start_time) or 0),
+            start_s=float(first.start_time),
             not_preempted_because="its partition has PreemptMode=OFF" if is_off else "",
             can_be_requeued=all(job.requeue and job.batch_flag for job in jobs),
         )
@@ -260,16 +241,15 @@ class _Interpretation:
     def _pods(self, job: SlurmJob) -> list[RunningPod]:
         """Return the part of a job on each of its nodes."""
         with _blaming(job.source, f"job {job.job_id}"):
-            names = _hosts(job.nodes)
-            if unknown := [name for name in names if name not in self._nodes]:
+            if unknown := [name for name in job.nodes if name not in self._nodes]:
                 rule = "is not among the nodes; collect jobs and nodes at the same time"
                 raise ValueError(f"its node {unknown[0]} {rule}")
-            requests = _allocations(job, names)
+            requests = _allocations(job)
             if self._has_whole_nodes:
                 requests = [{**request, SHARE: 1} for request in requests]
         return [
             RunningPod(name=f"{job.job_id}@{name}", node=name, request=FrozenDict(request))
-            for name, request in zip(names, requests, strict=True)
+            for name, request in zip(job.nodes, requests, strict=True)
         ]
 
     def _hidden(
@@ -277,7 +257,7 @@ class _Interpretation:
     ) -> Iterator[RunningGang]:
         """Yield a gang for each node on which more GPUs are in use than its jobs hold."""
         shown: Counter[str] = Counter()
-        leaving = {name for job in completing for name in _hosts(job.nodes)}
+        leaving = {name for job in completing for name in job.nodes}
         for pod in (pod for gang in gangs for pod in gang.pods):
             shown[pod.node] += pod.request.get(GPU, 0)
         for name, node in self._nodes.items():
@@ -296,8 +276,7 @@ class _Interpretation:
                 )
 
     def _partitions_of(self, job: SlurmJob) -> list[SlurmPartition]:
-        names = words(job.partition)
-        return [self._partitions[name] for name in names if name in self._partitions]
+        return [self._partitions[name] for name in job.partition if name in self._partitions]
 
     def _priority(self, job: SlurmJob) -> int:
         if self._ranks:
@@ -306,7 +285,7 @@ class _Interpretation:
 
     def _is_exclusive(self, job: SlurmJob) -> bool:
         """Return whether a job waits for nodes that it shares with nobody."""
-        modes = {mode.lower() for mode in (*words(job.shared), *words(job.exclusive))}
+        modes = {mode.lower() for mode in job.shared + job.exclusive}
         is_whole = any(each.is_exclusive for each in self._partitions_of(job))
         return not job.nodes and (is_whole or bool(modes & {"none", "true", "node", "topo"}))
 
@@ -327,14 +306,14 @@ class _Interpretation:
 
     def _pending_pods(self, job: SlurmJob) -> PendingPods:
         """Return the pods of a pending job: one for each node, each task or each GPU."""
-        nodes = max(1, number(job.node_count) or 1)
+        nodes = max(1, job.node_count)
         total = trackable_resources(job.tres_req_str or "")
-        cpus = total["cpu"] or 1000 * (number(job.cpus) or nodes)
+        cpus = total["cpu"] or 1000 * (job.cpus or nodes)
         per_node, types = generic_resources(job.tres_per_node or "")
         per_job, types_of_job = generic_resources(job.tres_per_job or "")
         per_task, types_of_task = generic_resources(job.tres_per_task or "")
-        tasks = number(job.tasks) or 1
-        is_spread = per_job[GPU] and not per_node and tasks > 1 and number(job.max_nodes) != 1
+        tasks = job.tasks or 1
+        is_spread = per_job[GPU] and not per_node and tasks > 1 and job.max_nodes != 1
         generic = Counter({key: -(-n // nodes) for key, n in per_job.items()}) | per_node
         pods, most = nodes, 1
         if self._is_exclusive(job):
@@ -359,27 +338,29 @@ class _Interpretation:
         if alternatives is None:
             self._unread[f"Job {job.job_id}: its features {job.features}."] = None
         always = [Requirement(f"gpu/{name}", "Exists") for name in sorted(gpu_types)]
-        if excluded := _hosts(job.excluded_nodes):
-            always.append(Requirement(NAME_FIELD, "NotIn", tuple(excluded)))
-        if required := _hosts(job.required_nodes):
-            if len(required) >= (number(job.node_count) or 1):
-                always.append(Requirement(NAME_FIELD, "In", tuple(required)))
-            else:
-                self._unread[f"Job {job.job_id}: the nodes that it requires."] = None
+        if job.excluded_nodes:
+            always.append(Requirement(NAME_FIELD, "NotIn", job.excluded_nodes))
+        if job.required_nodes and len(job.required_nodes) >= (job.node_count or 1):
+            always.append(Requirement(NAME_FIELD, "In", job.required_nodes))
+        elif job.required_nodes:
+            self._unread[f"Job {job.job_id}: the nodes that it requires."] = None
         terms = [
             (
                 *([Requirement(f"partition/{partition}", "Exists")] if partition else []),
                 *(Requirement(f"feature/{feature}", "Exists") for feature in features),
                 *always,
             )
-            for partition, features in product(words(job.partition) or [""], alternatives or [[]])
+            for partition, features in product(job.partition or [""], alternatives or [[]])
         ]
         return Placement(terms=tuple(terms) if any(terms) else ())
 
     def _assumptions(self) -> Iterator[str]:
         if self._ranks:
             yield "A job may preempt jobs whose QOS is below its own in the order of preemption."
-            yield from self._wrong_ranks()
+            for high, (low, rank) in product(self._records.qos, self._ranks.items()):
+                if rank < self._ranks[high.name] and low not in high.preempt.names:
+                    rule = f"counts as if it may preempt {low}, which it does not list"
+                    yield f"QOS {high.name} {rule}."
         elif self._preempts:
             yield "A job may preempt jobs in partitions with a lower PriorityTier."
             if not all(each.preempt_mode for each in self._partitions.values()):
@@ -401,18 +382,12 @@ class _Interpretation:
         if count := self._counts["jobs with GPUs for the whole job"]:
             yield f"{counted(count, 'pending job')} with --gpus: each GPU may be on any node."
 
-    def _wrong_ranks(self) -> Iterator[str]:
-        """Yield where the order of the QOS allows more than their lists."""
-        for high in self._records.qos:
-            for low, rank in self._ranks.items():
-                if rank < self._ranks[high.name] and low not in high.preempt.names:
-                    rule = f"counts as if it may preempt {low}, which it does not list"
-                    yield f"QOS {high.name} {rule}."
 
-
-def _hosts(value: Texts) -> list[str]:
-    """Return the names of nodes in the notation of Slurm, or in a list."""
-    return hosts(value) if isinstance(value, str) else list(value or ())
+def _plain(value: Any) -> Any:
+    """Return a value of the types that records have as one of Python's own."""
+    if isinstance(value, str):
+        return str(value)
+    return int(value) if isinstance(value, int) else list(value)
 
 
 def _alternatives(features: str | list[list[str]] | None) -> list[list[str]] | None:
@@ -426,22 +401,21 @@ def _alternatives(features: str | list[list[str]] | None) -> list[list[str]] | N
     return [words(part) for part in features.split("|")]
 
 
-def _allocations(job: SlurmJob, names: Sequence[str]) -> list[dict[str, int]]:
+def _allocations(job: SlurmJob) -> list[dict[str, int]]:
     """Return the resources that a running job holds on each of its nodes.
 
     CPUs and memory are divided evenly before v0.0.41, which lists them by node.
     """
+    names = job.nodes
     total = trackable_resources(job.tres_alloc_str or "")
-    cpus = total["cpu"] or 1000 * (number(job.cpus) or 0)
+    cpus = total["cpu"] or 1000 * job.cpus
     even = {"cpu": -(-cpus // len(names)), "memory": -(-total["memory"] // len(names))}
     found = {name: dict(even) for name in names}
     nodes = job.job_resources.nodes if job.job_resources else None
     for each in nodes.allocation if isinstance(nodes, AllocatedNodes) else ():
         if each.name in found:
-            found[each.name] = {
-                "cpu": 1000 * (number(each.cpus.count) or 0),
-                "memory": MIB * (number(each.memory.allocated) or 0),
-            }
+            memory = MIB * each.memory.allocated
+            found[each.name] = {"cpu": 1000 * each.cpus.count, "memory": memory}
     generic = {name: n for name, n in total.items() if name not in ("cpu", "memory")}
     asked = (job.tres_per_node, job.tres_per_job, job.tres_per_task)
     if job.gres_detail and len(job.gres_detail) == len(names):
@@ -461,17 +435,15 @@ def _gang_id(job: SlurmJob) -> str:
 
     The components of a heterogeneous job are one gang. A pending array is planned as its next task.
     """
-    if het := number(job.het_job_id):
-        return str(het)
-    array, task = number(job.array_job_id), number(job.array_task_id)
-    if task is None and (first := _first_task(job)):
-        task = int(first)
-    return f"{array}_{task}" if array and task is not None else str(job.job_id)
+    if job.het_job_id:
+        return str(job.het_job_id)
+    task = _first_task(job)
+    return f"{job.array_job_id}_{task}" if job.array_job_id and task else str(job.job_id)
 
 
 def _first_task(job: SlurmJob) -> str:
-    """Return the first of the tasks of an array that wait, such as 4 of ``4-9%2``."""
-    return re.split(r"\D", job.array_task_string or "")[0]
+    """Return the task of an array job, or the first of those that wait, such as 4 of ``4-9%2``."""
+    return re.split(r"\D", job.array_task_id or job.array_task_string or "")[0]
 
 
 def _owner(job: SlurmJob) -> Owner:

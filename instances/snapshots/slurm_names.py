@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from datetime import datetime
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import show_value
@@ -13,8 +14,6 @@ from lyra_opt.instances.snapshots.snapshot import GPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from lyra_opt.instances.snapshots.slurm_records import Number, Texts
 
 MOST_HOSTS = 1_000_000
 
@@ -42,10 +41,7 @@ def hosts(text: str) -> list[str]:
     found: list[str] = []
     for part in _split(text):
         pieces = [_range(piece) for piece in re.split(r"(\[[^\]]*\])", part) if piece]
-        size = 1
-        for piece in pieces:
-            size *= len(piece)
-        if size + len(found) > MOST_HOSTS:
+        if prod(map(len, pieces)) + len(found) > MOST_HOSTS:
             raise ValueError(f"{show_value(text)} has more than {MOST_HOSTS} hosts")
         found += ["".join(combined) for combined in product(*pieces)]
     return found
@@ -122,19 +118,14 @@ def trackable_resources(text: str) -> Counter[str]:
     A type of GPU is counted once: ``gres/gpu=8,gres/gpu:h100=8`` are eight GPUs.
     """
     amounts: Counter[str] = Counter()
-    generic = []
-    for part in _split(text):
-        name, _, value = part.partition("=")
+    parts = {part.partition("=")[0]: part for part in _split(text)}
+    for name, part in parts.items():
+        value = part.removeprefix(f"{name}=")
         if name == "cpu":
             amounts["cpu"] = 1000 * int(value)
         elif name == "mem":
             amounts["memory"] = memory_bytes(value)
-        elif name.startswith("gres/"):
-            generic.append(part)
-    names = {part.partition("=")[0] for part in generic}
-    for part in generic:
-        name = part.partition("=")[0]
-        if not any(other.startswith(f"{name}:") for other in names):
+        elif name.startswith("gres/") and not any(each.startswith(f"{name}:") for each in parts):
             amounts.update(generic_resources(part)[0])
     return amounts
 
@@ -147,23 +138,22 @@ def memory_bytes(text: str) -> int:
     return round(float(match[1]) * _UNITS[match[2]])
 
 
-def number(value: Number) -> int | None:
-    """Return a number that may be an object with ``set`` and ``number``; None if it is not set."""
-    if isinstance(value, int | float | None):
-        return None if value is None else int(value)
-    return int(value.number or 0) if value.set and not value.infinite else None
+def words(text: str) -> list[str]:
+    """Return the words of a text with commas, ``+`` or ``&`` between them."""
+    return [word for word in re.split(r"[+,&\s]", text) if word]
 
 
-def words(value: Texts) -> list[str]:
-    """Return words that may be a list or a text with commas, ``+`` or ``&`` between them."""
-    if isinstance(value, str):
-        return [word for word in re.split(r"[+,&\s]", value) if word]
-    return list(value or ())
+def count(text: str) -> int:
+    """Return a number such as ``4K``, or the lower end of a range such as ``2-4``."""
+    match = re.fullmatch(r"(\d+)(K?)(-\S+)?", text)
+    if match is None:
+        raise ValueError(f"{show_value(text)} is not a number")
+    return int(match[1]) * (1024 if match[2] else 1)
 
 
-def seconds(text: str) -> float:
+def seconds(text: str) -> int:
     """Return a local time such as ``2026-11-26T19:07:19`` in seconds since 1970; 0 if unknown."""
     try:
-        return datetime.fromisoformat(text).timestamp()
+        return int(datetime.fromisoformat(text).timestamp())
     except ValueError:
-        return 0.0
+        return 0

@@ -1,43 +1,80 @@
-"""The fields of Slurm's JSON output that a snapshot reads, as records.
+"""The fields of Slurm's output that a snapshot reads, as records.
 
 The JSON differs between versions: openapi v0.0.38 (Slurm 22.05), and the data parsers v0.0.39 to
-v0.0.46. A field that has several types has all of them here. Text becomes the same records
-(`lyra_opt.instances.snapshots.slurm_text`).
+v0.0.46. A field has the name of the JSON; an annotation is its name in the text of ``scontrol
+show`` (`lyra_opt.instances.snapshots.slurm_text`), if both have the same content. `decoded` makes
+the values of all versions alike.
 
 Source: ``src/plugins/data_parser/*/parsers.c`` of SchedMD/slurm, and the output of Slurm 22.05.8.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any
 
 import msgspec
 
 from lyra_opt.core.errors import InputError
+from lyra_opt.instances.snapshots.slurm_names import count, hosts, seconds, words
 
 
-class OptionalNumber(msgspec.Struct):
-    """A number that may not be set, as the data parsers since v0.0.39 print it."""
-
-    set: bool = True
-    infinite: bool = False
-    number: int | float | None = None
+class Count(int):
+    """A number, 0 if it is not set."""
 
 
-Number: TypeAlias = int | float | OptionalNumber | None
-Texts: TypeAlias = str | list[str] | None
+class Time(int):
+    """A time in seconds since 1970, 0 if it is not set."""
+
+
+class Task(str):
+    """The tasks of an array job, empty if it is not one; the first digits are the next task."""
+
+    __slots__ = ()
+
+
+class Words(tuple[str, ...]):
+    """Names or flags."""
+
+    __slots__ = ()
+
+
+class Hosts(tuple[str, ...]):
+    """Names of nodes."""
+
+    __slots__ = ()
+
+
+def decoded(kind: type, value: Any) -> Any:
+    """Return a value of JSON or text as one of the types above.
+
+    Since v0.0.39, numbers may be objects with ``set``, ``infinite`` and ``number``. Lists may be
+    texts. `ValueError` if the value does not fit.
+    """
+    if isinstance(value, dict):
+        is_set = value.get("set", True) and not value.get("infinite")
+        value = value.get("number") if is_set else None
+    if kind is Task:
+        return Task("" if value is None else value)
+    if isinstance(value, str):
+        value = {Count: count, Time: seconds, Words: words, Hosts: hosts}[kind](value)
+    if kind in (Count, Time) and isinstance(value, int | float | None):
+        return kind(value or 0)
+    if isinstance(value, list | None) and all(isinstance(each, str) for each in value or ()):
+        return kind(value or ())
+    wanted = "a number" if kind in (Count, Time) else "a text or a list of texts"
+    raise ValueError(f"must be {wanted}")
 
 
 class NodeCpus(msgspec.Struct):
     """The CPUs of a job on a node."""
 
-    count: Number = None
+    count: Count = Count()
 
 
 class NodeMemory(msgspec.Struct):
     """The memory of a job on a node, in MiB."""
 
-    allocated: Number = None
+    allocated: Count = Count()
 
 
 class Allocation(msgspec.Struct):
@@ -63,37 +100,37 @@ class JobResources(msgspec.Struct):
 class SlurmJob(msgspec.Struct, kw_only=True):
     """A job, a task of an array job, or a component of a heterogeneous job."""
 
-    job_id: int
-    job_state: str | list[str]
-    array_job_id: Number = None
-    array_task_id: Number = None
+    job_id: Annotated[int, "JobId"]
+    job_state: Annotated[Words, "JobState"]
+    array_job_id: Annotated[Count, "ArrayJobId"] = Count()
+    array_task_id: Annotated[Task, "ArrayTaskId"] = Task()
     array_task_string: str | None = ""
-    het_job_id: Number = None
-    partition: Texts = ""
-    qos: str | None = ""
-    account: str | None = ""
+    het_job_id: Annotated[Count, "HetJobId"] = Count()
+    partition: Annotated[Words, "Partition"] = Words()
+    qos: Annotated[str | None, "QOS"] = ""
+    account: Annotated[str | None, "Account"] = ""
     user_name: str | None = ""
-    nodes: Texts = ""
-    node_count: Number = None
-    max_nodes: Number = None
-    cpus: Number = None
-    tasks: Number = None
+    nodes: Annotated[Hosts, "NodeList"] = Hosts()
+    node_count: Annotated[Count, "NumNodes"] = Count()
+    max_nodes: Count = Count()
+    cpus: Annotated[Count, "NumCPUs"] = Count()
+    tasks: Annotated[Count, "NumTasks"] = Count()
     gres_detail: list[str | None] | None = None
-    tres_alloc_str: str | None = ""
-    tres_req_str: str | None = ""
-    tres_per_node: str | None = ""
-    tres_per_job: str | None = ""
-    tres_per_task: str | None = ""
-    features: str | list[list[str]] | None = ""
-    excluded_nodes: Texts = ""
-    required_nodes: Texts = ""
-    shared: Texts = ""
-    exclusive: Texts = ""
-    requeue: bool | None = True
-    batch_flag: bool | None = True
-    start_time: Number = None
-    submit_time: Number = None
-    last_sched_evaluation: Number = None
+    tres_alloc_str: Annotated[str | None, "AllocTRES"] = ""
+    tres_req_str: Annotated[str | None, "ReqTRES"] = ""
+    tres_per_node: Annotated[str | None, "TresPerNode"] = ""
+    tres_per_job: Annotated[str | None, "TresPerJob"] = ""
+    tres_per_task: Annotated[str | None, "TresPerTask"] = ""
+    features: Annotated[str | list[list[str]] | None, "Features"] = ""
+    excluded_nodes: Annotated[Hosts, "ExcNodeList"] = Hosts()
+    required_nodes: Annotated[Hosts, "ReqNodeList"] = Hosts()
+    shared: Words = Words()
+    exclusive: Annotated[Words, "Exclusive"] = Words()
+    requeue: Annotated[bool | None, "Requeue"] = True
+    batch_flag: Annotated[bool | None, "BatchFlag"] = True
+    start_time: Annotated[Time, "StartTime"] = Time()
+    submit_time: Annotated[Time, "SubmitTime"] = Time()
+    last_sched_evaluation: Annotated[Time, "LastSchedEval"] = Time()
     job_resources: JobResources | None = None
     source: str = ""
 
@@ -101,39 +138,39 @@ class SlurmJob(msgspec.Struct, kw_only=True):
 class SlurmNode(msgspec.Struct, kw_only=True):
     """A node of the cluster."""
 
-    name: str
-    state: str | list[str]
-    state_flags: list[str] | None = None
-    cpus: Number = 0
-    effective_cpus: Number = None
-    real_memory: Number = 0
-    specialized_memory: Number = 0
-    gres: str | None = ""
-    gres_used: str | None = ""
-    partitions: Texts = ""
-    features: Texts = ""
+    name: Annotated[str, "NodeName"]
+    state: Annotated[Words, "State"]
+    state_flags: Words = Words()
+    cpus: Annotated[Count, "CPUTot"] = Count()
+    effective_cpus: Annotated[Count, "CPUEfctv"] = Count()
+    real_memory: Annotated[Count, "RealMemory"] = Count()
+    specialized_memory: Annotated[Count, "MemSpecLimit"] = Count()
+    gres: Annotated[str | None, "Gres"] = ""
+    gres_used: Annotated[str | None, "GresUsed"] = ""
+    partitions: Annotated[Words, "Partitions"] = Words()
+    features: Annotated[Words, "AvailableFeatures"] = Words()
     source: str = ""
 
 
 class PartitionPriority(msgspec.Struct):
     """The priorities of a partition."""
 
-    tier: int = 0
+    tier: Count = Count()
 
 
 class SlurmPartition(msgspec.Struct):
     """A partition; JSON names its mode of preemption since v0.0.45."""
 
-    name: str
+    name: Annotated[str, "PartitionName"]
     priority: PartitionPriority
-    preempt_mode: Texts = ""
+    preempt_mode: Annotated[Words, "PreemptMode"] = Words()
     is_exclusive: bool = False
 
 
 class PreemptedQos(msgspec.Struct):
     """The QOS that a QOS may preempt."""
 
-    names: list[str] = msgspec.field(name="list", default_factory=list)
+    names: Words = msgspec.field(name="list", default=Words())
 
 
 class SlurmQos(msgspec.Struct):
@@ -148,7 +185,7 @@ class SlurmSwitch(msgspec.Struct):
 
     name: str
     depth: str
-    nodes: Texts
+    nodes: Hosts
 
 
 class Records(msgspec.Struct, kw_only=True):
@@ -159,7 +196,13 @@ class Records(msgspec.Struct, kw_only=True):
     partitions: list[SlurmPartition] = []
     qos: list[SlurmQos] = []
     switches: list[SlurmSwitch] = []
-    last_update: Number = None
+    last_update: Time = Time()
+
+    def set_source(self, source: str) -> None:
+        """Set the name of the file of all jobs and nodes, for messages."""
+        records: tuple[SlurmJob | SlurmNode, ...] = (*self.jobs, *self.nodes)
+        for record in records:
+            record.source = source
 
     def add(self, other: Records) -> None:
         """Add the records of another file."""
@@ -189,7 +232,7 @@ def records_of_json(source: str, content: bytes) -> tuple[Records, str]:
         If the JSON is damaged, is not output of Slurm, or reports an error.
     """
     try:
-        output = msgspec.json.decode(content, type=_Output)
+        output = msgspec.json.decode(content, type=_Output, dec_hook=decoded)
     except msgspec.MsgspecError as error:
         raise InputError(source, f"is not output of Slurm: {error}") from None
     if output.errors:

@@ -6,24 +6,21 @@ Source: the functions that print it in SchedMD/slurm, and the output of Slurm 22
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from lyra_opt.core.errors import show_value
-from lyra_opt.instances.snapshots.slurm_names import hosts, seconds, words
+from lyra_opt.instances.snapshots.slurm_names import hosts
 from lyra_opt.instances.snapshots.slurm_records import (
-    AllocatedNodes,
-    Allocation,
-    JobResources,
-    NodeCpus,
-    NodeMemory,
-    PartitionPriority,
-    PreemptedQos,
     Records,
     SlurmJob,
     SlurmNode,
     SlurmPartition,
     SlurmQos,
     SlurmSwitch,
+    decoded,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +37,9 @@ _FREE_TEXT = re.compile(
 """Fields whose values users choose; they end their line and could look like other fields."""
 
 _FIELD = re.compile(r"(\S+?)=(\S*)")
+
+
+RecordT = TypeVar("RecordT", bound=msgspec.Struct)
 
 
 def records_of_text(text: str) -> Records:
@@ -59,13 +59,17 @@ def records_of_text(text: str) -> Records:
             case "JobId":
                 records.jobs.append(_job(block, fields))
             case "NodeName":
-                records.nodes.append(_node(fields))
+                records.nodes.append(_record(SlurmNode, fields))
             case "PartitionName":
-                records.partitions.append(_partition(fields))
+                priority = {"tier": fields.get("PriorityTier")}
+                is_exclusive = fields.get("OverSubscribe") == "EXCLUSIVE"
+                records.partitions.append(
+                    _record(SlurmPartition, fields, priority=priority, is_exclusive=is_exclusive)
+                )
             case "SwitchName" | "BlockName" as kind:
                 depth = "block" if kind == "BlockName" else fields.get("Level", "0")
-                switch = SlurmSwitch(fields[kind], depth, hosts(fields.get("Nodes", "")))
-                records.switches.append(switch)
+                more = {"name": fields.get(kind), "depth": depth, "nodes": fields.get("Nodes")}
+                records.switches.append(_record(SlurmSwitch, fields, **more))
             case _:
                 known = "jobs, nodes, partitions or topology"
                 line = show_value(block.partition("\n")[0])
@@ -81,93 +85,58 @@ def _fields(block: str) -> dict[str, str]:
     }
 
 
-def _count(fields: Mapping[str, str], key: str) -> int:
-    """Return a number, or the lower end of a range such as ``2-4``; 0 if it is not set."""
-    text = fields.get(key, "0")
-    match = re.fullmatch(r"(\d+)(K?)(-\S+)?", text)
-    if match is None:
-        raise ValueError(f"{key} is {show_value(text)}: must be a number")
-    return int(match[1]) * (1024 if match[2] else 1)
+@cache
+def _names(kind: type[msgspec.Struct]) -> list[tuple[str, str, bool]]:
+    """Return name, name in the text, and whether it is required, for the fields that have both."""
+    return [
+        (field.name, field.type.__metadata__[0], field.required)
+        for field in msgspec.structs.fields(kind)
+        if hasattr(field.type, "__metadata__")
+    ]
 
 
-def _node(fields: Mapping[str, str]) -> SlurmNode:
+def _record(kind: type[RecordT], fields: Mapping[str, str], **more: Any) -> RecordT:
+    """Return an entry as a record; `more` has fields whose content differs from the text's."""
+    title = "=".join(next(iter(fields.items()), ("", "")))
+    found: dict[str, Any] = {}
+    for name, text, is_required in _names(kind):
+        if text in fields:
+            found[name] = fields[text]
+        elif is_required:
+            raise ValueError(f"{title} has no {text}: is the text cut off, or from --oneliner?")
     try:
-        return SlurmNode(
-            name=fields["NodeName"],
-            state=fields["State"],
-            cpus=_count(fields, "CPUTot"),
-            effective_cpus=_count(fields, "CPUEfctv"),
-            real_memory=_count(fields, "RealMemory"),
-            specialized_memory=_count(fields, "MemSpecLimit"),
-            gres=fields.get("Gres", ""),
-            gres_used=fields.get("GresUsed", ""),
-            partitions=fields.get("Partitions", ""),
-            features=fields.get("AvailableFeatures", ""),
-        )
-    except KeyError as error:
-        name = fields.get("NodeName", "")
-        raise ValueError(f"node {name} has no {error.args[0]}: is the text cut off?") from None
+        return msgspec.convert(found | more, kind, strict=False, dec_hook=decoded)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{title}: {error}") from None
 
 
-def _partition(fields: Mapping[str, str]) -> SlurmPartition:
-    return SlurmPartition(
-        fields["PartitionName"],
-        PartitionPriority(_count(fields, "PriorityTier")),
-        fields.get("PreemptMode", ""),
-        fields.get("OverSubscribe") == "EXCLUSIVE",
-    )
-
-
-def _job(block: str, fields: Mapping[str, str]) -> SlurmJob:
-    if "JobState" not in fields:
-        rule = "has no JobState: is the text cut off, or from --oneliner?"
-        raise ValueError(f"job {fields.get('JobId', '')} {rule}")
-    task = fields.get("ArrayTaskId", "")
-    allocations: list[Allocation] = []
-    generic: list[str | None] = []
+def _job(block: str, fields: dict[str, str]) -> SlurmJob:
+    allocations: list[dict[str, Any]] = []
+    generic: list[str] = []
     for line in block.splitlines():
         if not (part := _fields(line)) or not line.lstrip().startswith("Nodes="):
             continue
         cpus = len(hosts(f"[{part['CPU_IDs']}]")) if "CPU_IDs" in part else 0
         for name in hosts(part["Nodes"]):
-            memory = NodeMemory(_count(part, "Mem"))
-            allocations.append(Allocation(name, NodeCpus(cpus), memory))
+            memory = {"allocated": part.get("Mem")}
+            allocations.append({"name": name, "cpus": {"count": cpus}, "memory": memory})
             generic.append(part.get("GRES", ""))
-    if "NodeList" in fields and not allocations and fields["JobState"] == "RUNNING":
+    if "NodeList" in fields and not allocations and fields.get("JobState") == "RUNNING":
         rule = "does not say what it holds on each node; collect scontrol --details show job"
         raise ValueError(f"job {fields['JobId']} {rule}")
-    return SlurmJob(
-        job_id=_count(fields, "JobId"),
-        job_state=fields["JobState"],
-        array_job_id=_count(fields, "ArrayJobId"),
-        array_task_id=int(task) if task.isdecimal() else None,
-        array_task_string="" if task.isdecimal() else task,
-        het_job_id=_count(fields, "HetJobId"),
-        partition=fields.get("Partition", ""),
-        qos=fields.get("QOS", ""),
-        account=fields.get("Account", ""),
+    tres = fields.get("TRES", "")
+    defaults = {"AllocTRES": tres, "ReqTRES": tres}
+    if fields.get("OverSubscribe") == "NO":
+        defaults["Exclusive"] = "NODE"
+    more = {"nodes": [each["name"] for each in allocations]} if allocations else {}
+    return _record(
+        SlurmJob,
+        {"JobId": "", **defaults, **fields},
         user_name=fields.get("UserId", "").partition("(")[0],
-        nodes=[each.name for each in allocations] or fields.get("NodeList", ""),
-        node_count=_count(fields, "NumNodes"),
         max_nodes=1 if fields.get("NumNodes") == "1-1" else 0,
-        cpus=_count(fields, "NumCPUs"),
-        tasks=_count(fields, "NumTasks"),
         gres_detail=generic,
-        tres_alloc_str=fields.get("AllocTRES", fields.get("TRES", "")),
-        tres_req_str=fields.get("ReqTRES", fields.get("TRES", "")),
-        tres_per_node=fields.get("TresPerNode", ""),
-        tres_per_job=fields.get("TresPerJob", ""),
-        tres_per_task=fields.get("TresPerTask", ""),
-        features=fields.get("Features", ""),
-        excluded_nodes=fields.get("ExcNodeList", ""),
-        required_nodes=fields.get("ReqNodeList", ""),
-        exclusive=fields.get("Exclusive", "NODE" if fields.get("OverSubscribe") == "NO" else ""),
-        requeue=fields.get("Requeue") != "0",
-        batch_flag=fields.get("BatchFlag") != "0",
-        start_time=seconds(fields.get("StartTime", "")),
-        submit_time=seconds(fields.get("SubmitTime", "")),
-        last_sched_evaluation=seconds(fields.get("LastSchedEval", "")),
-        job_resources=JobResources(AllocatedNodes(allocations)),
+        job_resources={"nodes": {"allocation": allocations}},
+        **more,
     )
 
 
@@ -176,4 +145,7 @@ def _qos(text: str) -> list[SlurmQos]:
     if "Preempt" not in header:
         raise ValueError("the list of QOS has no column Preempt")
     rows = [dict(zip(header, line, strict=False)) for line in lines]
-    return [SlurmQos(row["Name"], PreemptedQos(words(row.get("Preempt", "")))) for row in rows]
+    return [
+        _record(SlurmQos, {}, name=row["Name"], preempt={"list": row.get("Preempt")})
+        for row in rows
+    ]

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 GPU = "gpu"
 """The name of the resource that counts whole GPUs, if the cluster has only one such resource."""
 
+GPU_TYPES = (
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "cloud.google.com/gke-accelerator",
+)
+"""Labels of Kubernetes' nodes that name the type of their GPUs; anonymised snapshots keep them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotNode:

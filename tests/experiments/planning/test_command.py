@@ -97,7 +97,7 @@ def test_nothing_possible_is_exit_code_1(run, file):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["drain"], "drain: name nodes, or give the number"),
+        (["drain"], "drain: name nodes, or give a number"),
         (["drain", "n99"], 'the snapshot has no node "n99"'),
         (["drain", "--nodes", "99"], "only 40 nodes can be chosen"),
         (["drain", "--nodes", "1", "--among", "a b"], 'selector is "a b"'),
@@ -107,7 +107,9 @@ def test_nothing_possible_is_exit_code_1(run, file):
         (["drain", "--nodes", "1", "--reader", "kube"], "snapshot reader"),
         (["drain", "--nodes", "1", "--picture", "x.txt"], "--picture x.txt"),
         (["drain", "--nodes", "1", "--page", "-"], "--page -"),
-        (["fit"], "fit: name a pending gang"),
+        (["drain", "n1", "--not", "n1"], "node n1 is to be drained, and must not"),
+        (["drain", "--nodes", "1", "--cost", "annotation:x"], "no pod has this annotation"),
+        (["fit"], "fit: either name a pending gang"),
         (["fit", "nobody"], 'no pending gang is called "nobody"'),
         (["fit", "--pods", "2"], "fit: give the GPUs"),
         (["fit", "--pods", "2", "--gpus", "8K"], "the suffix for 1,000 is k"),
@@ -116,7 +118,7 @@ def test_nothing_possible_is_exit_code_1(run, file):
         (["fit", "--pods", "2", "--gpus", "1", "--priority", "high"], "priority high"),
         (["fit", "--pods", "2", "--gpus", "1", "--level", "hall"], 'for the level "hall"'),
         (["fit", "--pods", "2", "--gpus", "1", "--type", "h100"], "no node has GPUs of type h100"),
-        (["consolidate", "--among", "pool=x"], "only 0 nodes can be chosen"),
+        (["consolidate", "--among", "pool=x"], "leaves 0 open nodes"),
     ],
 )
 def test_bad_questions_give_one_line(run, file, words, message):
@@ -129,6 +131,8 @@ def test_bad_questions_give_one_line(run, file, words, message):
 def test_lo_plan_names_wrong_options(file):
     with pytest.raises(lo.UserError, match="unexpected keyword argument 'node'"):
         lo.plan(file, "drain", node=3)
+    with pytest.raises(lo.UserError, match='nodes is "3"'):
+        lo.plan(file, "drain", nodes="3")
     with pytest.raises(lo.UserError, match="must be drain, fit or consolidate"):
         lo.plan(file, "move")
 

@@ -305,9 +305,11 @@ class Server(recording.ControlPlane):
         """Return whether all pods have nodes, of which there must be a certain number."""
         return until(lambda: len(self.pods()) == number and all(self.pods().values()), 60)
 
-    def tainted(self):
+    def closed(self):
+        """Return the names of the nodes with a taint or a cordon."""
         nodes = self.ask("GET", recording.NODES)["items"]
-        return [each["metadata"]["name"] for each in nodes if "taints" in each["spec"]]
+        closing = {"taints", "unschedulable"}
+        return [each["metadata"]["name"] for each in nodes if closing & each["spec"].keys()]
 
 
 def pod_of(gpus, place="", **spec):
@@ -343,9 +345,9 @@ def test_a_real_drain_leaves_only_pods_of_daemon_sets(tmp_path):
         server.run_all(steps.do)
         left = [name for name, place in server.pods().items() if place in found.nodes]
         assert [name.startswith("plugin-") for name in left] == [True, True]
-        assert tuple(server.tainted()) == found.nodes
+        assert tuple(server.closed()) == found.nodes
         server.run_all(steps.undo)
-        assert server.tainted() == []
+        assert server.closed() == []
 
 
 @pytest.mark.slow
@@ -368,6 +370,7 @@ def test_real_pending_pods_run_on_the_planned_nodes(tmp_path):
         assert found.nodes == ("n0", "n1")
         steps = steps_of(found)
         server.run_all(steps.do)
+        assert server.closed() == ["n0", "n1"]
         assert until(lambda: list(server.pods().values()).count(None) == 1, 60)
         pods = server.pods()
         assert {name.split("-")[0] for name in before.keys() - pods.keys()} == {"web", "b"}
@@ -376,7 +379,7 @@ def test_real_pending_pods_run_on_the_planned_nodes(tmp_path):
         stopped = "kubectl get jobs -o jsonpath='{.items[?(@.spec.suspend==true)].metadata.name}'"
         assert server.shell(stopped) == "b"
         server.run_all(steps.undo)
-        assert (server.shell(stopped), server.tainted()) == ("", [])
+        assert (server.shell(stopped), server.closed()) == ("", [])
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Plans are optimal: they agree with an enumeration that shares no code with them."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -9,6 +10,8 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.planning.planning import explain, plan
 from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
+from lyra_opt.experiments.planning.words import hurt_rows
+from lyra_opt.instances.snapshots.placement import Placement
 from tests.experiments.planning.clusters import RACK, cluster, gang, node, pending, random_cluster
 
 SEEDS = [pytest.param(range(40)), pytest.param(range(40, 5_000), marks=pytest.mark.slow)]
@@ -163,6 +166,29 @@ def test_pods_that_start_again_fit_beside_everything_else():
                 assert free[name] >= 0
 
 
+def test_only_pods_of_emptied_nodes_move():
+    """The commands drain the emptied nodes, so they cannot move pods of others.
+
+    Node a could be emptied if the pod on b made room for it by moving to c.
+    """
+    nodes = [node("a", 8), node("b", 8), node("c", 4)]
+    jobs = [gang("large", ["a"], 6), gang("small", ["b"], 4), gang("other", ["c"], 1)]
+    found = plan(cluster(nodes, jobs), Consolidate())
+    moved = {pod.node for each in found.disruptions for pod, _ in each.moved}
+    assert moved <= set(found.nodes)
+    assert found.nodes == ("c",)
+
+
+def test_pods_that_may_run_nowhere_else_are_named():
+    here = Placement(selector=((RACK, "r0"),))
+    only = gang("only", ["a"])
+    pods = tuple(replace(pod, placement=here) for pod in only.pods)
+    snapshot = cluster([node("a"), node("b", rack="r1")], [replace(only, pods=pods)])
+    found = plan(snapshot, Drain(nodes=("a",)))
+    assert not found.disruptions[0].can_return
+    assert "not before one of these nodes is open again" in hurt_rows(found)[0]
+
+
 def test_budgets_are_exceeded_last_or_never():
     from lyra_opt.instances.snapshots.snapshot import DisruptionBudget
 
@@ -234,7 +260,7 @@ def test_explanations_solve_the_opposite_decision():
     [
         (Drain(nodes=("nod",)), 'no node "nod"'),
         (Drain(count=3), "only 2 nodes can be chosen"),
-        (Drain(count=1, among=selector_of("zone=x")), "only 0 nodes can be chosen"),
+        (Drain(count=1, among=selector_of("zone=x")), "leaves 0 open nodes"),
         (Fit(gang=pending(1, 1, 0), level="block"), 'no node has a label for the level "block"'),
         (Fit(gang=pending(1, 1, 0), gpu_type="h100"), "no node has GPUs of type h100"),
     ],

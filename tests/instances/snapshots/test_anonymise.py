@@ -11,6 +11,7 @@ from lyra_opt.experiments.planning.planning import plan
 from lyra_opt.instances.snapshots.anonymise import NEWEST, Pseudonyms, anonymised
 from lyra_opt.instances.snapshots.reader import SnapshotFile
 from lyra_opt.instances.snapshots.reading import read_file, read_snapshot, reader_of
+from tests.instances.snapshots.objects import custom, listed, pod
 
 REAL = Path(__file__).parent / "kubernetes_1_36" / "everything.json.gz"
 
@@ -24,15 +25,11 @@ PUBLIC = {
 
 def texts(value):
     """Yield all keys and texts of a JSON document."""
-    if isinstance(value, dict):
-        for key, each in value.items():
-            yield key
-            yield from texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from texts(each)
-    elif isinstance(value, str):
+    if isinstance(value, str):
         yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield from texts(each)
 
 
 def names_in(document):
@@ -76,9 +73,9 @@ def test_plans_are_the_same_up_to_names(real, tmp_path):
         two = plan(after, asking.drain(**{**question, "names": names}))
         assert one.answer.measures["terms"] == two.answer.measures["terms"]
         assert [table[name] for name in one.nodes] == list(two.nodes)
-    pods = {"pods": 2, "request": {"gpu": 8}, "level": "rack", "gpu_type": "a100"}
-    one = plan(before, asking.fit(before, priority="p2", **pods))
-    two = plan(after, asking.fit(after, priority=table["p2"], **pods))
+    wanted = {"pods": 2, "request": {"gpu": 8}, "level": "rack", "gpu_type": "a100"}
+    one = plan(before, asking.fit(before, priority="p2", **wanted))
+    two = plan(after, asking.fit(after, priority=table["p2"], **wanted))
     assert one.answer.status is two.answer.status
     assert [table.get(each.owner.name) for each in one.blocking] == [
         each.owner.name for each in two.blocking
@@ -92,24 +89,15 @@ def test_pseudonyms_sort_as_the_names_and_hold_references(real):
 
 
 def test_times_are_shifted_and_their_differences_stay():
-    document = {
-        "a": {"startTime": "2026-11-25T00:00:00Z"},
-        "b": {"startTime": "2026-11-25T00:01:00Z"},
-    }
-    found = Pseudonyms(document).applied(document)
-    assert found["b"]["startTime"] == f"{NEWEST:%Y-%m-%dT%H:%M:%SZ}"
-    assert found["a"]["startTime"] == "1999-12-31T23:59:00Z"
+    document = [{"startTime": f"2026-11-25T00:0{minute}:00Z"} for minute in (0, 1)]
+    found = [each["startTime"] for each in Pseudonyms(document).applied(document)]
+    assert found == ["1999-12-31T23:59:00Z", f"{NEWEST:%Y-%m-%dT%H:%M:%SZ}"]
 
 
 def test_unknown_fields_and_kinds_vanish():
-    pod = {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "metadata": {"name": "secret-pod", "managedFields": ["secret"]},
-        "spec": {"containers": [{"image": "secret", "env": [{"value": "secret"}]}]},
-    }
-    other = {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "secret"}}
-    content = json.dumps({"kind": "List", "apiVersion": "v1", "items": [pod, other]}).encode()
+    secret = pod("secret-pod", containers=[{"image": "secret", "env": [{"value": "secret"}]}])
+    secret["metadata"]["managedFields"] = ["secret"]
+    content = json.dumps(listed(secret, custom("v1 Secret secret"))).encode()
     files = [SnapshotFile("x.json", content)]
     document, _ = anonymised(files, reader_of(files))
     assert len(document["items"]) == 1

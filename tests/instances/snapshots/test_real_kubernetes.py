@@ -27,6 +27,12 @@ def table():
         yield namespace, name, status, node
 
 
+def placed(snapshot):
+    """Return the nodes of the running pods by namespace and name."""
+    pods = [(gang.id.split("/")[0], pod) for gang in snapshot.gangs for pod in gang.pods]
+    return {(namespace, pod.name): pod.node for namespace, pod in pods}
+
+
 def test_each_running_pod_stands_where_kubectl_shows_it(snapshot):
     shown = {
         (namespace, name): node
@@ -34,10 +40,7 @@ def test_each_running_pod_stands_where_kubectl_shows_it(snapshot):
         if status not in ("Terminating", "Succeeded") and node != "<none>"
         and not name.startswith("device-plugin")
     }  # fmt: skip
-    read = {
-        (gang.id.split("/")[0], pod.name): pod.node for gang in snapshot.gangs for pod in gang.pods
-    }
-    assert read == shown
+    assert placed(snapshot) == shown
 
 
 def test_pending_pods_are_those_without_a_node(snapshot):
@@ -51,13 +54,7 @@ def test_a_drain_evicts_the_pods_that_are_read(snapshot):
     assert len(drains) == 3
     for node, said in drains.items():
         evicted = set(re.findall(r"evicting pod (\S+)/(\S+) ", said))
-        read = {
-            (gang.id.split("/")[0], pod.name)
-            for gang in snapshot.gangs
-            for pod in gang.pods
-            if pod.node == node
-        }
-        assert read == evicted
+        assert {pod for pod, place in placed(snapshot).items() if place == node} == evicted
 
 
 def test_gangs_and_their_minima(snapshot):
@@ -94,7 +91,6 @@ def test_budget_priorities_and_notes(snapshot):
     (budget,) = snapshot.budgets
     assert (budget.id, len(budget.gangs), budget.most) == ("serving/chat", 5, 1)
     assert snapshot.priorities["p2"] == 2
-    assert (
-        "2 pods being deleted, with 10 GPUs: their room is taken as free." in snapshot.assumptions
-    )
+    note = "2 pods being deleted, with 10 GPUs: their room is taken as free."
+    assert note in snapshot.assumptions
     assert snapshot.not_read == ()
