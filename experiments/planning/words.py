@@ -40,7 +40,10 @@ def headline(plan: ClusterPlan) -> str:
     if isinstance(question, Drain):
         return f"Drain {counted(len(plan.nodes), 'node')}: {nodes}."
     if isinstance(question, Consolidate):
-        return f"{counted(len(plan.nodes), 'node')} can be empty: {nodes}."
+        held = {pod.node for gang in plan.case.snapshot.gangs for pod in gang.pods}
+        free = sum(name not in held for name in plan.nodes)
+        already = f"; {free} of them are empty already" if free else ""
+        return f"{counted(len(plan.nodes), 'node')} can be empty: {nodes}{already}."
     pods = sum(count for _, _, count in plan.placements)
     return f"{counted(pods, 'pod')} of {question.gang.id} fit on {nodes}."
 
