@@ -29,13 +29,22 @@ DESCRIPTION = """\
 Read what kubectl or Slurm printed about a cluster. Print the best plan, the commands for it, whom
 it hurts, and the proof that no plan is better. No cluster is contacted, and no command is run."""
 
-EXAMPLES = """\
-examples:
+DRAIN_EXAMPLES = """\
   kubectl get nodes,pods -A -o json | lyra-opt plan drain --nodes 6
   lyra-opt plan drain gpu-07 gpu-11 --snapshot cluster.json
-  lyra-opt plan fit --pods 8 --gpus 8 --priority 1000 --level rack --snapshot cluster.json
-  lyra-opt plan consolidate --moves 20 --snapshot nodes.json --snapshot pods.json
+"""
 
+FIT_EXAMPLE = """\
+  lyra-opt plan fit --pods 8 --gpus 8 --priority 1000 --level rack --snapshot cluster.json
+"""
+
+CONSOLIDATE_EXAMPLE = """\
+  lyra-opt plan consolidate --moves 20 --snapshot nodes.json --snapshot pods.json
+"""
+
+EPILOG = """\
+examples:
+{examples}
 Which files to collect, and what is lost without each: "I have a cluster" in the documentation.
 Exit code: 0; 1 if no plan exists or none was found in time; 2 for bad input.
 """
@@ -60,7 +69,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         "namespaces, label values, owners and users. Its plans are the same up to names.",
         ANONYMIZE_EXAMPLES,
     )
-    parser.add_argument("snapshots", nargs="+", metavar="SNAPSHOT", help="files of one cluster")
+    parser.add_argument("snapshots", nargs="+", metavar="FILE", help="files of one cluster")
     parser.add_argument("--out", required=True, metavar="FILE", help="the snapshot to show")
     parser.add_argument(
         "--table", required=True, metavar="FILE", help="the names and their pseudonyms; keep it"
@@ -94,7 +103,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         "plan",
         "answer an operator's question about a real cluster",
         DESCRIPTION,
-        EXAMPLES,
+        EPILOG.format(examples=DRAIN_EXAMPLES + FIT_EXAMPLE + CONSOLIDATE_EXAMPLE),
     )
     questions = parser.add_subparsers(metavar="QUESTION", required=True)
     drain = add_command(
@@ -103,7 +112,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         "which nodes to drain so that the fewest jobs stop",
         "Choose the nodes whose draining stops the fewest jobs, or say whom draining named nodes "
         "stops. Open nodes with GPUs can be chosen.",
-        EXAMPLES,
+        EPILOG.format(examples=DRAIN_EXAMPLES),
     )
     drain.add_argument("names", nargs="*", metavar="NODE", help="a node that must be drained")
     drain.add_argument(
@@ -124,7 +133,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         "whom to preempt so that pending pods fit",
         "Choose the running jobs of lower priority that give way so that pending pods fit: those "
         "of a pending gang of the snapshot, or pods that the options describe.",
-        EXAMPLES,
+        EPILOG.format(examples=FIT_EXAMPLE),
     )
     fit.add_argument("gang", nargs="?", metavar="GANG", help="a pending gang or job, by name")
     asked = fit.add_argument_group("pods, if no GANG is named (amounts for each pod)")
@@ -152,7 +161,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         "how many nodes can be empty if pods may move",
         "Find the largest number of nodes that can be emptied by moving pods, without stopping "
         "anybody for good. A pod that moves is restarted.",
-        EXAMPLES,
+        EPILOG.format(examples=CONSOLIDATE_EXAMPLE),
     )
     consolidate.add_argument(
         "--moves", type=integer_from(0), metavar="N", help="largest number of pods that move"
@@ -167,7 +176,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         "write an example cluster, to try the questions on",
         "Write a generated cluster of nodes with 8 GPUs as kubectl prints it. Its priority classes "
         "are p1 to p3, its levels rack and block.",
-        EXAMPLES,
+        "examples:\n  lyra-opt plan example > cluster.json",
     )
     example.add_argument(
         "--nodes",
@@ -214,7 +223,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         default="gangs",
         metavar="COST",
         help="what a loss costs: gangs (by priority, then GPUs), pods, gpus, time (GPU time since "
-        "the start), or annotation:KEY (a number, or the time of a checkpoint) (default: gangs)",
+        "the start), or annotation:KEY (a number or a time) (default: gangs)",
     )
     choices.add_argument(
         "--force", action="store_true", help="pods without a controller may be stopped"
