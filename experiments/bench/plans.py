@@ -21,10 +21,10 @@ SIZES = {"large": (sized(5_000, 54), 5), "medium": (sized(500, 54), 5)}
 
 PLANS = (
     ("large", "drain --nodes 20"),
-    ("large", "fit --pods 16 --gpus 8 --priority p3 --level rack"),
-    ("large", "fit --pods 64 --gpus 8 --priority p3"),
+    ("large", f"fit --pods {sized(16, 2)} --gpus 8 --priority p3 --level rack"),
+    ("large", f"fit --pods {sized(64, 4)} --gpus 8 --priority p3"),
     ("medium", "drain --nodes 20"),
-    ("medium", "fit --pods 16 --gpus 8 --priority p3"),
+    ("medium", f"fit --pods {sized(16, 2)} --gpus 8 --priority p3"),
     ("medium", "consolidate --moves 20"),
 )
 

@@ -93,11 +93,11 @@ def test_the_commands_on_a_real_slurm(tmp_path):
     (folder := tmp_path / "slurm").mkdir()
     with recording.Cluster(instance, folder) as slurm:
         slurm.run("scontrol", "update", "PartitionName=tier1", "PreemptMode=OFF")
-        slurm.submit("train", 1, 4, ["-N2"])
-        slurm.submit("stays", 1, 2, ["-N1"])
-        slurm.submit("once", 1, 3, ["-N1", "--no-requeue"])
+        slurm.submit("train", 1, 4, "-N2")
+        slurm.submit("stays", 1, 2, "-N1")
+        slurm.submit("once", 1, 3, "-N1", "--no-requeue")
         assert until(lambda: len(slurm.jobs("RUNNING")) == 3, recording.PATIENCE_S)
-        slurm.submit("new", 5, 2, ["-N3"])
+        slurm.submit("new", 5, 2, "-N3")
         number = slurm.run("squeue", "-h", "-n", "new", "-o%A").strip()
 
         def snapshot():
@@ -140,8 +140,14 @@ def test_the_commands_on_a_real_slurm(tmp_path):
         where = slurm.run("squeue", "-h", "-n", "once", "-o%N").strip()
         found = plan(snapshot(), Drain(nodes=(where,), count=1))
         do, undo = steps_of(found)
+        listed = slurm.run("squeue", "-h", "-o%A|%j").split()
+        name_of = dict(row.split("|") for row in listed)
+        hit = {name_of[each.gang.id]: each.gang for each in found.disruptions}
+        assert len(found.nodes) == 2
+        assert "once" in hit
         shell(do)
-        assert sorted(slurm.jobs("PENDING")) == ["new", "train"]
+        requeued = {name for name, each in hit.items() if each.can_be_requeued}
+        assert set(slurm.jobs("PENDING")) == {"train", *requeued}
         assert until(lambda: states(found.nodes) == {"State=IDLE+DRAIN"}, recording.PATIENCE_S)
         shell(undo)
         assert until(lambda: states(found.nodes) == {"State=IDLE"}, recording.PATIENCE_S)
