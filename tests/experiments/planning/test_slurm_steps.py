@@ -146,8 +146,8 @@ def test_the_commands_on_a_real_slurm(tmp_path):
         assert len(found.nodes) == 2
         assert "once" in hit
         shell(do)
-        requeued = {name for name, each in hit.items() if each.can_be_requeued}
-        assert set(slurm.jobs("PENDING")) == {"train", *requeued}
+        waiting = {"train"} | {name for name, each in hit.items() if each.can_be_requeued}
+        assert until(lambda: set(slurm.jobs("PENDING")) == waiting, recording.PATIENCE_S)
         assert until(lambda: states(found.nodes) == {"State=IDLE+DRAIN"}, recording.PATIENCE_S)
         shell(undo)
         assert until(lambda: states(found.nodes) == {"State=IDLE"}, recording.PATIENCE_S)
