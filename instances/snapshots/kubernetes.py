@@ -115,7 +115,7 @@ class _Cluster:
         whole = {name for each in capacities.values() for name in each if name in WHOLE_GPUS}
         if len(whole) == 1:
             self._shared.renamed = {whole.pop(): GPU}
-        self._add_pods()
+        self._add_pods(capacities)
         self._add_waiting_workloads()
         groups = list(self._groups.groups.values())
         for group in groups:
@@ -156,6 +156,9 @@ class _Cluster:
                 raise InputError(source, f"Node {name}: {error}") from None
         if not found:
             raise InputError(self._sources, "contains no nodes: add kubectl get nodes -o json")
+        files = len({source for source, _ in self._objects.of(Node)})
+        if files > 1:
+            self._assumed.add("node", f"in {files} files: taken as one cluster", len(found))
         return found
 
     def _nodes(self, capacities: dict[str, Counter[str]]) -> list[SnapshotNode]:
@@ -182,9 +185,10 @@ class _Cluster:
             )
         return nodes
 
-    def _add_pods(self) -> None:
+    def _add_pods(self, capacities: dict[str, Counter[str]]) -> None:
         """Add each pod to its gang, or to what is held on its node."""
         nodes = {node.metadata.name for _, node in self._objects.of(Node)}
+        resources = {name for each in capacities.values() for name in each}
         seen: set[tuple[str, str]] = set()
         leaving: Counter[str] = Counter()
         for source, pod in self._objects.of(Pod):
@@ -209,6 +213,8 @@ class _Cluster:
                 if placed.node:
                     self._held[placed.node].update(placed.request)
             elif placed.node or pod.status.phase in ("Pending", ""):
+                for name in placed.request.keys() & set(WHOLE_GPUS) - resources:
+                    self._assumed.add("pod", f"with {name}, which no node has: it is not counted")
                 self._note_ignored(pod)
                 self._groups.add(placed)
         if not seen:
