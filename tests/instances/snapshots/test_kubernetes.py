@@ -58,7 +58,7 @@ def test_a_budget_selects_pods_of_its_namespace(tmp_path, spec, selected):
 
 def test_nodes_in_several_files_are_taken_as_one_cluster(tmp_path):
     for name in ("n1", "n2"):
-        (tmp_path / name).write_text(json.dumps(listed([node(name), pod(f"p-{name}", name)])))
+        (tmp_path / name).write_text(json.dumps(listed(node(name), pod(f"p-{name}", name))))
     snapshot = read_snapshot([tmp_path / "n1", tmp_path / "n2"])
     assert "2 nodes in 2 files: taken as one cluster." in snapshot.assumptions
 
