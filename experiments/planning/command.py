@@ -45,7 +45,7 @@ CONSOLIDATE_EXAMPLE = """\
 EPILOG = """\
 examples:
 {examples}
-Which files to collect, and what is lost without each: "I have a cluster" in the documentation.
+The page "I have a cluster" of the documentation says which files to collect.
 Exit code: 0; 1 if no plan exists or none was found in time; 2 for bad input.
 """
 
@@ -72,7 +72,10 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("snapshots", nargs="+", metavar="FILE", help="files of one cluster")
     parser.add_argument("--out", required=True, metavar="FILE", help="the snapshot to show")
     parser.add_argument(
-        "--table", required=True, metavar="FILE", help="the names and their pseudonyms; keep it"
+        "--table",
+        required=True,
+        metavar="FILE",
+        help="file for the names and their pseudonyms; keep it private",
     )
     parser.add_argument("--reader", metavar="NAME", help="reader (default: recognised by content)")
     parser.set_defaults(run=run_anonymize)
@@ -120,7 +123,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         type=integer_from(0),
         default=0,
         metavar="N",
-        help="number of further nodes to choose",
+        help="number of nodes to choose, besides NODE",
     )
     _add_among(drain)
     add_repeated_option(drain, "--not", "NODE", "a node that must not be chosen")
@@ -148,9 +151,11 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
     fit.add_argument(
         "--level",
         metavar="LABEL",
-        help="node label, or its end, that all pods must share, such as rack",
+        help="label, or its end, that the nodes of all pods share: rack",
     )
-    fit.add_argument("--type", metavar="TEXT", help="part of the GPU type: h100")
+    fit.add_argument(
+        "--type", metavar="TEXT", help="use only nodes whose GPU type contains TEXT, such as h100"
+    )
     add_repeated_option(fit, "--tolerate", "KEY", "a taint that the described pods tolerate")
     fit.set_defaults(question=_fit)
     _add_common(fit)
@@ -215,7 +220,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     )
     files.add_argument("--reader", metavar="NAME", help="reader (default: recognised by content)")
     add_repeated_option(
-        files, "--owner", "KIND=WORD", "treat pods of an unknown owner as gang, single or fixed"
+        files,
+        "--owner",
+        "KIND=WORD",
+        "pods of an unknown owner: gang (all needed), single or fixed",
     )
     choices = parser.add_argument_group("choices")
     choices.add_argument(
@@ -229,7 +237,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--force", action="store_true", help="pods without a controller may be stopped"
     )
     choices.add_argument(
-        "--keep-budgets", action="store_true", help="disruption budgets must not be exceeded"
+        "--keep-budgets",
+        action="store_true",
+        help="refuse plans that exceed a disruption budget (default: as little as possible)",
     )
     choices.add_argument(
         "--time-limit",
@@ -239,7 +249,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         help="seconds after which the best plan is printed without a proof (default: 60)",
     )
     output = parser.add_argument_group("output")
-    add_repeated_option(output, "--explain", "NODE", "say why the plan uses this node, or not")
+    add_repeated_option(
+        output, "--explain", "NODE", "say why the plan uses a node, or why it does not"
+    )
     output.add_argument("--picture", metavar="FILE", help="draw the nodes: FILE.svg or FILE.png")
     output.add_argument("--page", metavar="FILE", help="write an HTML page to pass on")
     add_json_option(output)  # type: ignore[arg-type]

@@ -44,8 +44,10 @@ def headline(plan: ClusterPlan) -> str:
         free = sum(name not in held for name in plan.nodes)
         already = f"; {free} of them are empty already" if free else ""
         return f"{counted(len(plan.nodes), 'node')} can be empty: {nodes}{already}."
-    pods = sum(count for _, _, count in plan.placements)
-    return f"{counted(pods, 'pod')} of {question.gang.id} fit on {nodes}."
+    pods = counted(sum(count for _, _, count in plan.placements), "pod")
+    if not question.gang.owner.name:
+        return f"Room for {pods}: {nodes}."
+    return f"Room for {pods} of {question.gang.id}: {nodes}."
 
 
 def _impossible(plan: ClusterPlan) -> str:
@@ -57,7 +59,8 @@ def _impossible(plan: ClusterPlan) -> str:
     if not plan.blocking:
         return f"{reason}."
     names = show_list([f"{gang.id} ({_why_untouched(gang)})" for gang in plan.blocking])
-    return f"{reason}. It would be possible without {names}."
+    all_of = "all of " if len(plan.blocking) > 1 else ""
+    return f"{reason}. It would be possible without {all_of}{names}."
 
 
 def _why_untouched(gang: RunningGang) -> str:
@@ -115,7 +118,9 @@ def terms_in_words(case: Case, terms: Mapping[str, int]) -> str:
             phrase = term_phrase(case, key, value)
             phrases.append(phrase.removeprefix(f"{verb} ") if verb else phrase)
             verb = phrase.split(" ")[0]
-    return ", ".join(phrases) if phrases else "stops nobody"
+    if len(phrases) < 2:
+        return phrases[0] if phrases else "stops nobody"
+    return f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
 def proof_sentence(plan: ClusterPlan) -> str:
@@ -143,7 +148,7 @@ def proof_sentence(plan: ClusterPlan) -> str:
     if not any(terms.values()):
         return "Nobody is stopped, so nothing can be better."
     sentences: list[str] = []
-    subject, kept = f"no {choice}", list[str]()
+    subject, kept = f"every {choice}", list[str]()
     for key, value in terms.items():
         if not value:
             phrase, _, priority = zero_phrase(key).rpartition(" of priority ")
@@ -154,23 +159,23 @@ def proof_sentence(plan: ClusterPlan) -> str:
             continue
         if key == "lost_pods" and sentences:
             break  # which decides between plans that are alike in all that matters
-        condition = f" that {' and '.join(kept)}" if kept else ""
-        sentences.append(f"{subject}{condition} {_fewer(case, key, value)}")
-        subject, kept = "none of these", [_only(case, key, value)]
+        verb, rest = term_phrase(case, key, value).split(" ", 1)
+        if sentences:
+            conditions = [_plural(each) for each in kept]
+            sentences.append(
+                f"those that {' and '.join(conditions)} {_plural(verb)} at least {rest}"
+            )
+        else:
+            condition = f" that {' and '.join(kept)}" if kept else ""
+            sentences.append(f"{subject}{condition} {verb} at least {rest}")
+        kept = [f"{verb} only {rest.split(' ')[0]}"]
     return f"Proved: {'; '.join(sentences)}."
 
 
-def _only(case: Case, key: str, value: int) -> str:
-    """Return the phrase that something does no more than a value of a term."""
-    verb, rest = term_phrase(case, key, value).split(" ", 1)
-    return f"{verb} only {rest.split(' ')[0]}"
-
-
-def _fewer(case: Case, key: str, value: int) -> str:
-    """Return the phrase that something does less than a value of a term."""
-    phrase = term_phrase(case, key, value)
-    verb, rest = phrase.split(" ", 1)
-    return f"{verb} fewer than {rest}"
+def _plural(phrase: str) -> str:
+    """Return a verb phrase such as "stops 2 jobs" for a plural subject: "stop 2 jobs"."""
+    verb, space, rest = phrase.partition(" ")
+    return f"{verb.removesuffix('s')}{space}{rest}"
 
 
 def rule_sentence(plan: ClusterPlan) -> str:
@@ -178,14 +183,14 @@ def rule_sentence(plan: ClusterPlan) -> str:
     rule, case = plan.rule, plan.case
     if rule is None:
         return ""
-    name = "Draining the nodes with the fewest pods"
+    name = "For comparison: draining the nodes with the fewest pods"
     if isinstance(case.question, Fit):
-        name = f"The scheduler's own rule (an imitation, {rule.solver})"
+        name = f"For comparison: an imitation of the scheduler's rule ({rule.solver})"
     if rule.solution is None:
         return f"{name} finds no plan."
     terms = rule.measures["terms"]
     if terms == plan.answer.measures["terms"]:
-        return f"{name} does as well."
+        return f"{name} is equally good."
     sentence = f"{name} {terms_in_words(case, terms)}."
     if wasted := sum(could_stay(case.instance, rule.solution).values()):
         sentence += f" {counted(wasted, 'pod')} of these could have stayed."
@@ -209,7 +214,7 @@ def explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
         return f"Node {node} {decision}: {opposite}, {_no_plan(found.other)}."
     terms, other = plan.answer.measures["terms"], found.other.measures["terms"]
     if terms == other:
-        return f"Node {node} {decision}: {opposite}, another plan does as well."
+        return f"Node {node} {decision}, but another plan {opposite} is equally good."
     return (
         f"Node {node} {decision}: the best plan {opposite} {terms_in_words(case, other)}; "
         f"this plan {terms_in_words(case, terms)}."
@@ -244,7 +249,7 @@ def _hurt_row(each: Disruption, is_suspended: bool) -> tuple[str, ...]:
     else:
         again = "when there is room" if gang.can_be_requeued else "not by itself"
     if each.lost and left and not each.is_whole:
-        again = f"{again}; goes on with {counted(left, 'pod')}"
+        again = f"{again}; keeps {counted(left, 'pod')}"
     return (
         f"{owner.namespace}/{owner.name} ({owner.kind})" if owner.namespace else owner.name,
         str(gang.priority),

@@ -435,10 +435,10 @@ class Groups:
         declared = group.declared_minima()
         if group.form == "gang" and len(group.pods) > 1 and not declared:
             text = "without a PodGroup or Workload: each is taken to need all of its pods"
-            self._assumed.add("gang", text)
+            self._assumed.add("job", text)
         if len(declared) > 1:
             text = "whose parts have minima of their own: each is taken to need all of its pods"
-            self._assumed.add("gang", text)
+            self._assumed.add("job", text)
         topology = group.spec.network_topology
         if topology is not None and topology.mode == "hard" and group.pending:
             self._ignored.add("pending gang", "with a hard network topology of Volcano")
