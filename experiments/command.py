@@ -101,8 +101,8 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     study.add_argument(
         "--trace",
         metavar="FILE",
-        help="job trace for families that read a trace; searched as given, then in the folder "
-        "LYRA_OPT_TRACES",
+        help="job trace for families that read one; a path, or a file in the folder that the "
+        "environment variable LYRA_OPT_TRACES names",
     )
     completed_by_solvers(
         add_repeated_option(

@@ -320,7 +320,7 @@ class _Run:
             here = ", ".join(f"{name} {each}" for name, each in self._errand.versions.items())
             raise CutShortError(
                 f"scheduler {self._scheduler}: a worker cannot read a task: {words} "
-                f"(all machines must have the versions of this machine: {here})"
+                f"(all machines need the software versions of this machine: {here})"
             )
         said = WORKER_DIED if kind == KILLED_WORKER else f"no result arrived: {error}"
         return self._tasks[number].failed(datetime.now(UTC), said)

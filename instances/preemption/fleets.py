@@ -48,7 +48,7 @@ MOST_FAILED_DRAWS = 40
 # The capacity of each node: GPUs, CPU in milli-CPUs, and memory in bytes.
 CAPACITY = np.array([GPUS_PER_NODE, 128_000, 512 * 2**30], dtype=np.int64)
 
-# For each GPU, a running pod requests 1 to 4 shares of CPU and 1 to 4 shares of memory.
+# For each GPU, a running pod requests 1 to 4 times 4 CPUs, and 1 to 4 times 16 GiB of memory.
 ONE_GPU, ONE_CPU_SHARE, ONE_MEMORY_SHARE = np.diag([1, 4_000, 16 * 2**30])
 CPU_GANGS_PERCENT = 10
 SCATTERED_PODS, SCATTERED_GPUS = (4, 16), (1, 2, 4)

@@ -68,7 +68,7 @@ def losing(gangs: Iterable[str], on: Iterable[str], **others: Any) -> Solution:
 
 
 def _gang_blind(k: int) -> Solved:
-    """Trap of rules that see pods instead of gangs, such as kube-scheduler's preemption.
+    """Trap for rules that see pods instead of gangs, such as kube-scheduler's preemption.
 
     The k pods of gang ``block`` fill k nodes. Each of k further nodes holds one pod of 8 GPUs of a
     different young gang, which has 7 more pods elsewhere. Every node costs one pod of equal
@@ -86,7 +86,7 @@ def _gang_blind(k: int) -> Solved:
 
 
 def _safe_bundle(k: int) -> Solved:
-    """Trap of rules that take all surplus pods of a gang at once, such as Volcano's SAFE bundles.
+    """Trap for rules that take all surplus pods of a gang at once, such as Volcano's SAFE bundles.
 
     One pod with one GPU is pending. The only gang has 8 k pods on k full nodes and needs one pod,
     so its bundle has 8 k - 1 pods. The optimum loses one pod, and no gang.
@@ -98,7 +98,7 @@ def _safe_bundle(k: int) -> Solved:
 
 
 def _safe_first(k: int) -> Solved:
-    """Trap of rules that take surplus pods before whole gangs of lower priority, such as Volcano's.
+    """Trap for rules that take surplus pods before whole gangs of lower priority, as Volcano does.
 
     The objective counts lost pods by priority. Gang ``elastic`` of priority 2 has 2 k pods of 8
     GPUs and needs k of them; k gangs of priority 1 each fill a node with 8 pods. For k pending
@@ -113,7 +113,7 @@ def _safe_first(k: int) -> Solved:
 
 
 def _youngest_first(k: int) -> Solved:
-    """Trap of rules that take whole gangs from the youngest to the oldest, such as Kueue's.
+    """Trap for rules that take whole gangs from the youngest to the oldest, such as Kueue's.
 
     Eight young gangs have one pod with one GPU on each of k + 1 nodes; an old gang has one pod with
     4 GPUs on a node with 4 free GPUs. The rule makes room for one pod of 8 GPUs once it has taken
@@ -129,7 +129,7 @@ def _youngest_first(k: int) -> Solved:
 
 
 def _few_nodes_first(k: int) -> Solved:
-    """Trap of rules that take gangs on few nodes before gangs on many, such as Slurm's.
+    """Trap for rules that take gangs on few nodes before gangs on many, such as Slurm's.
 
     Four gangs with one pod of 2 GPUs fill each of 2 k nodes; k gangs have 4 GPUs on each of two
     nodes with 4 free GPUs. For 2 k pods of 8 GPUs the rule takes all 8 k small gangs with 16 k
@@ -145,7 +145,7 @@ def _few_nodes_first(k: int) -> Solved:
 
 
 def _whole_gangs(k: int) -> Solved:
-    """Trap of rules that never take a part of a gang, such as Kueue's and Slurm's.
+    """Trap for rules that never take a part of a gang, such as Kueue's and Slurm's.
 
     The only gang fills k nodes with two pods of 4 GPUs each, and needs k of its pods. For k pending
     pods of 4 GPUs the rules lose the gang, with 8 k GPUs. The optimum loses one pod on each node,
@@ -172,7 +172,7 @@ def _fewest_pods(k: int) -> Solved:
 
 
 def _prefix(k: int) -> Solved:
-    """Trap of rules that drain the nodes in the order of their pods, such as Karpenter's.
+    """Trap for rules that drain the nodes in the order of their pods, such as Karpenter's.
 
     No pod may be lost, and all pods may move. Node ``stuck`` holds a single pod of 8 GPUs, which
     fits nowhere else; 2 k nodes each hold two pods of 2 GPUs. To empty k nodes, Karpenter's
@@ -191,7 +191,7 @@ def _prefix(k: int) -> Solved:
 
 
 def _gpu_blind(k: int) -> Solved:
-    """Trap of rules that compare pods and ages but not their GPUs, such as kube-scheduler's.
+    """Trap for rules that compare pods and ages but not their GPUs, such as kube-scheduler's.
 
     An old gang without GPUs holds all CPUs on each of k nodes whose 8 GPUs are free; a young gang
     with 8 GPUs runs on each of k nodes whose CPUs are free. For k pods with 8 GPUs and all CPUs of

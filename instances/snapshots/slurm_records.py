@@ -199,7 +199,7 @@ class Records(msgspec.Struct, kw_only=True):
     last_update: Time = Time()
 
     def set_source(self, source: str) -> None:
-        """Set the name of the file of all jobs and nodes, for messages."""
+        """Store in each job and node the name of its file, for messages."""
         records: tuple[SlurmJob | SlurmNode, ...] = (*self.jobs, *self.nodes)
         for record in records:
             record.source = source

@@ -273,7 +273,7 @@ def solver_of(problem: str, variant: str, given: SolverLike) -> Solver:
 
 
 class _ElasticJobs:
-    """Converts running jobs to the jobs of allocation instances; caches all fields but the work."""
+    """Converts running jobs to the jobs of allocation instances; caches fields other than work."""
 
     def __init__(self, *, running: bool = False) -> None:
         self._running = running

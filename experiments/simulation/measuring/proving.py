@@ -177,7 +177,7 @@ def prove(
         applicable, has_copies = _scope(setup, made, of_setup, readings)
         if searches and (reason := obstacle(setup.workload, speed)) is not None:
             raise UserError(
-                f"scenario {setup.scenario}: --schedule cannot search a schedule: {reason}"
+                f"scenario {setup.scenario}: --schedule cannot search for a schedule: {reason}"
             )
         parts = list(product(job_classes, applicable))
         for part, (job_class, reading) in enumerate(parts, number * len(parts)):

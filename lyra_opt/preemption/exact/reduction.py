@@ -117,11 +117,11 @@ class Reduction:
         return is_open
 
     def _supply(self, task: Task, found: Prices) -> tuple[Flags, int | None]:
-        """Return the supply and its price: cheap nodes that each make room for one more pod.
+        """Return the cheapest nodes that each make room for one more pod, and the highest cost.
 
-        There is one node for each pod that does not fit without losses. Gangs on these nodes have
-        no pods elsewhere, so the cost of a node is exact and does not depend on other nodes. The
-        price is the largest of these costs; None if there are too few such nodes.
+        These nodes are the supply, one for each pod that does not fit without losses. Gangs on
+        these nodes have no pods elsewhere, so the cost of a node is exact and does not depend on
+        other nodes. The price is the largest of these costs; None if there are too few such nodes.
 
         Consider the nodes on which a solution makes room. Gangs on several of these nodes connect
         them into components. If every node of a component makes room only at the price per pod or

@@ -22,7 +22,7 @@ MOST_DOMAINS = 8
 
 
 class VolcanoGang(PreemptionHeuristic):
-    """Evict bundles of pods in one domain after the other until the pending gang fits into it.
+    """Evict bundles of pods in the first domain in which this makes room for the pending gang.
 
     This is an imitation of the action gangpreempt of Volcano, and of gangreclaim as far as both
     agree. It is written from the code and the design document, and is unchecked against the real
