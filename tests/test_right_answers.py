@@ -154,7 +154,10 @@ def test_the_bound_is_not_beyond_the_optimum(problem, data):
 
 
 def shuffled(data: st.DataObject, document: JsonObject) -> JsonObject:
-    """Return a document with lists in another order and other ids."""
+    """Return a document with lists of objects in another order and other ids.
+
+    The order of other lists, such as the terms of an objective, has a meaning.
+    """
     ids = {
         entry["id"]: f"x{number} {entry['id']}"
         for entries in document.values()
@@ -171,7 +174,9 @@ def shuffled(data: st.DataObject, document: JsonObject) -> JsonObject:
         return ids.get(value, value) if isinstance(value, str) else value
 
     return {
-        key: data.draw(st.permutations(renamed(value))) if isinstance(value, list) else value
+        key: data.draw(st.permutations(renamed(value)))
+        if isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+        else renamed(value)
         for key, value in document.items()
     }
 
