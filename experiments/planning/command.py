@@ -316,12 +316,6 @@ def run(arguments: argparse.Namespace) -> int:
         explanation_sentence(found, explain(found, name, time_limit_s=arguments.time_limit))
         for name in arguments.explains
     ]
-    if arguments.json:
-        from lyra_opt.experiments.planning.words import as_json_object
-
-        print_json({**as_json_object(found), "explanations": reasons})
-    else:
-        _print(found, reasons)
     if found.exists and arguments.picture is not None:
         import lyra_opt
 
@@ -330,6 +324,12 @@ def run(arguments: argparse.Namespace) -> int:
         from lyra_opt.core.documents import write_text
 
         write_text(arguments.page, plan_page(found, reasons, files))
+    if arguments.json:
+        from lyra_opt.experiments.planning.words import as_json_object
+
+        print_json({**as_json_object(found), "explanations": reasons})
+    else:
+        _print(found, reasons)
     return 0 if found.exists else 1
 
 
