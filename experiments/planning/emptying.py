@@ -121,16 +121,17 @@ def most_emptied(
     if outcome.values is None or not outcome.values[b].any():
         return Emptied(solution=None, most=most)
     values = _with_fewer_moves(programme, b, Linear(b_here, count), outcome.values)
-    into = {
-        (int(k), int(n)): int(values[column]) for k, n, column in zip(kind, node, i, strict=True)
-    }
+    into: list[dict[int, int]] = [{} for _ in rooms]
+    for k, n, pods in zip(kind.tolist(), node.tolist(), values[i].tolist(), strict=True):
+        if pods:
+            into[k][n] = pods
     emptied = chosen[values[b] > 0]
     moved = []
     for group, k in zip(groups.tolist(), kinds.tolist(), strict=True):
         left = int(index.group_count[group]) if index.group_node[group] in emptied else 0
-        for n in range(len(names)):
-            if step := min(left, into.get((k, n), 0)):
-                into[k, n] -= step
+        for n, room in into[k].items():
+            if step := min(left, room):
+                into[k][n] -= step
                 left -= step
                 moved.append((group, n, step))
     nothing = np.zeros(len(index.group_count), dtype=np.int64)

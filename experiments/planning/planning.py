@@ -20,6 +20,7 @@ from lyra_opt.experiments.planning.questions import (
     Fit,
     case_of,
     gpu_resources,
+    require_node,
 )
 from lyra_opt.preemption import PROBLEM, Instance, Moves, check
 from lyra_opt.preemption.counting import blocking_gangs
@@ -32,7 +33,7 @@ from lyra_opt.preemption.heuristics.slurm import Slurm
 from lyra_opt.preemption.heuristics.volcano import VolcanoGang
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lyra_opt.experiments.planning.questions import Question
     from lyra_opt.instances.snapshots.snapshot import RunningGang, RunningPod, Snapshot
@@ -276,7 +277,7 @@ def _with_restarts(
     The room is what is free after the plan on open nodes that stay in use. Gangs are placed in
     order of priority by best fit, each whole or not at all, so more may fit than is found.
     """
-    snapshot = case.snapshot
+    snapshot, gpus = case.snapshot, gpu_resources(case.snapshot)
     chosen = set(_nodes_of(case, solution))
     free = {}
     for node in snapshot.nodes:
@@ -293,15 +294,18 @@ def _with_restarts(
     found = []
     for each in disruptions:
         starts_again = bool(each.lost) and each.gang.can_be_requeued
-        left = {name: amounts.copy() for name, amounts in free.items()} if starts_again else {}
-        nodes = [_best_node(snapshot, left, pod) for pod in each.lost]
-        if all(nodes):
-            free = left or free
+        pods = each.lost if starts_again else ()
+        nodes = [_best_node(snapshot, free, pod, gpus) for pod in pods]
+        if not all(nodes):
+            for pod, name in zip(pods, nodes, strict=True):
+                if name is not None:
+                    free[name].update(pod.request)
+            nodes = []
         found.append(
             replace(
                 each,
                 can_return=_can_return(snapshot, free, each),
-                restarts_on=tuple(filter(None, nodes)) if all(nodes) else (),
+                restarts_on=tuple(filter(None, nodes)),
             )
         )
     return found
@@ -321,7 +325,9 @@ def _can_return(snapshot: Snapshot, open_nodes: Iterable[str], each: Disruption)
     )
 
 
-def _best_node(snapshot: Snapshot, free: dict[str, Counter[str]], pod: RunningPod) -> str | None:
+def _best_node(
+    snapshot: Snapshot, free: dict[str, Counter[str]], pod: RunningPod, gpus: Sequence[str]
+) -> str | None:
     """Return the node on which a pod fits most tightly, and take its room; None if it fits none."""
     fitting = [
         name
@@ -331,8 +337,8 @@ def _best_node(snapshot: Snapshot, free: dict[str, Counter[str]], pod: RunningPo
     ]
     if not fitting:
         return None
-    gpus = [name for name in pod.request if name in gpu_resources(snapshot)]
-    best = min(fitting, key=lambda name: sum(free[name][gpu] for gpu in gpus))
+    asked = [gpu for gpu in gpus if gpu in pod.request]
+    best = min(fitting, key=lambda name: sum(free[name][gpu] for gpu in asked))
     free[best].subtract(pod.request)
     return best
 
@@ -371,7 +377,7 @@ def explain(found: ClusterPlan, name: str, *, time_limit_s: float = 60.0) -> Exp
         If the snapshot has no such node.
     """
     case, question = found.case, found.case.question
-    case_of(case.snapshot, Drain(nodes=(name,)), case.choices)  # refuses unknown names
+    require_node(case.snapshot, name)
     instance, node = case.instance, case.snapshot.node[name]
     is_used = name in found.nodes
     reason = node.closed_because

@@ -276,9 +276,7 @@ class _Builder:
                 raise UserError(f"cost is {show_value(self._choices.cost)}: {rule}")
         if isinstance(self._question, Drain):
             for name in (*self._question.nodes, *self._question.excluding):
-                if name not in self._snapshot.node:
-                    hint = hint_for(name, self._snapshot.node)
-                    raise UserError(f"the snapshot has no node {show_value(name)}; {hint}")
+                require_node(self._snapshot, name)
 
     @cached_property
     def _resources(self) -> frozenset[str] | None:
@@ -503,6 +501,13 @@ class _Builder:
         else:
             terms = ["weighted_gangs", by_gang, *gpus, *pods]
         return (*first, *terms)
+
+
+def require_node(snapshot: Snapshot, name: str) -> None:
+    """Raise `UserError` if a snapshot has no node with this name."""
+    if name not in snapshot.node:
+        hint = hint_for(name, snapshot.node)
+        raise UserError(f"the snapshot has no node {show_value(name)}; {hint}")
 
 
 def hint_for(name: str, known: Iterable[str]) -> str:

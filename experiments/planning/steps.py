@@ -205,14 +205,13 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
     The owner of a whole gang is suspended where its kind allows this, because a controller would at
     once create deleted pods again. It is not suspended if it also owns a gang that stays.
     """
-    lost = {each.gang.id for each in plan.disruptions if each.is_whole}
-    kept = {gang.owner for gang in plan.case.snapshot.gangs if gang.id not in lost}
+    suspended = suspended_gangs(plan)
     suspends, resumes, deleting = [], [], []
     leaving: dict[str, list[str]] = defaultdict(list)
     deleted: dict[str, list[str]] = defaultdict(list)
     for each in plan.disruptions:
         owner = each.gang.owner
-        commands = _suspension(owner) if each.is_whole and owner not in kept else None
+        commands = _suspension(owner) if each.gang.id in suspended else None
         if commands is not None:
             suspends.append(commands[0])
             resumes.append(commands[1])
