@@ -25,7 +25,7 @@ MOST_ROWS, LONGEST_TEXT, LONGEST_FACT = 5, 60, 400
 """In a notebook: rows of a table, characters of a table cell, and characters of any other text."""
 
 LARGEST_DRAWN = 24
-"""Length of the longest list of an instance up to which a notebook also shows a picture."""
+"""Largest size of an instance, such as its number of servers, of which notebooks show a picture."""
 
 # Notebooks may have a dark theme, so text has no colours and pictures have a white background.
 HTML = """\
@@ -123,18 +123,20 @@ def html_of_object(value: Any) -> str:
     }
     problem = getattr(value, "problem", None)
     title = type(value).__name__ if problem is None else f"{problem} {type(value).__name__.lower()}"
-    is_small = max(map(len, lists.values()), default=0) <= LARGEST_DRAWN
-    picture = picture_of(value) if problem is not None and is_small else ""
+    picture = "" if problem is None else picture_of(value)
     return html_of(title, facts, [_table(*each) for each in lists.items()], picture)
 
 
 def picture_of(instance: Any, answer: Any = None) -> str:
-    """Return an SVG picture of an instance, or of an instance with the solution of an answer."""
+    """Return an SVG picture of an instance and its solution; empty if the instance is large."""
     from lyra_opt.core.pictures import svg_text
     from lyra_opt.core.plugins import PROBLEMS
 
+    problem = PROBLEMS.find(instance.problem)
+    if problem.size(instance) > LARGEST_DRAWN:
+        return ""
     shown = {} if answer is None else {answer.solver: answer.solution}
-    figure = PROBLEMS.find(instance.problem).drawing_of(instance, shown).figure()
+    figure = problem.drawing_of(instance, shown).figure()
     # A notebook is a single HTML page, so every picture needs its own ids.
     return svg_text(figure, f"picture-{zlib.crc32(repr((instance, answer)).encode()):x}")
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from lyra_opt.core.errors import InputError, failure_of, one_line
 from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.execution import Call, execute
+from lyra_opt.core.fields import keys_of
 from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.problem import ProblemInstance, SolutionT
-from lyra_opt.core.representations import LARGEST_DRAWN, html_of, picture_of
+from lyra_opt.core.representations import html_of, picture_of
 from lyra_opt.core.result import (
     Limits,
     Number,
@@ -23,7 +24,7 @@ from lyra_opt.core.result import (
 )
 from lyra_opt.core.stopwatch import OutOfTimeError, Stopwatch, interruption_in_force
 from lyra_opt.core.terms import ONE_NUMBER
-from lyra_opt.core.texts import show_seconds, show_value_of, words
+from lyra_opt.core.texts import meant, nearest, show_seconds, show_value_of, words
 from lyra_opt.core.trajectory import TrajectoryPoint, ended
 from lyra_opt.core.verifying import for_another_instance
 
@@ -129,7 +130,9 @@ class Witness:
 class Answer(Generic[SolutionT]):
     """The checked result of a solver on an instance, with a recomputed objective.
 
-    Each number was recomputed, or is a bound that nothing refutes.
+    Each number was recomputed, or is a bound that nothing refutes. The fields of the solution and
+    the measures are attributes too, such as ``answer.servers`` and ``answer.preempted_jobs``. They
+    are None if the answer has no such value.
 
     Parameters
     ----------
@@ -212,6 +215,27 @@ class Answer(Generic[SolutionT]):
         bound_by = witness.method if witness is not None and witness.is_better else None
         return Claim(self.solver, self.status, self.objective, self.dual_bound, bound_by)
 
+    def __getattr__(self, name: str) -> Any:
+        """Return a field of the solution or a measure, by its name here or in files."""
+        if name.startswith("_") or name in self.__slots__:  # not set yet, while it is unpickled
+            raise AttributeError(name)
+        if name in self.measures:
+            return self.measures[name]
+        if name in (of_solution := _solution_names(type(self.solution))):
+            return getattr(self.solution, of_solution[name])
+        known = self.__dir__()
+        if name in known:
+            return None
+        near = nearest(name, known) is not None
+        hint = meant(name, known if near else self.problem.answer_keys)
+        # Without a name, Python does not add its own suggestion to the message.
+        raise AttributeError(f"an answer has no attribute {name!r}; {hint}", name=None, obj=None)
+
+    def __dir__(self) -> list[str]:
+        """Return all attributes, including those of the solution and the measures."""
+        own = [name for name in object.__dir__(self) if not name.startswith("_")]
+        return sorted({*own, *self.problem.answer_keys, *_solution_names(type(self.solution))})
+
     def __repr__(self) -> str:
         """Return solver, instance, status and objective on one line."""
         found = ""
@@ -235,9 +259,7 @@ class Answer(Generic[SolutionT]):
 
     def _repr_html_(self) -> str:
         """Return the answer as HTML for a notebook, with a picture if the instance is small."""
-        is_small = self.problem.size(self.instance) <= LARGEST_DRAWN
-        is_drawn = is_small and self.solution is not None
-        picture = picture_of(self.instance, self) if is_drawn else ""
+        picture = "" if self.solution is None else picture_of(self.instance, self)
         return html_of(self._title(), self._in_words(), picture=picture)
 
     def _title(self) -> str:
@@ -319,6 +341,12 @@ class Answer(Generic[SolutionT]):
             "seed": self.seed,
             "message": self.message,
         }
+
+
+def _solution_names(of: type[Any]) -> dict[str, str]:
+    """Return the fields of a class of solutions, by their names in Python and in files."""
+    keys = list(keys_of(of)) if is_dataclass(of) else []
+    return {each.in_documents: each.name for each in keys} | {each.name: each.name for each in keys}
 
 
 class RefutedClaimError(Exception):

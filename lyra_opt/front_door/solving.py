@@ -150,18 +150,14 @@ def compare(
         One row per solver, in the given order, with the name as index ``solver``. After Ctrl-C,
         solvers that have not started are missing.
 
+        ``status``
+            The claim that the run itself proves: ``optimal``, ``feasible``, ...
         ``objective``
             The checked objective; integers if all objectives are integers.
-        ``gap_to_optimum_at_most``
-            An upper limit on the gap to the optimum: the gap to ``optimum`` or, if that is missing,
-            to the best dual bound in the table. 0.082 means 8.2 %. It is infinite if the reference
-            is or may be 0; this also holds for the other two gaps.
-            For an objective with several terms (preemption), gaps compare the integers that encode
-            the terms and say little.
-        ``gap_to_best``, ``gap``
-            The gap to the best objective in the table, and the gap to the answer's own dual bound.
         ``dual_bound``
             The better of the dual bounds of the run and its witness.
+        ``gap``, ``gap_to_best``
+            The gap to the answer's own dual bound, and to the best objective in the table.
         ``wall_time_s``
             The time of the solver alone, in seconds.
         ``stopped_by``, ``message``
@@ -170,10 +166,14 @@ def compare(
         Then follow the measures of the problem, such as ``collateral_gpus``. The last columns,
         which pandas always prints, are:
 
+        ``gap_to_optimum_at_most``
+            An upper limit on the gap to the optimum: the gap to ``optimum`` or, if that is missing,
+            to the best dual bound in the table. 0.082 means 8.2 %. It is infinite if the reference
+            is or may be 0; this also holds for the other two gaps.
+            For an objective with several terms (preemption), gaps compare the integers that encode
+            the terms and say little.
         ``optimum``
             The best objective in the table, if the best dual bound in the table proves it.
-        ``status``
-            The claim that the run itself proves: ``optimal``, ``feasible``, ...
 
     Raises
     ------
@@ -223,17 +223,17 @@ def _row(answer: Answer, evidence: Evidence) -> dict[str, Any]:
     """Return an answer as a row of the comparison table, by column name."""
     return {
         "solver": answer.solver,
+        "status": str(answer.status),
         "objective": answer.objective,
-        "gap_to_optimum_at_most": evidence.gap_to_optimum_at_most(answer.objective),
-        "gap_to_best": evidence.gap_to_best(answer.objective),
-        "gap": answer.gap,
         "dual_bound": answer.dual_bound,
+        "gap": answer.gap,
+        "gap_to_best": evidence.gap_to_best(answer.objective),
         "wall_time_s": answer.wall_time_s,
         "stopped_by": None if answer.stopped_by is None else str(answer.stopped_by),
         "message": answer.message,
         **{key: answer.measures.get(key) for key in answer.problem.measure_keys},
+        "gap_to_optimum_at_most": evidence.gap_to_optimum_at_most(answer.objective),
         "optimum": evidence.optimum,
-        "status": str(answer.status),
     }
 
 

@@ -39,6 +39,14 @@ def test_html_is_whole_and_escaped(servers):
     assert "optimal" in page.words
 
 
+def test_the_servers_decide_whether_a_fleet_is_small():
+    """Twenty servers with thirty jobs are; the answer and the instance agree."""
+    small = lo.generate("reclaim", "messy-dist", servers=20)
+    assert len(small.jobs) > len(small.servers)
+    for shown in (small, lo.solve(small)):
+        assert "svg" in Page(shown._repr_html_()).tags
+
+
 def test_an_answer_without_a_solution_has_html_too():
     """With the reason."""
     shares = lo.generate("heterogeneous", "offline", jobs=2, objective="throughput")

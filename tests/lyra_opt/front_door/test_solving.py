@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.fields import keys_of
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
 from tests.conftest import FIGURE_5
@@ -46,6 +48,32 @@ def test_a_solver_is_a_name_a_class_or_an_object(fleet):
         answer = lo.solve(fleet, own)
         assert (answer.solver, answer.status) == ("last-servers", "feasible")
         assert len(answer.solution.servers) == fleet.reclaim_servers
+
+
+@pytest.mark.parametrize(
+    ("name", "of_solution", "measure", "wrong", "meant"),
+    [
+        ("lyra-figure-5", "servers", "preempted_jobs", "server", "servers"),
+        ("lyra-figure-6", "workers", "used_gpus", "worker", "workers"),
+        ("lyra-table-2", "schedule", "makespan_s", "makespan", "makespan_s"),
+        ("hadar-motivating", "allocation", "completed", "complete", "completed"),
+        ("hurt-first", "placements", "placed_gpus", "placement", "placements"),
+        ("rule-trap-v1-prefix-k3", "lost_gangs", "victims", "lost_gang", "lost_gangs"),
+    ],
+)
+def test_an_answer_has_what_its_solution_has(name, of_solution, measure, wrong, meant):
+    """And the measures: also copied, and offered by completion; a wrong name gets the nearest."""
+    (path,) = Path(FIGURE_5).parent.rglob(f"{name}.json")
+    answer = lo.solve(lo.load(path))
+    fields = {each.in_documents: each.name for each in keys_of(type(answer.solution))}
+    for each in (answer, pickle.loads(pickle.dumps(answer))):
+        assert getattr(each, of_solution) == getattr(answer.solution, fields[of_solution])
+        assert getattr(each, measure) == answer.measures[measure]
+    assert {of_solution, measure, "objective", *answer.problem.answer_keys} <= set(dir(answer))
+    with pytest.raises(AttributeError, match=f"no attribute '{wrong}'; did you mean {meant}\\?$"):
+        getattr(answer, wrong)
+    unsolved = replace(answer, solution=None, measures={})
+    assert getattr(unsolved, of_solution) is getattr(unsolved, measure) is None
 
 
 def test_certify_brings_a_witness(fleet):
@@ -82,13 +110,14 @@ def test_compare_takes_any_sequence(fleet):
 
 
 def test_compare_begins_with_what_matters(fleet):
-    """Where a terminal of 80 columns hides others."""
+    """Status, objective, bound and gap; a terminal of 80 columns also shows the last columns."""
     table = lo.compare(fleet, ["lyra-greedy", "exact"])
-    shown = ["objective", "gap_to_optimum_at_most", "optimum", "status"]
-    assert [*table.columns[:2], *table.columns[-2:]] == shown
+    first, last = list(table.columns[:4]), list(table.columns[-2:])
+    assert first == ["status", "objective", "dual_bound", "gap"]
+    assert last == ["gap_to_optimum_at_most", "optimum"]
     narrow = {"display.width": 80, "display.max_columns": 0}
     with pd.option_context(*(each for option in narrow.items() for each in option)):
-        assert str(table).split("\n")[0].split() == [*shown[:2], "...", *shown[2:]]
+        assert str(table).split("\n")[0].split() == [*first[:2], "...", *last]
 
 
 @pytest.mark.parametrize("wrong", [[], "exact", 3, ["exact", "sorcery"], ["exact", "exact"]])
