@@ -14,8 +14,8 @@ from shutil import get_terminal_size
 from traceback import print_exception
 from typing import TYPE_CHECKING, Any, TextIO
 
-from lyra_opt.commands.folding import fold
 from lyra_opt.core.errors import one_line
+from lyra_opt.core.folding import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,21 +13,16 @@ from shutil import get_terminal_size
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.folding import Column, fitting_widths, fold
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError, one_line
+from lyra_opt.core.folding import fold
+from lyra_opt.core.table import WIDE, Column, Table, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-WIDTH_WITHOUT_TERMINAL = 1_000_000
-"""A width larger than any table: output to a file or a pipe is neither folded nor cut."""
-
 WIDTH_OF_TEXT = 100
 """The largest width of sentences in columns, also without a terminal."""
-
-BETWEEN_COLUMNS = 3
-LEAST_BETWEEN_COLUMNS = 2
 
 
 def require_file_path(option: str, path: str) -> None:
@@ -72,71 +67,15 @@ def print_table(
         The columns to leave out before words are folded, the least important first. If that is not
         enough, the last columns are left out.
     """
-    width = terminal_width()
-    table = [
-        Column(header, tuple(one_line(row[place]) for row in rows), is_number=place >= right)
-        for place, header in enumerate(columns)
-    ]
-    gone: list[str] = []
-    if elsewhere is not None:
-        for header in least:
-            if _width(table, "width_of_cells") > width:
-                gone += [column.header for column in table if column.header == header]
-                table = [column for column in table if column.header != header]
-        while len(table) > 1 and _width(table, "least_width") > width:
-            gone.append(table.pop().header)
-    named = [column for column in table if not column.is_number]
-    numbers = [column for column in table if column.is_number]
-    while True:
-        shown = len(numbers)
-        while shown > 1 and _width([*named, *numbers[:shown]], "least_width") > width:
-            shown -= 1
-        _print_rows([*named, *numbers[:shown]], width)
-        numbers = numbers[shown:]
-        if not numbers:
-            break
-        print()
-    if gone:
-        print_line(f"columns that do not fit: {'; '.join(gone)}. Show them with {elsewhere}")
-
-
-def _width(columns: Sequence[Column], which: str) -> int:
-    between = LEAST_BETWEEN_COLUMNS * (len(columns) - 1)
-    widths: list[int] = [getattr(column, which) for column in columns]
-    return sum(widths) + between
-
-
-def _print_rows(columns: Sequence[Column], width: int) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    gaps = len(columns) - 1
-    fits = sum(column.width for column in columns) + BETWEEN_COLUMNS * gaps <= width
-    between = BETWEEN_COLUMNS if fits else LEAST_BETWEEN_COLUMNS
-    widths = fitting_widths(columns, width - between * gaps)
     table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, between - 2)
+        [
+            Column(key=header, heading=header, values=texts, show=as_text if place < right else str)
+            for place, header in enumerate(columns)
+            for texts in [[row[place] for row in rows]]
+        ],
+        least=least,
     )
-    for place, column in enumerate(columns):
-        table.add_column(
-            Text("\n".join(fold(column.header, widths[place]))),
-            justify="right" if column.is_number else "left",
-            width=widths[place],
-            overflow="fold",
-        )
-    for row in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(
-            *(Text("\n".join(fold(cell, widths[place]))) for place, cell in enumerate(row))
-        )
-    # The terminal breaks text that cannot be folded, such as a long name.
-    # Without a height, rich assumes 80 columns for a dumb terminal, so the height is set.
-    table_width = max(width, sum(widths) + between * gaps)
-    console = Console(width=table_width, height=len(table.rows), highlight=False)
-    with console.capture() as shown:
-        console.print(table)
-    print(shown.get(), end="")  # rich would turn a broken pipe into its own error
+    print(table.plain(terminal_width(), elsewhere), end="")
 
 
 def print_line(text: str, indent: str = "") -> None:
@@ -158,7 +97,7 @@ def print_meanings(meanings: Mapping[str, str], indent: int = 0) -> None:
 
 def terminal_width() -> int:
     """Return the terminal's width in characters, or a huge number if stdout is not a terminal."""
-    return get_terminal_size().columns if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
+    return get_terminal_size().columns if sys.stdout.isatty() else WIDE
 
 
 def text_width() -> int:

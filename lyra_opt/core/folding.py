@@ -48,7 +48,7 @@ def _width(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Column:
+class FoldedColumn:
     """A column of a table.
 
     Parameters
@@ -83,7 +83,7 @@ class Column:
         return max(_width(line) for text in texts for line in fold(text, 1))
 
 
-def fitting_widths(columns: Sequence[Column], room: int) -> list[int]:
+def fitting_widths(columns: Sequence[FoldedColumn], room: int) -> list[int]:
     """Return column widths whose sum is at most `room`, or as close to it as wrapping allows.
 
     Headers are wrapped first, and the widest column before the others.

@@ -1,0 +1,165 @@
+"""How tables, pages and messages write numbers, so that a number looks the same everywhere.
+
+Measures and times have three significant digits, whole numbers all their digits, and percentages
+one decimal. Commas separate thousands. A missing number (None or NaN) is a dash.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple
+
+MISSING = "–"
+"""Stands for a missing number, such as a mean over no instances."""
+
+INFINITE = "∞"
+MINUS = "−"
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+
+FEW = 100
+"""Means of counts below this value are shown with decimals."""
+
+SMALLEST_PERCENT = 0.1
+"""The last digit of a percentage; a smaller one that is not 0 is shown as less than this."""
+
+EXACT_DIGITS = 10
+"""Significant digits of an objective that is not a whole number."""
+
+Show = Callable[[Any], str]
+"""A function that writes a value as text."""
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a value is None or NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _number_format(show: Show) -> Show:
+    """Extend a format of finite numbers to missing and infinite ones, with a true minus sign."""
+
+    @wraps(show)
+    def shown(value: Any) -> str:
+        if is_missing(value):
+            return MISSING
+        text = show(value) if math.isfinite(value) else f"{value}".replace("inf", INFINITE)
+        return text.replace("-", MINUS)
+
+    return shown
+
+
+@_number_format
+def measure(value: float) -> str:
+    """Return a number as text with three significant digits; whole digits are never rounded away.
+
+    >>> [measure(each) for each in (141_318.2, 12.34, -0.21, 0.0, 2e-7, math.nan, math.inf)]
+    ['141,318', '12.3', '−0.210', '0', '2.00e−7', '–', '∞']
+    """
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if size < 1:
+        return f"{value:#.3g}".replace("e-0", "e-")
+    return f"{value:,.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f}"
+
+
+@_number_format
+def count(value: float) -> str:
+    """Return a count, or a mean of counts, as text.
+
+    >>> count(12_345), count(2.5), count(2.0), count(1234.5)
+    ('12,345', '2.50', '2', '1,234')
+    """
+    has_decimals = abs(value) < FEW and value != round(value)
+    return measure(value) if has_decimals else f"{round(value):,}"
+
+
+@_number_format
+def percent(value: float) -> str:
+    """Return a percentage as text without its sign; only 0 itself is shown as 0.
+
+    >>> percent(6.67), percent(0.0), percent(0.004), percent(-3100)
+    ('6.7', '0.0', '< 0.1', '−3,100.0')
+    """
+    if 0 < abs(value) < SMALLEST_PERCENT / 2:
+        return f"< {SMALLEST_PERCENT}" if value > 0 else f"> -{SMALLEST_PERCENT}"
+    return f"{value:,.1f}"
+
+
+def share(value: float | None) -> str:
+    """Return a share from 0 to 1 as a percentage without its sign; see `percent`.
+
+    >>> share(0.158)
+    '15.8'
+    """
+    return MISSING if value is None else percent(100 * value)
+
+
+@_number_format
+def exact(value: float) -> str:
+    """Return an objective or a bound as text: whole numbers in full, others with ten digits.
+
+    >>> exact(1_234_567), exact(2.5), exact(1 / 3)
+    ('1,234,567', '2.5', '0.3333333333')
+    """
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.{EXACT_DIGITS}g}"
+
+
+def signed(show: Show) -> Show:
+    """Return a format of differences, which writes a plus sign before positive numbers.
+
+    >>> signed(percent)(3.21), signed(measure)(-3.21), signed(percent)(0.0)
+    ('+3.2', '−3.21', '0.0')
+    """
+
+    def shown(value: Any) -> str:
+        return ("" if is_missing(value) or value <= 0 else "+") + show(value)
+
+    return shown
+
+
+class Unit(NamedTuple):
+    """A unit of time: plural name, symbol, length in seconds, and the shortest duration for it."""
+
+    name: str
+    symbol: str
+    seconds: float
+    least_s: float
+
+
+UNITS = (
+    Unit("days", "d", DAY_S, 3 * DAY_S),
+    Unit("hours", "h", HOUR_S, HOUR_S),
+    Unit("minutes", "min", MINUTE_S, 2 * MINUTE_S),
+    Unit("seconds", "s", 1, 0.0),
+)
+"""The units of simulated times, such as job completion times."""
+
+RUN_UNITS = (Unit("seconds", "s", 1, 1.0), Unit("milliseconds", "ms", 1e-3, 0.0))
+"""The units of the running times of solvers."""
+
+
+def unit_of(duration_s: float, units: tuple[Unit, ...] = UNITS) -> Unit:
+    """Return the unit in which a duration is easiest to read.
+
+    >>> unit_of(90).symbol, unit_of(14_400).symbol, unit_of(0.02, RUN_UNITS).symbol
+    ('s', 'h', 'ms')
+    """
+    return next(unit for unit in units if abs(duration_s) >= unit.least_s)
+
+
+def in_unit(unit: Unit) -> Show:
+    """Return a format that writes seconds as a number in `unit`."""
+    return lambda value_s: MISSING if is_missing(value_s) else measure(value_s / unit.seconds)
+
+
+def duration(value_s: float, unit: Unit | None = None, units: tuple[Unit, ...] = UNITS) -> str:
+    """Return a duration as text in `unit`, or else in the one of `units` that is easiest to read.
+
+    >>> duration(5400), duration(-5400), duration(0.0021, units=RUN_UNITS)
+    ('1.50 h', '−1.50 h', '2.10 ms')
+    """
+    chosen = unit or unit_of(value_s, units)
+    return f"{in_unit(chosen)(value_s)} {chosen.symbol}"

@@ -1,0 +1,327 @@
+"""The one type of all tables: numbers beside their texts, for terminals, programs and papers.
+
+JSON and CSV have the raw numbers, and columns named by their keys. The other formats have the
+digits and units that a paper would print.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.csv_text import frame_text
+from lyra_opt.core.errors import UserError, one_line
+from lyra_opt.core.folding import FoldedColumn, fitting_widths, fold
+from lyra_opt.core.numbers import MINUS, RUN_UNITS, Show, in_unit, is_missing, unit_of
+from lyra_opt.core.texts import meant, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pandas as pd
+
+WIDE = 1_000_000
+"""A width larger than any table: output to a file or a pipe is neither folded nor cut."""
+
+BETWEEN_COLUMNS = 3
+LEAST_BETWEEN_COLUMNS = 2
+
+
+def as_text(value: object) -> str:
+    """Return a word of a table as text; None is empty."""
+    return "" if is_missing(value) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of a table: raw values, and how people read them.
+
+    Parameters
+    ----------
+    key
+        The name of the column in JSON and CSV, with the unit of the raw values: ``jct_mean_s``.
+    values
+        The raw values: numbers in full precision, texts, or None.
+    show
+        Writes a value as text: one of the formats in `lyra_opt.core.numbers`; `as_text` for words.
+    heading
+        The heading without its unit; by default the key in words.
+    unit
+        The unit of the texts, which follows the heading in brackets.
+    texts
+        The texts, if they are more than one number, such as a mean with its spread.
+    """
+
+    key: str
+    values: Sequence[Any]
+    show: Show = as_text
+    heading: str | None = None
+    unit: str = ""
+    texts: Sequence[str] | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the column has numbers, which are aligned to the right."""
+        return self.show is not as_text
+
+    @property
+    def title(self) -> str:
+        """The heading with the unit."""
+        heading = one_line(words(self.key) if self.heading is None else self.heading)
+        return f"{heading} ({self.unit})" if self.unit else heading
+
+    @cached_property
+    def cells(self) -> tuple[str, ...]:
+        """The texts of the values, each on one line."""
+        texts = map(self.show, self.values) if self.texts is None else self.texts
+        return tuple(map(one_line, texts))
+
+    @cached_property
+    def raw(self) -> list[Any]:
+        """The values as Python objects; None where a number is missing."""
+        plain = [each.item() if hasattr(each, "item") else each for each in self.values]
+        return [None if is_missing(each) else each for each in plain]
+
+
+def run_times(key: str, values_s: Sequence[float | None], heading: str | None = None) -> Column:
+    """Return a column of running times of solvers, in one unit that suits the longest time."""
+    known = [each for each in values_s if each is not None and not is_missing(each)]
+    unit = unit_of(max(known, default=0), RUN_UNITS)
+    name = words(key.removesuffix("_s")) if heading is None else heading
+    return Column(key=key, values=values_s, show=in_unit(unit), heading=name, unit=unit.symbol)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of columns, which `text` writes in each of `FORMATS`.
+
+    Parameters
+    ----------
+    columns
+        The columns, all of the same length. Leading columns of words name the rows.
+    title
+        What the table shows, in words; empty if the text around the table says it.
+    least
+        The keys of columns that a narrow terminal can leave out, least important first.
+    """
+
+    columns: Sequence[Column]
+    title: str = ""
+    least: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        lengths = {column.key: len(column.cells) for column in self.columns}
+        assert len(set(lengths.values())) == 1, f"columns of one length, not {lengths}"
+
+    def text(self, format: str = "table") -> str:  # noqa: A002 - the name of the option
+        """Return the table as text in one of `FORMATS`, ending in a newline.
+
+        Raises
+        ------
+        UserError
+            If the format is unknown.
+        """
+        if format not in FORMATS:
+            raise UserError(f"format {format!r} is unknown: {meant(format, FORMATS)}")
+        return FORMATS[format](self)
+
+    def frame(self, dtype: type | None = None) -> pd.DataFrame:
+        """Return the raw values as a data frame, with the keys as column names."""
+        import pandas as pd
+
+        columns = {column.key: column.raw for column in self.columns}
+        return pd.DataFrame(columns, dtype=dtype)
+
+    def without_empty(self) -> Table:
+        """Return the table without the columns in which no row has a value."""
+        kept = [each for each in self.columns if any(value is not None for value in each.raw)]
+        return replace(self, columns=kept)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return an object per row, as JSON has it: infinite numbers, too, become None."""
+        keys = [column.key for column in self.columns]
+        rows = zip(*(column.raw for column in self.columns), strict=True)
+        return [
+            {
+                key: None if isinstance(value, float) and math.isinf(value) else value
+                for key, value in zip(keys, row, strict=True)
+            }
+            for row in rows
+        ]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the texts of each row."""
+        return list(zip(*(column.cells for column in self.columns), strict=True))
+
+    def plain(self, width: int = WIDE, elsewhere: str | None = None) -> str:
+        """Return the table for a terminal of `width` characters.
+
+        Headings and words are folded if necessary, numbers never. Columns that still do not fit are
+        left out with a remark, or continue in further tables below.
+
+        Parameters
+        ----------
+        elsewhere
+            The option that shows all columns; with it, columns may be left out.
+        """
+        columns = [(each.key, _folded(each)) for each in self.columns]
+        gone: list[str] = []
+        if elsewhere is not None:
+            for key in self.least:
+                if _width([column for _, column in columns], "width_of_cells") > width:
+                    gone += [column.header for name, column in columns if name == key]
+                    columns = [each for each in columns if each[0] != key]
+        shown = [column for _, column in columns]
+        while elsewhere is not None and len(shown) > 1 and _width(shown, "least_width") > width:
+            gone.append(shown.pop().header)
+        first = next((place for place, each in enumerate(shown) if each.is_number), len(shown))
+        named, others = shown[:first], shown[first:]
+        blocks = []
+        while True:
+            fitting = len(others)
+            while fitting > 1 and _width([*named, *others[:fitting]], "least_width") > width:
+                fitting -= 1
+            blocks.append(_grid([*named, *others[:fitting]], width))
+            others = others[fitting:]
+            if not others:
+                break
+        if gone:
+            remark = f"columns that do not fit: {'; '.join(gone)}. Show them with {elsewhere}"
+            blocks[-1] += "\n".join(fold(remark, width, keeps_words=True)) + "\n"
+        return "\n".join(blocks)
+
+
+def _folded(column: Column) -> FoldedColumn:
+    return FoldedColumn(column.title, column.cells, column.is_number)
+
+
+def _width(columns: Sequence[FoldedColumn], which: str) -> int:
+    between = LEAST_BETWEEN_COLUMNS * (len(columns) - 1)
+    widths: list[int] = [getattr(column, which) for column in columns]
+    return sum(widths) + between
+
+
+def _grid(columns: Sequence[FoldedColumn], width: int) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    gaps = len(columns) - 1
+    fits = sum(column.width for column in columns) + BETWEEN_COLUMNS * gaps <= width
+    between = BETWEEN_COLUMNS if fits else LEAST_BETWEEN_COLUMNS
+    widths = fitting_widths(columns, width - between * gaps)
+    grid = Grid(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, between - 2)
+    )
+    for column, room in zip(columns, widths, strict=True):
+        grid.add_column(
+            Text("\n".join(fold(column.header, room))),
+            justify="right" if column.is_number else "left",
+            width=room,
+            overflow="fold",
+        )
+    for row in zip(*(column.cells for column in columns), strict=True):
+        cells = zip(row, widths, strict=True)
+        grid.add_row(*(Text("\n".join(fold(cell, room))) for cell, room in cells))
+    # The terminal breaks text that cannot be folded, such as a long name.
+    # Without a height, rich assumes 80 columns for a dumb terminal, so the height is set.
+    grid_width = max(width, sum(widths) + between * gaps)
+    console = Console(width=grid_width, height=len(grid.rows), highlight=False, file=io.StringIO())
+    with console.capture() as shown:
+        console.print(grid)
+    return shown.get()
+
+
+def _as_json(table: Table) -> str:
+    return json.dumps(table.records(), indent=2) + "\n"
+
+
+def _as_csv(table: Table) -> str:
+    return frame_text(table.frame(object))  # whole numbers stay whole beside missing ones
+
+
+def _as_markdown(table: Table) -> str:
+    rule = ["---:" if column.is_number else "---" for column in table.columns]
+    title = f"{one_line(table.title)}\n\n" if table.title else ""
+    return title + "".join(
+        "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |\n"
+        for line in ([column.title for column in table.columns], rule, *table.rows())
+    )
+
+
+LATEX_SIGNS = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{sign: f"${sign}$" for sign in "<>|"},
+    **{sign: f"{{{sign}}}" for sign in "[]*`"},  # after the end of a row, [ and * are options
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\0": "{}",
+    "–": "--",
+    "—": "---",
+    '"': "''",
+    MINUS: "$-$",
+    "∞": r"$\infty$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "×": r"$\times$",
+    "→": r"$\rightarrow$",
+    "µ": r"$\mu$",
+}
+"""The signs that LaTeX reads as commands, or that its standard fonts lack."""
+
+_LATIN = re.compile(r"[\x20-\x7e\xc0-\xcf\xd1-\xd6\xd8-\xdd\xdf-\xef\xf1-\xf6\xf8-\xfd\xff]")
+_POWER = re.compile(r"(?<=\d)e(\$-\$)?(\d+)\b")
+
+
+def latex_text(text: str) -> str:
+    r"""Return a text as LaTeX that prints it; a letter that standard fonts lack becomes its number.
+
+    >>> print(latex_text("a_b & 5 %: ≤ ∞ --exact 中"))
+    a\_b \& 5 \%: $\leq$ $\infty$ -{}-exact U+4E2D
+    """
+    return "".join(
+        LATEX_SIGNS.get(sign) or (sign if _LATIN.match(sign) else f"U+{ord(sign):04X}")
+        for sign in text.replace("--", "-\0-")
+    )
+
+
+def _latex_number(text: str) -> str:
+    """Return a cell of numbers as LaTeX, in which 2.00e−7 becomes a power of ten."""
+    return _POWER.sub(
+        lambda power: rf"$\cdot10^{{{'-' if power[1] else ''}{power[2]}}}$", latex_text(text)
+    )
+
+
+def _as_latex(table: Table) -> str:
+    columns = table.columns
+    alignment = "".join("r" if column.is_number else "l" for column in columns)
+    writers = [_latex_number if column.is_number else latex_text for column in columns]
+    lines = [[latex_text(column.title) for column in columns]] + [
+        [write(cell) for write, cell in zip(writers, row, strict=True)] for row in table.rows()
+    ]
+    head, *body = (" & ".join(line) + r" \\" for line in lines)
+    return "\n".join(
+        [
+            *([f"% {one_line(table.title)}"] if table.title else []),
+            r"% Needs \usepackage{booktabs}.",
+            rf"\begin{{tabular}}{{{alignment}}}",
+            *(r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""),
+        ]
+    )
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {
+    "table": lambda table: table.plain(),
+    "json": _as_json,
+    "csv": _as_csv,
+    "markdown": _as_markdown,
+    "latex": _as_latex,
+}
+"""The formats of a table, by the value of ``--format``."""
