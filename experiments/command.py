@@ -61,8 +61,9 @@ examples:
 
 
 DIFF_DESCRIPTION = """\
-Compare two folders of results, both of studies or both of simulations. Runs with the same key form
-a pair. For each measure, print B minus A over the pairs, with 95 % confidence intervals, overall
+Compare two folders of results, both of studies or both of simulations, or with --by two schemes or
+solvers of one folder. Runs with the same key form a pair; with --by, runs that differ in nothing
+else. For each measure, print B minus A over the pairs, with 95 % confidence intervals, overall
 and for each value of each axis. Also print other differences (settings, versions, machine) and
 runs without a pair. If no key is in both folders, properties with one value in all of A and another
 in all of B, such as the scheme, are ignored when runs are paired.
@@ -73,6 +74,7 @@ Exit code: 0; 2 for bad input or usage.
 DIFF_EXAMPLES = """\
 examples:
   lyra-opt diff results/before results/after
+  lyra-opt diff runs --by scheme fifo lyra
   lyra-opt diff results/before results/after --json
 """
 
@@ -139,12 +141,18 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     diff = add_command(
         subparsers,
         "diff",
-        "compare two folders of results run by run",
+        "compare two folders, schemes or solvers run by run",
         DIFF_DESCRIPTION,
         DIFF_EXAMPLES,
     )
     diff.add_argument("a", metavar="A", help="folder of results")
-    diff.add_argument("b", metavar="B", help="second folder of results")
+    diff.add_argument("b", metavar="B", nargs="?", help="second folder of results")
+    diff.add_argument(
+        "--by",
+        nargs=3,
+        metavar=("PROPERTY", "A", "B"),
+        help='compare two values in one folder; PROPERTY is "scheme", "solver" or an axis',
+    )
     form = diff.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write one JSON object to stdout")
     form.add_argument("--csv", action="store_true", help="write the measures as CSV to stdout")
@@ -239,14 +247,15 @@ def run_diff_command(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.csv_text import frame_text
     from lyra_opt.experiments.diff import compare_folders, print_diff
 
-    a, b = Path(arguments.a), Path(arguments.b)
-    diff = compare_folders(a, b)
+    b = None if arguments.b is None else Path(arguments.b)
+    diff = compare_folders(Path(arguments.a), b, by=arguments.by)
     if arguments.json:
         print_json(diff.as_json_object())
     elif arguments.csv:
         print(frame_text(diff.measures), end="")
     else:
-        print_diff(diff, a, b)
+        _, first, second = arguments.by or ("", arguments.a, arguments.b)
+        print_diff(diff, first, second)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Compare two folders of results: paired differences, settings, versions and machines."""
+"""Compare two folders of results, or two schemes or solvers of one folder, run by run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.output import print_line
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.texts import meant
 from lyra_opt.experiments.frames import frame_of, in_order, stored_runs
 from lyra_opt.experiments.intervals import student_interval
 from lyra_opt.experiments.records import ERROR
@@ -44,7 +45,7 @@ Unequal = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The differences between two folders of results, A and B.
+    """The differences between two groups of results, A and B.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ class Diff:
     failed
         Keys of runs that failed in A or B.
     only_a, only_b
-        Keys of runs without a matching run in the other folder.
+        Keys of runs without a matching run in the other group.
     settings
         Settings that differ between the studies, and columns with one value in A and another in B.
     machines
@@ -88,65 +89,104 @@ class Diff:
         return {"method": METHOD} | asdict(self) | {"measures": rows}
 
 
-def compare_folders(a: Path, b: Path) -> Diff:
-    """Compare the runs of two folders, paired by their keys.
+def compare_folders(
+    a: Path, b: Path | None = None, *, by: tuple[str, str, str] | None = None
+) -> Diff:
+    """Compare the runs of two folders, or the runs with two values of a property in one folder.
 
-    If the folders have no key in common, runs are paired by the columns that describe a run, except
-    columns with one value in all of A and another in all of B, such as the scheme.
+    Parameters
+    ----------
+    a, b
+        Folders of results. Their runs are paired by their keys. If the folders have no key in
+        common, runs are paired by the columns that describe a run, except columns with one value in
+        all of A and another in all of B, such as the scheme.
+    by
+        Instead of ``b``: a property and two of its values, such as ``("scheme", "fifo", "lyra")``.
+        The property is "scheme" for replays, "solver" for studies, or an axis. Runs are paired by
+        their other properties.
 
     Raises
     ------
     UserError
-        If a folder has no runs, the kinds of runs differ, or no pair exists.
+        If a folder has no runs, the kinds of runs differ, the property or a value does not exist,
+        or no pair exists.
     """
+    if (b is None) == (by is None):
+        raise UserError("diff: needs a second folder, or --by PROPERTY A B")
+    folders = [a] if b is None else [a, b]
     studies = []
-    for folder in (a, b):
+    for folder in folders:
         with ResultStore.open(folder) as store:
             studies.append(store.study)
-    if studies[0].kind != studies[1].kind:
-        raise UserError(f"{b}: has runs of kind {studies[1].kind}, but {a} has {studies[0].kind}")
-    runs = stored_runs(a), stored_runs(b)
+    if studies[0].kind != studies[-1].kind:
+        raise UserError(f"{b}: has runs of kind {studies[-1].kind}, but {a} has {studies[0].kind}")
+    runs = [stored_runs(folder) for folder in folders]
     frames = [frame_of(of_folder) for of_folder in runs]
-    of_both = frames[0].columns.intersection(frames[1].columns)
-    kind, axes = runs[0][0], frames[0].attrs["axes"]
-    named = list(dict.fromkeys(name for name in (*kind.compared_by, *axes) if name in of_both))
+    kind, axes, measures = runs[0][0], frames[0].attrs["axes"], frames[0].attrs["measures"]
+    named = list(dict.fromkeys((*kind.compared_by, *axes)))
+    if by is not None:
+        column, frames = _with_values(frames[0], by, axes, kind)
+        # The names of an instance and of a workload can contain the values of an axis.
+        left_out = {column} if column in kind.compared_by else {column, *kind.drawn_by}
+        named = [name for name in named if name not in left_out]
+    of_both = frames[0].columns.intersection(frames[-1].columns)
+    named = [name for name in named if name in of_both]
     ended = [frame[frame.status != ERROR] for frame in frames]
-    settings = _constants([*named, "seed"], ended)
+    settings = {} if by else _constants([*named, "seed"], ended)
     identity = ["key"]
-    if not frames[0].key.isin(frames[1].key).any():
+    if by or not frames[0].key.isin(frames[1].key).any():
         identity = [name for name in (*named, "seed") if name not in settings]
     both = _paired(ended, identity)
     if both is None:
-        first, other = (frame.key[0] for frame in frames)
-        raise UserError(f"{a} and {b} have no runs in common. {a} has {first}, {b} has {other}")
+        what = f"{a} and {b}" if by is None else f"{a}: {by[1]} and {by[2]}"
+        first, other = (frame.key.iloc[0] for frame in frames)
+        raise UserError(f"{what} have no runs in common. A has {first}, B has {other}")
     failed = [frame.key[frame.status == ERROR] for frame in frames]
     only = [
         list(own.key[~own.key.isin(both[key]) & ~own.key.isin(theirs)])
         for own, theirs, key in ((ended[0], failed[1], "key_a"), (ended[1], failed[0], "key_b"))
     ]
-    measures = [name for name in frames[0].attrs["measures"] if name in of_both]
+    measures = [name for name in measures if name in of_both]
     equal = [name for name in measures if _same(both[f"{name}_a"], both[f"{name}_b"])]
-    by = [name for name in named if name not in kind.drawn_by]
+    split_by = [name for name in named if name not in kind.drawn_by]
     changes = (both.status_a + " -> " + both.status_b)[both.status_a != both.status_b]
     texts = [study.text.splitlines() for study in studies]
-    unified = difflib.unified_diff(texts[0], texts[1], str(a), str(b), lineterm="")
+    unified = difflib.unified_diff(texts[0], texts[-1], str(a), str(b), lineterm="")
+    described = [{"name": each.name, "runs": each.runs, **each.settings} for each in studies]
+    environments = [_environment(of_folder) for of_folder in runs]
     return Diff(
         pairs=len(both),
         measures=_differences(
-            both, [name for name in measures if name not in equal], kind.drawn_by, by
+            both, [name for name in measures if name not in equal], kind.drawn_by, split_by
         ),
         equal=equal,
         statuses={str(change): int(count) for change, count in changes.value_counts().items()},
         failed=list(dict.fromkeys([*failed[0], *failed[1]])),
         only_a=only[0],
         only_b=only[1],
-        settings=settings
-        | _unequal(
-            *({"name": study.name, "runs": study.runs, **study.settings} for study in studies)
-        ),
-        machines=_unequal(*map(_environment, runs)),
+        settings=settings | _unequal(described[0], described[-1]),
+        machines=_unequal(environments[0], environments[-1]),
         text=list(unified),
     )
+
+
+def _with_values(
+    frame: pd.DataFrame, by: tuple[str, str, str], axes: Sequence[str], kind: RunRecord
+) -> tuple[str, list[pd.DataFrame]]:
+    """Return the column that a property names, and the rows with each of its two values."""
+    names = {"configuration": "solver"}
+    columns = {names.get(name, name): name for name in (*kind.compared_by, *axes)}
+    varied = [name for name, column in columns.items() if frame[column].nunique() > 1]
+    if by[0] not in varied:
+        raise UserError(f"--by {by[0]}: is not a property that differs; {meant(by[0], varied)}")
+    column = columns[by[0]]
+    texts = frame[column].astype(str)
+    for value in by[1:]:
+        if not (texts == value).any():
+            raise UserError(f"--by {by[0]}: has no value {value}; {meant(value, texts.unique())}")
+    if by[1] == by[2]:
+        raise UserError(f"--by {by[0]}: {by[1]} is named twice; name two values")
+    return column, [frame[texts == value] for value in by[1:]]
 
 
 def _constants(names: Sequence[str], frames: Sequence[pd.DataFrame]) -> Unequal:
@@ -240,8 +280,8 @@ def _unequal(a: Mapping[str, Any], b: Mapping[str, Any]) -> Unequal:
     }
 
 
-def print_diff(diff: Diff, a: Path, b: Path) -> None:
-    """Print the comparison of two result folders as readable text."""
+def print_diff(diff: Diff, a: str, b: str) -> None:
+    """Print the comparison of A and B, which are folders or values, as readable text."""
     print(f"A: {a}\nB: {b}")
     for line in _lines(diff):
         print_line(line, indent="    ")

@@ -21,12 +21,15 @@ from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from tests.conftest import assert_one_line_error
 from tests.draws import draws
 from tests.experiments.records import make_replay, make_run, make_study
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from lyra_opt.experiments.records import RunRecord
+
+TABLES = tables(__file__)
 
 
 def stored(folder: Path, runs: Sequence[RunRecord], **study: Any) -> Path:
@@ -188,6 +191,37 @@ def test_forms_say_the_same(tmp_path, run):
     lines = {"2 pairs of runs.", "Only in A: 1", "cpu: a processor -> another"}
     assert lines <= {*printed.splitlines()}
     assert "paired t test" in printed
+
+
+def test_two_schemes_of_one_folder_compare_as_two_folders_do(tmp_path):
+    """``--by`` pairs runs by everything else, and an axis is compared in the same way."""
+    fast, slow = {"axes": {"load": 0.5}}, {"axes": {"load": 0.9}}
+    of_fifo = [*replays([1.0, 2.0], **fast), *replays([3.0, 4.0], **slow)]
+    of_lyra = [
+        *replays([2.0, 4.0], scheme="lyra", **fast),
+        *replays([5.0, 9.0], scheme="lyra", **slow),
+    ]
+    both = stored(tmp_path / "both", [*of_fifo, *of_lyra])
+    apart = compare_folders(stored(tmp_path / "a", of_fifo), stored(tmp_path / "b", of_lyra))
+    together = compare_folders(both, by=("scheme", "fifo", "lyra"))
+    assert together.measures.equals(apart.measures)
+    assert (together.pairs, together.only_a, together.settings) == (4, [], {})
+    by_load = compare_folders(both, by=("load", "0.5", "0.9"))
+    assert row(by_load, "jct_mean_s", "scheme", "lyra").difference == 4.0
+
+
+def test_two_solvers_of_one_folder(tmp_path, run):
+    runs = [
+        make_run(f"c{cell}", name, Status.FEASIBLE, objective=cell + extra)
+        for cell in range(3)
+        for name, extra in (("quick", 2), ("exact", 0))
+    ]
+    folder = stored(tmp_path / "a", runs)
+    exit_code, printed, _ = run("diff", folder, "--by", "solver", "quick", "exact", "--json")
+    (measured,) = json.loads(printed)["measures"]
+    assert (exit_code, measured["difference"], measured["pairs"]) == (0, -2.0, 3)
+    for options, hint in TABLES["wrong_properties"].values():
+        assert_one_line_error(run("diff", folder, *options), hint)
 
 
 def test_folders_that_do_not_compare_are_refused_in_one_line(tmp_path, run):
