@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import subprocess
 import sys
 import zlib
@@ -187,9 +186,3 @@ def test_parser_is_built_without_numpy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
-
-
-def test_files_are_plain_json(out):
-    assert run("--family", "hyp8", "--servers", 8, "--reclaim", 2, "--out", out) == 0
-    text = (out / "hyp8-v1-s8-k2-seed0.json").read_text()
-    assert json.loads(text)["format"] == "lyra-opt/reclaim"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import permutations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,43 +50,6 @@ def test_bound_out_of_range(bound):
 
 def test_largest_bound_yields_words():
     assert IntegerStream(seed=0).below(2**64) == IntegerStream(seed=0).word()
-
-
-@pytest.mark.parametrize("bound", [1, 2, 3, 7, 100])
-def test_integers_are_uniform(bound):
-    stream = IntegerStream(test="uniform", bound=bound)
-    draws = 2000 * bound
-    counts = Counter(stream.below(bound) for _ in range(draws))
-    assert sorted(counts) == list(range(bound))
-    # Each count is 2000 +- 45 (one standard deviation); 5 of them never happen by chance.
-    assert all(abs(count - 2000) <= 225 for count in counts.values())
-
-
-def shuffled(stream: IntegerStream) -> tuple[str, ...]:
-    items = ["a", "b", "c"]
-    stream.shuffle(items)
-    return tuple(items)
-
-
-@pytest.mark.parametrize(
-    ("name", "draw", "possible"),
-    [
-        ("shuffles", shuffled, set(permutations("abc"))),
-        ("samples", lambda stream: tuple(stream.sample(range(4), 2)), {*permutations(range(4), 2)}),
-    ],
-)
-def test_orders_are_uniform(name, draw, possible):
-    stream = IntegerStream(test=name)
-    counts = Counter(draw(stream) for _ in range(1000 * len(possible)))
-    assert set(counts) == possible
-    assert all(abs(count - 1000) <= 150 for count in counts.values())
-
-
-def test_weights_are_kept():
-    stream = IntegerStream(test="weights")
-    counts = Counter(stream.weighted([1, 0, 3]) for _ in range(4000))
-    assert set(counts) == {0, 2}
-    assert abs(counts[0] - 1000) <= 140
 
 
 @given(st.integers(0, 40), st.data(), st.integers(0, 10))

@@ -87,14 +87,6 @@ def test_damage_is_named(tmp_path, text, message):
     assert_refused(read_gpu_types, path, message)
 
 
-def test_a_file_of_ones_own(tmp_path):
-    """A table for each type."""
-    path = tmp_path / "types.toml"
-    path.write_text('[mine]\nrelative_speed = 2.5\nprice_per_hour = 4\nsource = "our benchmark"\n')
-    found = read_gpu_types(path)["mine"]
-    assert (found.relative_speed, found.price_per_hour, found.source) == (2.5, 4.0, "our benchmark")
-
-
 @pytest.mark.parametrize(("name", "gpus", "servers"), TABLES["clusters_of_papers"])
 def test_clusters_of_papers(name, gpus, servers):
     """Numbers are those of the papers, and what is not is said."""
@@ -138,14 +130,6 @@ def test_which_gangs_fit(gang, spread, rates):
     assert speed.rates_of(job) == rates
     with nullcontext() if rates else pytest.raises(UserError, match="job x"):
         speed.require_runs(Workload(name="one", jobs=(job,)))
-
-
-def test_types_of_ones_own():
-    """They have the speed and the price that they are given."""
-    own = known_gpu_types({"mine": {"relative_speed": 5, "price_per_hour": 9}})
-    cluster = cluster_of({"mine": 2, "h100": 1, "v100": 4}, gpu_types=own)
-    assert [found.relative_speed for found in cluster.gpu_types] == [5, 3350 / 900, 1]
-    assert [found.price_per_hour for found in cluster.gpu_types] == [9, 1, 0.74]
 
 
 def test_types_of_a_table():

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import statistics
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.instances.heterogeneous.clusters import types_of
 from lyra_opt.instances.heterogeneous.generated_jobs import (
-    HADAR_CLASSES,
     MIX_SIZES,
     gavel_like,
     hadar_480,
@@ -57,23 +55,6 @@ def v100_hours(workload: Workload) -> list[float]:
 
 class TestGavelLike:
     """The rules of Gavel's generator."""
-
-    def test_distributions(self):
-        """Shares of gangs, running times and arrivals are those of the rules."""
-        workload = gavel_like(jobs=5000, seed=0, gpu_types=MEASURED_TYPES, arrivals_per_hour=6.0)
-        gangs = Counter(job.gang for job in gangs_of(workload))
-        for gang, percent in ((1, 70), (2, 10), (4, 15), (8, 5)):
-            assert gangs[gang] / 50 == pytest.approx(percent, abs=2)
-        hours = v100_hours(workload)
-        assert min(hours) >= 10**1.5 / 60 - 1e-6
-        assert max(hours) <= 10**4 / 60 + 1e-6
-        assert sum(hour > 1000 / 60 for hour in hours) / 50 == pytest.approx(20, abs=2)
-        # The mean of 10 to the power of a uniform draw, in minutes, of both parts.
-        assert statistics.fmean(hours) == pytest.approx((0.8 * 280.4 + 0.2 * 3908.7) / 60, rel=0.1)
-        gap_s = workload.submission_span_s / (len(workload.jobs) - 1)
-        assert gap_s == pytest.approx(600, rel=0.05)
-        assert all(job.weight == 1 for job in gangs_of(workload))
-        assert all(isinstance(job.utility, InverseJct) for job in gangs_of(workload))
 
     def test_a_seed_gives_the_same_bytes_everywhere(self):
         """Golden hashes: a change of what a seed gives is a new version."""
@@ -175,33 +156,16 @@ class TestHadar480:
         *((7.0, 0.5, 3), (8.0, 55.0, 1), (10.5, 101.0, 1), (11.0, 0.5, 1), (29.0, 3.0, 1)),
     )
 
-    def test_classes(self):
-        """Candidates alone, a model for each class, the time of day as submission."""
-        workload = hadar_480(self.TRACE, seed=0, gpu_types=MEASURED_TYPES)
-        assert len(workload.jobs) == 480
-        assert {job.id.split("-")[-1] for job in workload.jobs} == {"t1", "t2", "t3", "t4", "t9"}
-        found: dict[str, set[float]] = {}
-        for job in gangs_of(workload):
-            found.setdefault(job.id.split("-")[-1], set()).add(round(job.release_s / HOUR_S + 3, 6))
-            assert job.gang * job.steps / job.throughput["v100"] / HOUR_S <= 100
-        assert found == {"t1": {3}, "t2": {4}, "t3": {5}, "t4": {6}, "t9": {5}}
-        classes = Counter(job.id[:2].rstrip("0123456789") for job in workload.jobs)
-        for job_class in HADAR_CLASSES:
-            assert classes[job_class.name] == pytest.approx(120, abs=40)
-        by_id = {job.id.split("-")[-1]: job for job in gangs_of(workload)}
-        assert by_id["t1"].throughput["v100"] == 18  # ResNet-18, 128
-        assert by_id["t2"].throughput["v100"] == 19.7  # Transformer, 64, on 4
-        assert by_id["t9"].throughput["v100"] == 4.43  # CycleGAN
-        assert any(
-            "some jobs occur more than once" in sentence for sentence in workload.assumptions
-        )
-        assert workload.assumptions[0] == "Of a test."
-
     def test_same_seed_same_jobs(self):
-        """And another seed draws others."""
-        drawn = [hadar_480(self.TRACE, seed=seed, gpu_types=MEASURED_TYPES) for seed in (0, 0, 1)]
-        assert digest(drawn[0]) == digest(drawn[1]) == GOLDEN["hadar-480"]
-        assert digest(drawn[2]) != digest(drawn[0])
+        """Candidates alone, drawn again if they are too few; another seed draws others."""
+        first, again, other = (
+            hadar_480(self.TRACE, seed=seed, gpu_types=MEASURED_TYPES) for seed in (0, 0, 1)
+        )
+        assert digest(first) == digest(again) == GOLDEN["hadar-480"]
+        assert digest(other) != digest(first)
+        assert {job.id.split("-")[-1] for job in first.jobs} == {"t1", "t2", "t3", "t4", "t9"}
+        assert first.assumptions[0] == "Of a test."
+        assert any("some jobs occur more than once" in sentence for sentence in first.assumptions)
 
     def test_nobody_stands_twice_where_there_are_enough(self):
         """Jobs are drawn without putting them back."""

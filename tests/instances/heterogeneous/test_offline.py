@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import replace
-
 import pytest
 
 from lyra_opt.core.errors import FieldError, UserError
-from lyra_opt.heterogeneous.instance import Objective
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.instances.family import generate
 from lyra_opt.instances.heterogeneous.clusters import cluster_of
 from lyra_opt.instances.heterogeneous.offline import OFFLINE, offline_instance
@@ -19,72 +14,6 @@ TABLES = tables(__file__)
 
 
 CLUSTER = cluster_of({"v100": 4, "p100": 4, "k80": 4})
-
-GOLDEN = "0f30a0e734bd15b9ce6848bd139475cc0235bd5b5a376c96ea1f79a50f96be2b"
-
-
-def test_golden():
-    """A seed gives the same instance on any machine; a change of it is a new version."""
-    drawn = repr(offline_instance(CLUSTER, jobs=20, rounds=10, seed=0).jobs)
-    assert hashlib.sha256(drawn.encode()).hexdigest() == GOLDEN
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_jobs_are_as_documented(seed):
-    """Gangs fit a type, times and releases are within their ranges, utilities are comparable."""
-    instance = offline_instance(CLUSTER, jobs=8, rounds=10, seed=seed)
-    for job in instance.jobs:
-        v100_s = job.steps / job.throughput["v100"]
-        assert job.gang in (1, 2, 4)
-        assert v100_s * (1 + 1e-9) >= 0.5 * 360
-        assert v100_s <= 5 * 360 * (1 + 1e-9)
-        assert 0 <= job.release_s <= 5 * 360
-        assert job.release_s % 360 == 0
-        best = max(v100_s, 360.0)
-        if isinstance(job.utility, InverseJct):
-            assert job.utility.scale == pytest.approx(job.gang * v100_s)
-        else:
-            assert isinstance(job.utility, Deadline)
-            assert job.utility.at(1e9) == pytest.approx(job.utility.at(best) / 5)
-        assert 0 < job.utility.at(best) <= job.gang * (1 + 1e-9)
-    assert {
-        type(job.utility) for job in offline_instance(CLUSTER, jobs=30, rounds=10, seed=seed).jobs
-    } == {InverseJct, Deadline}
-
-
-def test_objective_and_forking_change_nothing_else():
-    """The same jobs, whatever is asked of them."""
-    first = offline_instance(CLUSTER, jobs=5, rounds=6, seed=1)
-    other = offline_instance(
-        CLUSTER, jobs=5, rounds=6, seed=1, objective=Objective.MAKESPAN, forking=True
-    )
-    assert other == replace(first, name=other.name, objective=Objective.MAKESPAN, forking=True)
-
-
-def test_shares_are_promised_at_rates_that_gangs_can_have():
-    """On servers of 4 a gang of 8 has one rate, that on two of them; others have all of theirs."""
-    parameters = {"jobs": 60, "gpus_of_type": 8, "gpus_of_server": 4}
-    in_rounds = OFFLINE.generate(parameters, 0)
-    shares = OFFLINE.generate({**parameters, "objective": "max_min_share"}, 0)
-    assert {job.gang for job in shares.jobs} == {1, 2, 4, 8}
-    for job, same in zip(shares.jobs, in_rounds.jobs, strict=True):
-        if job.gang == 8:
-            assert job.throughput == same.spread_throughput != same.throughput
-        else:
-            assert job == same
-
-
-def test_larger_gangs_are_drawn_again():
-    """And only where that is asked for."""
-    instance = OFFLINE.generate({"jobs": 40, "gpus_of_type": 8, "largest_gang": 2}, 0)
-    assert instance.name.endswith("-gangs2-seed0")
-    assert {job.gang for job in instance.jobs} == {1, 2}
-
-
-def test_no_releases():
-    """All jobs are there at once where that is asked for."""
-    instance = offline_instance(CLUSTER, jobs=9, rounds=6, seed=3, latest_release_percent=0)
-    assert {job.release_s for job in instance.jobs} == {0.0}
 
 
 @pytest.mark.parametrize(("changes", "field"), TABLES["bad_input"])
@@ -135,21 +64,6 @@ def test_horizon_that_is_too_short_is_remarked():
 
 
 PACKED = {"jobs": 12, "objective": "max_min_share", "packing": "drawn"}
-
-
-def test_drawn_packing_changes_nothing_else():
-    """The same jobs, with kinds and rates of 30 to 100 % beside one another."""
-    instance, plain = (OFFLINE.generate({**PACKED, "packing": each}, 0) for each in ("drawn", "no"))
-    assert "-max_min_share-packed-drawn-" in instance.name
-    assert tuple(replace(job, kind=None) for job in instance.jobs) == plain.jobs
-    rate_of = {job.kind: job.throughput for job in instance.jobs}
-    gangs = {job.kind: job.gang for job in instance.jobs}
-    pairs = [(a, b) for a in gangs for b in gangs if gangs[a] == gangs[b]]
-    assert sorted((entry.kind, entry.beside) for entry in instance.packed) == sorted(pairs)
-    for entry in instance.packed:
-        for name, rate in entry.throughput.items():
-            alone = rate_of[entry.kind][name]
-            assert 0.3 * alone <= rate <= alone
 
 
 def test_packing_is_measured_or_refused(tmp_path):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.instances.heterogeneous.clusters import cluster_of, types_of
@@ -153,25 +151,3 @@ def test_jobs_with_rates_keep_them():
     """A workload that has them all is not drawn again."""
     once = with_throughputs(TRACE, TABLE, MEASURED_TYPES, seed=0)
     assert with_throughputs(once, TABLE, MEASURED_TYPES, seed=5).jobs == once.jobs
-
-
-def test_types_that_were_not_measured_are_told():
-    """With their speeds and where these are from."""
-    workload = with_throughputs(TRACE, TABLE, types_of(["h100", "v100"]), seed=0)
-    assert "h100 3.72 (memory bandwidth" in workload.assumptions[-1]
-    for job in gangs_of(workload):
-        assert job.throughput["h100"] == pytest.approx(job.throughput["v100"] * 3350 / 900)
-
-
-@given(
-    names=st.lists(
-        st.sampled_from([None, "GPT-3", *(kind.name for kind in TABLE.job_types)]),
-        min_size=4,
-        max_size=4,
-    ),
-    seed=st.integers(0, 5),
-)
-def test_running_times_on_the_reference_stay(names, seed):
-    """Whatever jobs say, they run as long on the reference as in the trace."""
-    workload = with_throughputs(saying(TRACE, *names), TABLE, MEASURED_TYPES, seed=seed)
-    assert v100_hours(workload) == pytest.approx([1, 2, 3, 0.5])

@@ -33,11 +33,6 @@ def known_optimum(family: str, **parameters: Any) -> Any:
     return find_family("preemption", family).known_optimum(parameters)
 
 
-def busy_gpus(instance: Instance) -> int:
-    gpus = instance.resources.index("gpu")
-    return 8 * len(instance.nodes) - int(instance.index.free[:, gpus].sum())
-
-
 @pytest.mark.parametrize("sha256", TABLES["golden"])
 def test_golden_bytes(sha256):
     """A seed gives the same bytes in every version; a family that changes gets a new version."""
@@ -59,45 +54,6 @@ def test_bad_parameters(family, parameters, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("occupancy_percent", [85, 98])
-@pytest.mark.parametrize("placement", [{}, {"scattered_percent": 100}, {"mix": "dist"}])
-def test_crowded_fleets_are_as_documented(occupancy_percent, placement):
-    """Occupancy is reached, racks and blocks are complete, and gangs come in order of arrival."""
-    instance = drawn("crowded", nodes=200, occupancy_percent=occupancy_percent, **placement)
-    assert 16 * occupancy_percent <= busy_gpus(instance) <= 1600
-    domains = [(node.domains["rack"], node.domains["block"]) for node in instance.nodes]
-    assert domains == [(f"r{n // 18}", f"b{n // 144}") for n in range(200)]
-    starts = [gang.start_s for gang in instance.gangs]
-    assert starts == sorted(starts)
-    assert all(gang.min_pods in (gang.size, -(-gang.size // 2)) for gang in instance.gangs)
-
-
-def test_shares_of_gangs():
-    """Priorities have 40, 40 and 20 %; a third of the gangs of several pods may shrink."""
-    gangs = drawn("crowded", nodes=2000, protected_percent=10).gangs
-    several = [gang for gang in gangs if gang.size > 1]
-
-    def percent(flags: list[bool]) -> float:
-        return 100 * sum(flags) / len(flags)
-
-    for priority, expected in ((1, 40), (2, 40), (3, 20)):
-        assert abs(percent([gang.priority == priority for gang in gangs]) - expected) < 3
-    assert abs(percent([gang.min_pods < gang.size for gang in several]) - 35) < 7
-    assert abs(percent([gang.is_protected for gang in gangs]) - 10) < 3
-
-
-def test_tidiness():
-    """Packed gangs span few racks, and scattered gangs many."""
-
-    def mean_racks(percent: int) -> float:
-        instance = drawn("crowded", nodes=360, scattered_percent=percent)
-        racks = [{group.node for group in gang.pods} for gang in instance.gangs if gang.size > 3]
-        spans = [len({int(node[1:]) // 18 for node in nodes}) for nodes in racks]
-        return sum(spans) / len(spans)
-
-    assert mean_racks(0) < 1.5 < 3 < mean_racks(100)
-
-
 def test_question_does_not_change_the_fleet():
     """Instances that ask something else can be compared in pairs; seeds differ."""
     plain = drawn("crowded", nodes=54)
@@ -115,17 +71,6 @@ def test_question_does_not_change_the_fleet():
     assert (sum(node.must_be_empty for node in named.nodes), named.empty_nodes) == (5, 0)
     assert (sum(node.must_be_empty for node in chosen.nodes), chosen.empty_nodes) == (0, 5)
     assert (named.demand, named.moves, named.victims) == (None, "any", "any")
-
-
-def test_gangs_without_gpus_and_scattered_gangs():
-    """Some gangs have no GPU if CPUs count; scattered gangs are whole and on many nodes."""
-    instance = drawn("crowded", nodes=100, resources="gpu-cpu-memory", occupancy_percent=80)
-    assert instance.resources == ("gpu", "cpu", "memory")
-    assert any("gpu" not in gang.pods[0].request for gang in instance.gangs)
-    assert busy_gpus(instance) >= 640
-    gangs = drawn("scattered", nodes=108).gangs
-    assert all(4 <= gang.size <= 16 and gang.min_pods == gang.size for gang in gangs)
-    assert sum(len(gang.pods) for gang in gangs) > 0.8 * sum(gang.size for gang in gangs)
 
 
 @pytest.mark.parametrize("seed", range(3))

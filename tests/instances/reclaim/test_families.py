@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from fractions import Fraction
-from itertools import combinations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +9,6 @@ from hypothesis import strategies as st
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.problem import find_problem
 from lyra_opt.instances.family import family_names, find_family, generate
-from lyra_opt.instances.reclaim.placement import CHURN_ROUNDS
 from lyra_opt.reclaim import Instance, check
 from tests.draws import draws
 from tests.tables import tables
@@ -91,68 +86,6 @@ def test_placed_load(family, servers):
     assert least * servers * 8 <= 100 * used_gpus(instance) <= 800 * servers
 
 
-def test_best_fit_uses_as_few_servers_as_it_can():
-    instance = generate("reclaim", "bf-dist", servers=300, reclaim=0)
-    for job in instance.jobs:
-        assert len(job.workers) == -(-job.total_workers // 8)
-
-
-@pytest.mark.parametrize("mix", ["trace", "dist"])
-def test_placements_differ_in_fragmentation(mix):
-    mean_span = [
-        Fraction(sum(spans(instance)), len(instance.jobs))
-        for rule in ("bf", "rnd", "messy")
-        for instance in [generate("reclaim", f"{rule}-{mix}", servers=300, reclaim=0)]
-    ]
-    assert mean_span == sorted(mean_span)
-    assert mean_span[2] > Fraction(3, 2) * mean_span[0]
-
-
-def test_messy_wide_jobs_span_about_thirty_servers():
-    widest = [
-        len(job.workers)
-        for seed in range(5)
-        for job in generate("reclaim", "messy-dist", servers=520, reclaim=0, seed=seed).jobs
-        if job.total_workers == 64
-    ]
-    assert widest
-    assert all(25 <= span <= 32 for span in widest)
-
-
-def test_job_sizes_follow_their_mix():
-    sizes = Counter(
-        job.total_workers for job in generate("reclaim", "rnd-trace", servers=5000, reclaim=0).jobs
-    )
-    jobs = sizes.total()
-    assert set(sizes) == {1, 2, 4, 8, 16, 32, 64}
-    for gpus, per_mille in {1: 650, 2: 110, 4: 110, 8: 90, 16: 22, 32: 10, 64: 8}.items():
-        assert abs(1000 * sizes[gpus] - per_mille * jobs) <= 6 * (1000 * per_mille * jobs) ** 0.5
-    assert CHURN_ROUNDS == 3
-
-
-@pytest.mark.parametrize("servers", [1, 2, 3, 8, 24, 100])
-def test_span_has_wide_and_local_jobs(servers):
-    instance = generate("reclaim", "span", servers=servers, reclaim=1)
-    wide, local = instance.jobs[:12], instance.jobs[12:]
-    if servers >= 8:
-        assert len(wide) == 12
-        assert all(servers // 8 <= len(job.workers) <= servers // 3 for job in wide)
-    assert all(len(job.workers) == 1 for job in local)
-    assert all(len(jobs) <= 8 for jobs in jobs_by_server(instance).values())
-
-
-@pytest.mark.parametrize(
-    ("servers", "jobs"), [(4, 4), (6, 9), (8, 12), (9, 18), (12, 24), (20, 40)]
-)
-def test_grid_is_a_torus(servers, jobs):
-    instance = generate("reclaim", "grid", servers=servers, reclaim=1)
-    assert len(instance.jobs) == jobs
-    assert set(spans(instance)) == {2}
-    assert len({frozenset(group.server for group in job.workers) for job in instance.jobs}) == jobs
-    degrees = {len(found) for found in jobs_by_server(instance).values()}
-    assert degrees == {2 * jobs // servers}
-
-
 @given(st.integers(5, 40), st.integers(0, 50))
 @draws(30)
 def test_reg4_is_a_simple_graph_of_degree_4(servers, seed):
@@ -171,21 +104,6 @@ def test_hyp8_is_regular_in_both_ways(servers, seed):
     assert {len(jobs) for jobs in jobs_by_server(instance).values()} == {8}
 
 
-def test_planted_set_is_cheap():
-    instance = generate("reclaim", "planted", servers=100, reclaim=30)
-    wide = {job.id for job in instance.jobs[:16]}
-    share = {
-        server: len(jobs & wide) / len(jobs) for server, jobs in jobs_by_server(instance).items()
-    }
-    planted = sorted(share, key=share.__getitem__)[-30:]
-    assert min(share[server] for server in planted) > 0.5
-    assert max(share[server] for server in set(share) - set(planted)) < 0.5
-    touched = set().union(*(jobs_by_server(instance)[server] for server in planted))
-    assert 16 <= len(touched) <= 16 + 30  # the wide jobs, and what noise brings
-    assert used_gpus(instance) >= 0.97 * 800
-    assert all(group.base == 1 for job in instance.jobs for group in job.workers)
-
-
 @pytest.mark.parametrize("servers", range(1, 12))
 def test_planted_of_any_size(servers):
     instance = generate("reclaim", "planted", servers=servers, reclaim=1)
@@ -200,53 +118,6 @@ def test_known_optimum_is_reached(family, reclaim, servers, optimal):
     assert (report.violations, report.objective, objective) == ((), optimal, optimal)
     assert len(instance.servers) == servers
     assert all(jobs_by_server(instance).values())  # so that nothing is free of charge
-
-
-@pytest.mark.parametrize("family", ["net", "net-joined"])
-@pytest.mark.parametrize("order", [7, 11])
-def test_net_is_eight_parallel_classes(family, order):
-    instance = generate("reclaim", family, reclaim=order - 1)
-    found = jobs_by_server(instance)
-    block = [server for server in found if server.startswith("block-")]
-    points = [server for server in found if server.startswith("net-")]
-    assert (len(block), len(points)) == (order - 1, order**2)
-    lines = [job for job in instance.jobs if job.id.startswith(("vertical-", "slope-"))]
-    assert len(lines) == 8 * order
-    assert {len(line.workers) for line in lines} == {order}
-    ids = {line.id for line in lines}
-    assert all(len(found[point] & ids) == 8 for point in points)
-    assert all(len(found[one] & found[other]) <= 1 for one, other in combinations(points, 2))
-    is_joined = family == "net-joined"
-    assert len(instance.jobs) == len(lines) + 8 + is_joined
-    assert {server.gpus for server in instance.servers} == {8 + is_joined}
-    if is_joined:
-        assert found["block-1"] & found["net-1"] == {"joining"}
-
-
-def test_interchangeable_jobs_need_their_share():
-    instance = generate(
-        "reclaim",
-        "messy-dist",
-        servers=400,
-        reclaim=40,
-        semantics="interchangeable",
-        min_workers_percent=30,
-    )
-    wide = [job for job in instance.jobs if job.total_workers > 1]
-    elastic = [job for job in wide if job.min_workers < job.total_workers]
-    assert all(job.min_workers == -(-job.total_workers * 30 // 100) for job in elastic)
-    assert 50 <= 100 * len(elastic) / len(wide) <= 70
-    assert all(job.min_workers == 1 for job in instance.jobs if job.total_workers == 1)
-
-
-def test_off_loan_servers_are_drawn():
-    instances = [
-        generate("reclaim", "grid", servers=20, reclaim=1, off_loan_percent=34, seed=seed)
-        for seed in (0, 1)
-    ]
-    loans = [[server.on_loan for server in instance.servers] for instance in instances]
-    assert [loan.count(False) for loan in loans] == [6, 6]
-    assert loans[0] != loans[1]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from lyra_opt.instances.family import find_family, generate
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.reclaim.placement import PLACEMENT_RULES, BestFit
 from lyra_opt.instances.reclaim.snapshot import replay
-from lyra_opt.instances.traces import Trace, TraceJob, read_trace
-from tests.instances.workloads.published import published
+from lyra_opt.instances.traces import Trace, TraceJob
 
 
 def trace_of(*rows: tuple[str, int, int, int]) -> Trace:
@@ -132,41 +131,6 @@ def test_traces_that_cannot_be_replayed(trace, message):
         replay(trace, 1, 95, fleet("bf", 1))
 
 
-@given(
-    st.sampled_from(sorted(PLACEMENT_RULES)),
-    st.integers(1, 4),
-    st.lists(
-        st.tuples(st.integers(0, 50), st.integers(0, 30), st.integers(1, 40)),
-        min_size=1,
-        max_size=40,
-    ),
-)
-def test_no_job_waits_while_it_fits(rule, servers, rows):
-    rows = sorted(rows, key=lambda row: row[0])
-    trace = trace_of(*((str(n), *row) for n, row in enumerate(rows)))
-    if all(job.gpus > 8 * servers for job in trace.jobs):
-        return
-    run = replay(trace, servers, None, fleet(rule, servers))
-    fitting = [job for job in trace.jobs if job.gpus <= 8 * servers]
-    started = {r.job.job_id: r for r in run.runs}
-    assert set(started) == {job.job_id for job in fitting if job.duration_ms}
-    first = fitting[0].submit_time_ms
-    for r in run.runs:
-        submitted = r.job.submit_time_ms - first
-        assert r.end_ms - r.start_ms == r.job.duration_ms
-        assert r.start_ms >= submitted
-        used = {}
-        for other in run.running_at(r.start_ms):
-            for server, gpus in other.allocation.items():
-                used[server] = used.get(server, 0) + gpus
-        assert max(used.values()) <= 8
-        events = {s.end_ms for s in run.runs} | {submitted}
-        for moment in events:  # between its submission and its start it never fits
-            if submitted <= moment < r.start_ms:
-                running = run.running_at(moment)
-                assert 8 * servers - sum(o.job.gpus for o in running) < r.job.gpus
-
-
 @pytest.fixture
 def trace_file(tmp_path):
     rows = [f"j{n},{60 * n},{600 + n % 7},{(1, 2, 8, 16, 100)[n % 5]}" for n in range(200)]
@@ -199,19 +163,6 @@ def test_snapshot_of_a_file(trace_file):
     assert remarks == ("jobs of the trace larger than the fleet, left out: 40",)
 
 
-def test_snapshot_is_what_runs_at_its_moment(trace_file):
-    parameters = {"servers": 20, "reclaim": 2, "trace": str(trace_file), "load_percent": "trace"}
-    instance = generate("reclaim", "snapshot", **parameters)
-    run = replay(read_trace(trace_file), 20, None, fleet("bf", 20))
-    cut = [(job.id, {int(g.server[1:]) - 1: g.base for g in job.workers}) for job in instance.jobs]
-    moments = [
-        [(r.job.job_id, dict(sorted(r.allocation.items()))) for r in run.running_at(moment)]
-        for moment in {r.start_ms for r in run.runs} | {r.end_ms for r in run.runs}
-    ]
-    assert cut in moments
-    assert min(int(job.id[1:]) for job in instance.jobs) > 5  # after the warm-up
-
-
 def snapshot_of(trace, rule, servers, reclaim, seed):
     question = {"servers": servers, "reclaim": reclaim, "seed": seed}
     return generate("reclaim", "snapshot", trace=trace, placement=rule, **question)
@@ -229,31 +180,3 @@ def test_snapshots_of_one_call_equal_those_asked_alone(trace_file, rule):
         snapshot._replay_once.cache_clear()
         assert cut(seed) == together[seed]
     assert len({instance.jobs for instance in together}) > 1
-
-
-@pytest.mark.parametrize(
-    ("file", "rows", "gpu_hours", "widest"),
-    [
-        ("philly_jobs.csv.gz", 82_247, 978_078, 128),
-        ("microsoft_itp2021_jobs.csv.gz", 69_351, 1_632_720, 64),
-    ],
-)
-def test_published_trace_is_read_whole(file, rows, gpu_hours, widest):
-    trace = read_trace(published(file))
-    assert len(trace.jobs) == rows
-    gpu_ms = sum(job.gpus * job.duration_ms for job in trace.jobs)
-    assert round(gpu_ms / 3_600_000) == gpu_hours
-    assert max(job.gpus for job in trace.jobs) == widest
-    assert len({job.job_id for job in trace.jobs}) == rows
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", ["philly_jobs.csv.gz", "microsoft_itp2021_jobs.csv.gz"])
-@pytest.mark.parametrize("rule", sorted(PLACEMENT_RULES))
-def test_snapshots_of_a_published_trace(file, rule):
-    path = published(file)
-    loads = []
-    for seed in range(5):
-        instance = snapshot_of(path, rule, 520, 156, seed)
-        loads.append(sum(job.total_workers for job in instance.jobs) / (520 * 8))
-    assert sum(loads) / 5 > 0.85

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -33,18 +32,6 @@ def drawn(shape: LoadShape = SHAPE, **changed: int) -> Any:
     return shaped_jobs(classes, (1, 4), shape, **asked)
 
 
-def test_shares_are_exact():
-    """Of classes, of GPUs within them, and of stand-ins."""
-    found = drawn()
-    assert Counter(zip(found.gpus.tolist(), found.mark.tolist(), strict=True)) == {
-        (1, False): 3000,
-        (4, False): 3000,
-        (1, True): 500,
-        (4, True): 1500,
-        (72, False): 16,
-    }
-
-
 def test_hours_get_their_weights():
     """Long jobs come as the hour of the day and the day of the week say; the others evenly."""
     shape = replace(SHAPE, light_percent=20, weekend_percent=50, first_weekday=5)
@@ -67,31 +54,11 @@ def test_hours_get_their_weights():
     assert of_days / of_days.sum() == pytest.approx(weekday / weekday.sum(), abs=0.003)
 
 
-def test_running_times_follow_their_quantiles():
-    """Those of every number of GPUs, not only of the class."""
-    found = drawn()
-    for gpus in (1, 4):
-        durations_s = found.duration_ms[(found.gpus == gpus) & ~found.mark] / 1000
-        ranks = np.quantile(durations_s, (0, 0.25, 0.5, 0.75, 1))
-        assert ranks == pytest.approx((60, 80, 100, 200, 300), rel=0.01)
-
-
 def test_jobs_of_a_size_come_evenly():
     """The few widest do not come together: any tenth of them is spread over the whole time."""
     found = drawn(replace(SHAPE, light_percent=100, weekend_percent=100))
     widest = np.sort(found.submit_ms[(found.gpus == 4) & found.mark])
     assert np.diff(widest).max() < 5 * 14 * DAY_MS / len(widest)
-
-
-def test_a_seed_shifts_and_changes_little_else():
-    """The load of long jobs by day is nearly that of another seed; the jobs are others."""
-    one, other = drawn(), drawn(seed=1)
-    assert (one.submit_ms != other.submit_ms).any()
-    loads = [
-        np.bincount(each.submit_ms[each.mark] // DAY_MS, each.gpus[each.mark], minlength=14)
-        for each in (one, other)
-    ]
-    assert loads[0] == pytest.approx(loads[1], rel=0.1)
 
 
 @given(st.integers(1, 30), st.integers(0, 2**40), st.integers(1, 300), st.integers(1, 400))
@@ -110,10 +77,11 @@ def test_any_size_is_valid(days, seed, training_gpus, jobs):
 
 
 def test_same_seed_same_bytes():
-    """On any machine: what is drawn, and what is calculated, are integers."""
-    found = lyra_shaped(SHAPE, days=2, training_gpus=256)
+    """On any machine: draws and calculations are in integers; two of the days are a weekend."""
+    shape = replace(SHAPE, light_percent=20, weekend_percent=50, first_weekday=5)
+    found = lyra_shaped(replace(shape, wide_per_mille=100), days=9, training_gpus=256)
     told = repr([column.tolist() for column in found])
-    assert hashlib.sha256(told.encode()).hexdigest()[:16] == "a7879adb9c6cb59a"
+    assert hashlib.sha256(told.encode()).hexdigest()[:16] == "1313c015a91a18bb"
 
 
 def test_gangs_are_the_jobs():

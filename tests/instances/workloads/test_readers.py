@@ -284,13 +284,6 @@ def test_one_layout_is_surest(layout):
     assert found[0][0] > found[1][0]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_gzip_reads_as_plain(write, layout):
-    plain = read_workload(write(LAYOUTS[layout]))
-    compressed = read_workload(write(gzip.compress(LAYOUTS[layout].encode()), "trace.csv.gz"))
-    assert (compressed.name, compressed.jobs) == (plain.name, plain.jobs)
-
-
 def variants(key, results):
     """Return (text, *results) for every changed example file in the tables `key`."""
     for layout, table in TABLES.items():

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.transform import (
     JobAssumptions,
     assigned,
@@ -23,7 +22,6 @@ from lyra_opt.instances.workloads.transform import (
     without_oversized,
 )
 from lyra_opt.simulation.workload import Job, Workload
-from tests.instances.workloads.published import published
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -301,12 +299,3 @@ def test_bad_values(call, field):
     with pytest.raises(FieldError) as caught:
         call(workload_of((0, 1, 1), (1, 1, 1)))
     assert caught.value.field == field
-
-
-@pytest.mark.slow
-def test_published_trace_at_the_scale_of_lyra():
-    trace = read_workload(published("philly_jobs.csv.gz"))
-    words = demand_in_words(trace, 3544)
-    assert words.startswith("82,2")
-    assert " jobs over 109 days ask for " in words
-    assert rescaled(trace, load=0.82, gpus=3544).load(3544) == pytest.approx(0.82)
