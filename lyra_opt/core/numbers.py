@@ -51,10 +51,10 @@ def _number_format(show: Show) -> Show:
 
 
 @_number_format
-def measure(value: float) -> str:
+def three_digits(value: float) -> str:
     """Return a number as text with three significant digits; whole digits are never rounded away.
 
-    >>> [measure(each) for each in (141_318.2, 12.34, -0.21, 0.0, 2e-7, math.nan, math.inf)]
+    >>> [three_digits(each) for each in (141_318.2, 12.34, -0.21, 0.0, 2e-7, math.nan, math.inf)]
     ['141,318', '12.3', '−0.210', '0', '2.00e−7', '–', '∞']
     """
     size = abs(value)
@@ -73,7 +73,7 @@ def count(value: float) -> str:
     ('12,345', '2.50', '2', '1,234')
     """
     has_decimals = abs(value) < FEW and value != round(value)
-    return measure(value) if has_decimals else f"{round(value):,}"
+    return three_digits(value) if has_decimals else f"{round(value):,}"
 
 
 @_number_format
@@ -110,7 +110,7 @@ def exact(value: float) -> str:
 def signed(show: Show) -> Show:
     """Return a format of differences, which writes a plus sign before positive numbers.
 
-    >>> signed(percent)(3.21), signed(measure)(-3.21), signed(percent)(0.0)
+    >>> signed(percent)(3.21), signed(three_digits)(-3.21), signed(percent)(0.0)
     ('+3.2', '−3.21', '0.0')
     """
 
@@ -137,7 +137,8 @@ UNITS = (
 )
 """The units of simulated times, such as job completion times."""
 
-RUN_UNITS = (Unit("seconds", "s", 1, 1.0), Unit("milliseconds", "ms", 1e-3, 0.0))
+MILLISECONDS = Unit("milliseconds", "ms", 1e-3, 0.0)
+RUN_UNITS = (Unit("seconds", "s", 1, 1.0), MILLISECONDS)
 """The units of the running times of solvers."""
 
 
@@ -152,7 +153,7 @@ def unit_of(duration_s: float, units: tuple[Unit, ...] = UNITS) -> Unit:
 
 def in_unit(unit: Unit) -> Show:
     """Return a format that writes seconds as a number in `unit`."""
-    return lambda value_s: MISSING if is_missing(value_s) else measure(value_s / unit.seconds)
+    return lambda value_s: MISSING if is_missing(value_s) else three_digits(value_s / unit.seconds)
 
 
 def duration(value_s: float, unit: Unit | None = None, units: tuple[Unit, ...] = UNITS) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.gaps import percent_text
-from lyra_opt.experiments.simulation.measuring.measures import duration, unit_of
+from lyra_opt.core.numbers import duration, unit_of
 from lyra_opt.experiments.simulation.scenario.setup import RACKS, SimulationError
 from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan
 from lyra_opt.heterogeneous.instance import Instance, Objective

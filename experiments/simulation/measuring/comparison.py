@@ -10,26 +10,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.numbers import MISSING, duration, three_digits, unit_of
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval, student_interval
 from lyra_opt.experiments.simulation.measuring.measures import (
     LESS,
     MORE,
     TIME_PART_NAMES,
     TIME_PARTS,
-    duration,
     shown_measures,
-    three_digits,
-    unit_of,
 )
-from lyra_opt.experiments.tables import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
 
+    from lyra_opt.core.numbers import Unit
     from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.measuring.measures import Measure, Unit, VariantRuns
+    from lyra_opt.experiments.simulation.measuring.measures import Measure, VariantRuns
 
 RESAMPLES = 2000
 ENOUGH_SEEDS = 5
@@ -58,9 +56,6 @@ ONE_UNIT = ("queue_", "jct_")
 
 OWN_UNIT = frozenset({"wall_time_s", "decision_mean_s", "decision_p99_s", "decision_max_s"})
 """Measures of real time, not of simulated time."""
-
-FEW = 100
-"""Means of counts below this value are shown with decimals."""
 
 MOST_BEST = 2 / 3
 """If a larger share of the schemes has the best value of a row, no cell is marked as best."""
@@ -205,10 +200,7 @@ class Difference:
         """Return the confidence interval of the difference, or its range over seeds, as text."""
         if self.low_s == self.high_s:
             return f"the same with each {'seed' if self.over_seeds else 'job'}"
-        low, high = (
-            three_digits(value / self.unit.seconds).replace("-", "−")
-            for value in (self.low_s, self.high_s)
-        )
+        low, high = (three_digits(value / self.unit.seconds) for value in (self.low_s, self.high_s))
         kind = "interval" if self.variation.draws_jobs else "by seed"
         return f"{kind} {low} to {high} {self.unit.symbol}"
 
@@ -413,13 +405,10 @@ def cell_of(key: str, runs: Sequence[ReplayRecord], show: Callable[[Any], str]) 
     """Return the table cell with the mean and the range of a figure over the runs of one scheme."""
     known = [value for run in runs if (value := (run.figures or {}).get(key)) is not None]
     if not known:
-        return ShownValue(NOTHING, None)
+        return ShownValue(MISSING, None)
     if not all(isinstance(value, int | float) for value in known):
-        return ShownValue(show(known[0]) if len(known) == 1 else NOTHING, None)
+        return ShownValue(show(known[0]) if len(known) == 1 else MISSING, None)
     mean = statistics.fmean(known)
     least, greatest = show(min(known)), show(max(known))
     spread = f"{least} – {greatest}" if least != greatest else ""
-    if not all(isinstance(value, int) for value in known):
-        return ShownValue(show(mean), mean, spread)
-    has_decimals = mean < FEW and mean != round(mean)
-    return ShownValue(three_digits(mean) if has_decimals else show(round(mean)), mean, spread)
+    return ShownValue(show(mean), mean, spread)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import counted
-from lyra_opt.experiments.simulation.measuring.measures import duration
+from lyra_opt.core.numbers import duration
 from lyra_opt.experiments.simulation.scenario.setup import DAY_S
 from lyra_opt.simulation.speed import Speed
 

@@ -8,67 +8,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.resources import files
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.numbers import MILLISECONDS, count, in_unit, share, three_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lyra_opt.core.numbers import Show
     from lyra_opt.experiments.records import ReplayRecord
 
-MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 LESS, MORE = "less", "more"
 TIME_PART_PREFIX = "JCT part: "
 """Prefix of the table names of the measures that add up to the mean JCT."""
-
-
-class Unit(NamedTuple):
-    """A unit of time: plural name, symbol, length in seconds, and the shortest duration for it."""
-
-    name: str
-    symbol: str
-    seconds: int
-    least_s: float
-
-
-UNITS = (
-    Unit("days", "d", DAY_S, 3 * DAY_S),
-    Unit("hours", "h", HOUR_S, HOUR_S),
-    Unit("minutes", "min", MINUTE_S, 2 * MINUTE_S),
-    Unit("seconds", "s", 1, 0.0),
-)
-
-
-def unit_of(duration_s: float) -> Unit:
-    """Return the unit in which a duration is easiest to read.
-
-    >>> unit_of(90).symbol, unit_of(14_400).symbol, unit_of(300_000).symbol
-    ('s', 'h', 'd')
-    """
-    return next(unit for unit in UNITS if abs(duration_s) >= unit.least_s)
-
-
-def three_digits(value: float) -> str:
-    """Return a number as text with at least three significant digits.
-
-    >>> three_digits(1234.5), three_digits(12.34), three_digits(0.21), three_digits(0.0)
-    ('1,234', '12.3', '0.210', '0')
-    """
-    size = abs(value)
-    if size == 0:
-        return "0"
-    if size < 1:
-        return f"{value:#.3g}"
-    return f"{value:,.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f}"
-
-
-def duration(value_s: float, unit: Unit | None = None) -> str:
-    """Return a duration as text in `unit`, or else in the unit that is easiest to read.
-
-    >>> duration(5400), duration(-5400)
-    ('1.50 h', '−1.50 h')
-    """
-    chosen = unit or unit_of(value_s)
-    return f"{three_digits(value_s / chosen.seconds)} {chosen.symbol}".replace("-", "−")
 
 
 def _by_tier(show: Callable[[Any], str], by_tier: Mapping[str, float]) -> str:
@@ -77,19 +29,15 @@ def _by_tier(show: Callable[[Any], str], by_tier: Mapping[str, float]) -> str:
 
 def _shares_by_tier(by_tier: Mapping[str, float]) -> str:
     whole = sum(by_tier.values())
-    return _by_tier(lambda value: SHOWN["percent"](value / whole), by_tier)
+    return _by_tier(lambda value: share(value / whole), by_tier)
 
 
-SHOWN: Mapping[str, Callable[[Any], str]] = {
-    "seconds": lambda value: f"{value:,.0f}" if value >= 100 else f"{value:.3g}",
-    "milliseconds": lambda value: f"{1000 * value:.2f}",
-    "percent": lambda value: f"{100 * value:.1f}",
-    "count": "{:,}".format,
-    "whole number": "{:,.0f}".format,
-    "hundredths": "{:.2f}".format,
-    "two decimals": "{:,.2f}".format,
-    "four decimals": "{:.4f}".format,
-    "counts by tier": partial(_by_tier, "{:,}".format),
+SHOWN: Mapping[str, Show] = {
+    "three digits": three_digits,
+    "milliseconds": in_unit(MILLISECONDS),
+    "percent": share,
+    "count": count,
+    "counts by tier": partial(_by_tier, count),
     "shares by tier": _shares_by_tier,
 }
 """The number formats that the key ``show`` in ``measures.toml`` can name."""
@@ -115,7 +63,7 @@ class Measure:
 
     key: str
     name: str
-    show: Callable[[Any], str]
+    show: Show
     meaning: str = ""
     better: str | None = None
 

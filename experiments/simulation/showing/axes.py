@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.core.numbers import DAY_S, HOUR_S, MINUTE_S, UNITS
 from lyra_opt.core.pictures import as_written, svg_text
 from lyra_opt.experiments.plots.figures import Plot
 from lyra_opt.experiments.plots.style import line_style, mark_points
-from lyra_opt.experiments.simulation.measuring.measures import DAY_S, HOUR_S, MINUTE_S, UNITS
 from lyra_opt.experiments.simulation.running.replay import step_means
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from lyra_opt.core.numbers import Unit
     from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.measuring.measures import Unit
     from lyra_opt.experiments.simulation.running.replays import Replays
 
 WIDEST_POINTS, NARROWEST_POINTS = 3.4, 1.2

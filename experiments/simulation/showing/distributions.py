@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.core.numbers import DAY_S, HOUR_S, MINUTE_S
 from lyra_opt.experiments.plots.style import new_panels
-from lyra_opt.experiments.simulation.measuring.measures import DAY_S, HOUR_S, MINUTE_S
 from lyra_opt.experiments.simulation.showing.axes import (
     add_side_legend,
     plot_of,

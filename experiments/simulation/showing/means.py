@@ -7,17 +7,13 @@ from collections import defaultdict
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.numbers import three_digits, unit_of
 from lyra_opt.core.pictures import as_written, legend_above
 from lyra_opt.experiments.intervals import CONFIDENCE
 from lyra_opt.experiments.plots.style import new_panels, round_numbers
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import COMPARED
-from lyra_opt.experiments.simulation.measuring.measures import (
-    TIME_PART_NAMES,
-    TIME_PARTS,
-    three_digits,
-    unit_of,
-)
+from lyra_opt.experiments.simulation.measuring.measures import TIME_PART_NAMES, TIME_PARTS
 from lyra_opt.experiments.simulation.showing.axes import (
     add_side_legend,
     capitalised,

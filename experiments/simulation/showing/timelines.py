@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.core.pictures import as_written, legend_above
 from lyra_opt.experiments.plots.style import new_panels
-from lyra_opt.experiments.simulation.measuring.measures import DAY_S, HOUR_S
 from lyra_opt.experiments.simulation.running.replay import step_means
 from lyra_opt.experiments.simulation.showing.axes import (
     OWN_GPUS_LINE,

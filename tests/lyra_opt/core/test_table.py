@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.numbers import count, measure, percent, signed
+from lyra_opt.core.numbers import count, percent, signed, three_digits
 from lyra_opt.core.table import FORMATS, LATEX_SIGNS, Column, Table, as_text, run_times
 from tests.latex import compile_latex, rows_of_latex
 
 TABLE = Table(
     [
         Column(key="solver", values=["lyra_greedy", "a|b & 50%", "=1+1"]),
-        Column(key="jct_mean_s", values=[141318.25, math.nan, np.float64(0.25)], show=measure),
+        Column(key="jct_mean_s", values=[141318.25, math.nan, np.float64(0.25)], show=three_digits),
         Column(
             key="excess_percent",
             values=[1.26, math.inf, -0.0004],
@@ -81,7 +81,7 @@ def test_every_text_is_written_so_that_each_format_can_be_read(rows, title):
     table = Table(
         [
             Column(key="name", values=words),
-            Column(key="value", values=numbers, show=measure),
+            Column(key="value", values=numbers, show=three_digits),
             Column(key="remark", values=words, show=as_text),
         ],
         title,
@@ -102,7 +102,7 @@ def test_latex_compiles(tmp_path):
     hard = Table(
         [
             Column(key="name", values=names),
-            Column(key="value", values=[2e-7] * len(names), show=measure),
+            Column(key="value", values=[2e-7] * len(names), show=three_digits),
         ],
         "signs\n% \\end{tabular}",
     )
