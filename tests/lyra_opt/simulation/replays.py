@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
-from lyra_opt.simulation.scheme import ComposedScheme, Options, find_scheme, scheme_names, simulate
+from lyra_opt.simulation.scheme import Options, simulate
 from lyra_opt.simulation.workload import Job, Workload
 
 if TYPE_CHECKING:
@@ -19,10 +19,6 @@ SAME_GPU = GpuType(name="V100")
 """As fast as a training GPU."""
 
 EVERY_EVENT = Options(scaling_interval_s=0)
-
-COMPOSED_SCHEMES = [
-    name for name in scheme_names() if isinstance(find_scheme(name), ComposedScheme)
-]
 
 
 def job_of(name: str, submit_s: float, duration_s: float, workers: int = 1, **fields: Any) -> Job:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier
-from lyra_opt.simulation.communication import MODELS, ClosedForm, TrainedModel, read_slowdowns
-from lyra_opt.simulation.topology import Topology
-from tests.lyra_opt.simulation.on_racks import placed_efficiency
+from lyra_opt.network.links import LINK_SETS, Link, Tier
+from lyra_opt.simulation.communication import ClosedForm, TrainedModel, read_slowdowns
 
 SHIPPED = ClosedForm()
 
@@ -53,85 +49,6 @@ def test_full_overlap_hides_what_is_shorter_than_computing():
     slow = replace(form, known={"x": replace(model, all_reduce_bytes=6e11)})
     assert slow.efficiency("x", 2, Tier.MACHINE, 2) == pytest.approx(1.0 / 1.0000005, abs=1e-5)
     assert SHIPPED.efficiency("mobilenetv3", 1, Tier.MACHINE, 1) == 1.0
-
-
-models = st.builds(
-    TrainedModel,
-    name=st.just("x"),
-    layers=st.integers(1, 100),
-    compute_s=st.floats(1e-5, 1.0),
-    all_reduce_bytes=st.floats(0, 1e10),
-)
-link = st.builds(Link, bandwidth_gb_per_s=st.floats(1, 600), latency_s=st.floats(0, 0.1))
-link_sets = st.builds(LinkSet, name=st.just("drawn"), machine=link, rack=link, network=link)
-forms = st.builds(ClosedForm, links=link_sets, overlap=st.floats(0, 1))
-tiers = st.sampled_from(Tier)
-units = st.integers(2, 64)
-
-
-@given(forms, models, tiers, units, st.floats(1, 10))
-def test_iteration_does_not_fall_with_bytes_layers_latency_or_units(
-    form, model, tier, count, factor
-):
-    """Nor rise with bandwidth; efficiency goes the other way and stays in (0, 1]."""
-    slack = 1 - 1e-12
-    here = form.links.at(tier)
-    slower = replace(here, latency_s=here.latency_s * factor)
-    wider = replace(here, bandwidth_gb_per_s=here.bandwidth_gb_per_s * factor)
-    later, sooner = (
-        replace(form, links=replace(form.links, **{tier.label: link})) for link in (slower, wider)
-    )
-    base_s = form.iteration_s(model, tier, count)
-    assert sooner.iteration_s(model, tier, count) <= base_s / slack
-    more_bytes = replace(model, all_reduce_bytes=model.all_reduce_bytes * factor)
-    more_layers = replace(model, layers=int(model.layers * factor))
-    for worse in (
-        form.iteration_s(more_bytes, tier, count),
-        form.iteration_s(more_layers, tier, count),
-        form.iteration_s(model, tier, int(count * factor)),
-        later.iteration_s(model, tier, count),
-    ):
-        assert worse >= base_s * slack
-    known = replace(form, known={"x": model})
-    assert 0 < known.efficiency("x", 64, tier, count) <= 1
-
-
-@given(forms, models, units)
-def test_monotone_in_tiers_where_links_worsen(form, model, count):
-    """With as many units of each; on no other sets is this so, as the shipped one shows."""
-    of_tiers = [form.links.at(tier) for tier in Tier]
-    latencies_s = sorted(link.latency_s for link in of_tiers)
-    widths = sorted((link.bandwidth_gb_per_s for link in of_tiers), reverse=True)
-    worse = {
-        tier.label: Link(bandwidth_gb_per_s=width, latency_s=latency_s)
-        for tier, width, latency_s in zip(Tier, widths, latencies_s, strict=True)
-    }
-    links = LinkSet(name="worse", **worse)
-    times_s = [replace(form, links=links).iteration_s(model, tier, count) for tier in Tier]
-    assert times_s == sorted(times_s)
-
-
-def test_shipped_network_can_be_better_than_the_rack():
-    """It is twice as wide, which wide models with few layers gain from."""
-    rack, network = (SHIPPED.efficiency("vgg11", 16, tier, 2) for tier in (Tier.RACK, Tier.NETWORK))
-    assert network > rack
-
-
-@given(st.integers(1, 80), st.sampled_from(tuple(MODELS)), st.sampled_from(tuple(LINK_SETS)))
-def test_tier_efficiencies_are_those_of_the_fewest_units(gang, model, name):
-    """0 where a gang cannot be; no placement at that tier is better."""
-    topology = Topology.uniform(racks=2, machines_per_rack=4, gpus_per_machine=8)
-    assume(gang <= topology.gpus)
-    form = ClosedForm(links=LINK_SETS[name])
-    found = form.tier_efficiency(model, gang, topology)
-    assert (found[Tier.MACHINE] > 0) == (gang <= 8)
-    assert (found[Tier.RACK] > 0) == (1 < gang <= 32)
-    assert (found[Tier.NETWORK] > 0) == (gang > 1)
-    for places in ([0], [0, 1], [0, 1, 2], [0, 4], [0, 1, 4, 5]):
-        tier = topology.tier_of(places)
-        if found[tier] and gang >= len(places):
-            placed = placed_efficiency(form, model, gang, places, topology)
-            assert placed <= found[tier] * (1 + 1e-12) or 8 * len(places) < gang
 
 
 def test_an_unknown_model_names_those_that_are_known():

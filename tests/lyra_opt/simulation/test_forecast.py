@@ -12,7 +12,6 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.forecast import (
     Autoregressive,
     Oracle,
-    Seasonal,
     find_forecaster,
     forecaster_names,
 )
@@ -55,14 +54,6 @@ def test_a_forecast_does_not_depend_on_what_was_asked_before(name):
         assert used.predict(demand, step * STEP_S, 4) == fresh
 
 
-@ALL
-def test_a_constant_demand_is_forecast_exactly(name):
-    demand = demand_of([0.375] * (2 * DAY))
-    for step in (0, 3, DAY + 5):
-        forecast = find_forecaster(name).predict(demand, step * STEP_S, 3)
-        assert forecast == pytest.approx([0.375] * 3, abs=1e-12)
-
-
 TABLE = tables(__file__)["by_hand"]
 
 
@@ -77,14 +68,6 @@ def test_by_hand(why):
     for step, expected in case["forecasts"]:
         found = forecaster.predict(demand, step * case["step_s"], len(expected))
         assert found == pytest.approx(expected)
-
-
-def test_seasonal_is_exact_where_days_repeat():
-    demand = sine(3)
-    assert Seasonal().predict(demand, DAY * STEP_S, 3) == list(demand.busy_share[1:4])
-    for step in range(DAY, 3 * DAY - 1):
-        assert Seasonal().predict(demand, step * STEP_S, 1) == [demand.busy_share[step + 1]]
-    assert Seasonal().predict(demand, DAY / 4 * STEP_S, 1) != [demand.busy_share[DAY // 4 + 1]]
 
 
 def test_autoregression_finds_the_recurrence_of_a_sine():
@@ -117,15 +100,6 @@ def test_autoregression_is_fitted_once_a_day(monkeypatch):
     for step in range(3 * DAY):
         forecaster.predict(demand, step * STEP_S, 1)
     assert fitted == [0, DAY, 2 * DAY]
-
-
-def test_autoregression_forgets_what_is_older_than_its_training():
-    old = [0.9, 0.1] * (DAY // 2)
-    recent = list(sine(2).busy_share)
-    time_s = (3 * DAY - 50) * STEP_S
-    short = Autoregressive(training_days=0.9).predict(demand_of(old + recent), time_s, 3)
-    other = Autoregressive(training_days=0.9).predict(demand_of([0.5] * DAY + recent), time_s, 3)
-    assert short == other
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():

@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -21,9 +20,8 @@ from hypothesis.stateful import (
 )
 
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
-from lyra_opt.simulation.hosts import MOST_STALE, BestFit, CountedFit, Group, Hosts
+from lyra_opt.simulation.hosts import MOST_STALE, BestFit, Group, Hosts
 from tests.draws import draws
-from tests.lyra_opt.simulation import in_rounds
 
 GROUPS = st.sampled_from(list(Group))
 MOST_SERVERS = 8
@@ -209,41 +207,6 @@ BestFitMachine.TestCase.settings = draws(33, stateful_step_count=25)
 TestBestFit = BestFitMachine.TestCase
 
 
-@pytest.mark.parametrize(("mixes_groups", "room"), [(True, 6), (False, 4)])
-def test_one_more_than_room_does_not_fit(mixes_groups, room):
-    """`room` is not only safe but tight, with workers that do not divide the GPUs."""
-    _, fit = fit_of(8, 8, 8, mixes_groups=mixes_groups)
-    fit.place(1, 2, Group.FLEXIBLE)
-    assert fit.room(3, Group.BASE) == room
-    with pytest.raises(AssertionError, match="room"):
-        copy.deepcopy(fit).place(room + 1, 3, Group.BASE)
-    fit.place(room, 3, Group.BASE)
-    assert fit.room(3, Group.BASE) == 0
-
-
-@given(st.lists(st.tuples(st.integers(1, 5), st.booleans()), max_size=20), st.integers(1, 4))
-def test_counting_is_enough_for_one_gpu_workers(steps, gpus_per_server):
-    """So policies may count where all workers have one GPU."""
-    cluster = Cluster.of_servers(3, gpus_per_server=gpus_per_server)
-    in_number, on_servers = Hosts(cluster, [0]), Hosts(cluster)
-    counted, placed = CountedFit(in_number, 0), BestFit(on_servers, 0)
-    jobs = []
-    for workers, stays in steps:
-        room = counted.room(1, Group.BASE)
-        assert placed.room(1, Group.BASE) == room
-        if room >= workers:
-            jobs.append([fit.place(workers, 1, Group.BASE) for fit in (counted, placed)])
-        elif jobs and not stays:
-            for hosts, gpus in zip((in_number, on_servers), jobs.pop(0), strict=True):
-                hosts.release(gpus)
-                hosts.give(gpus)
-        assert in_number.gpus == on_servers.gpus
-        assert in_number.free_of_pool == on_servers.free_of_pool
-        leaving = [gpus for gpus, _ in jobs]
-        for gpus in (1, 2):
-            assert counted.room_after(leaving, gpus) == in_number.gpus // gpus
-
-
 @pytest.mark.parametrize("mixes_groups", [True, False])
 def test_memory_does_not_grow_with_time(mixes_groups):
     """Entries of servers that have moved on are cleared away, and placement stays best fit."""
@@ -291,17 +254,3 @@ def test_gpus_are_given_once():
     hosts, _ = fit_of(4)
     with pytest.raises(AssertionError, match="they are freed once"):
         hosts.give({1: 1})
-
-
-def test_busy_servers_are_those_of_which_anybody_holds_a_gpu():
-    """Of any type; a server with GPUs of two types counts once."""
-    hosts = Hosts(in_rounds.cluster_of({"a": 2, "b": 2}, {"b": 1}))
-    assert hosts.busy_servers == 0
-    hosts.take({0: 1, 1: 2})
-    assert hosts.busy_servers == 1
-    hosts.take({2: 1})
-    hosts.release({1: 2})
-    assert hosts.busy_servers == 2
-    hosts.release({0: 1})
-    hosts.give({0: 1})
-    assert hosts.busy_servers == 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import UserError
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.bounds.scope import Reading
-from lyra_opt.simulation.cluster import Cluster, GpuType
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.communication import SlowdownTable
 from lyra_opt.simulation.goodput.tuning import TunedSpeed
 from lyra_opt.simulation.least_run import BestRates, best_efficiency, least_run_s
@@ -23,7 +23,7 @@ from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.bounds.optimum import states_of, states_on
 from tests.lyra_opt.simulation.bounds.small import draw
 from tests.lyra_opt.simulation.on_racks import placed_efficiency
-from tests.lyra_opt.simulation.replays import borrowing, job_of, workload_of
+from tests.lyra_opt.simulation.replays import job_of, workload_of
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Job
@@ -35,23 +35,6 @@ def least_s(job: Job, cluster: Cluster, *, borrows: bool = False, **settings: An
 
 
 # By hand.
-
-
-LENDING = borrowing(4, 2, 6, GpuType(name="T4", relative_speed=0.4))
-
-
-def test_a_job_that_may_borrow_is_as_fast_as_its_replicas():
-    """Three GPUs of 0.4 do 1.2; there is room for four such workers, or five of both kinds."""
-    rigid = job_of("x", 0, 12, 2, fungible=True)
-    assert least_s(rigid, LENDING) == 12
-    assert least_s(rigid, LENDING, borrows=True) == pytest.approx(10)
-    assert least_s(job_of("x", 0, 12, 2), LENDING, borrows=True) == 12
-    elastic = job_of("x", 0, 12, max_workers=9, fungible=True)
-    # Twelve GPUs one for one are as fast as four replicas: 9 * 0.4 < 4 * 1.2.
-    assert least_s(elastic, LENDING, borrows=True) == pytest.approx(12 / 4.8)
-    mixed = job_of("x", 0, 12, max_workers=9, heterogeneous=True)
-    best = max(0.7 * (4 * 1.2 + 4), 4.8)
-    assert least_s(mixed, LENDING, borrows=True) == pytest.approx(12 / best)
 
 
 @pytest.mark.parametrize(
@@ -87,15 +70,6 @@ def test_the_best_efficiency_is_that_of_the_best_place_on_the_cluster():
         ]
         assert best_efficiency(communication, topology, "vgg11", gang) == max(everywhere)
         assert least_s(job, cluster) == pytest.approx(60 / max(everywhere))
-
-
-def test_run_times_are_at_the_best_efficiency():
-    """A job of two GPUs that computes half of the time takes twice as long."""
-    slow = on_racks.cluster_of(1, 2, 2, slowdowns=(2.0, 3.0, 3.0))
-    jobs = workload_of(on_racks.job("x", 10, gang=2), on_racks.job("y", 10))
-    assert least_run_s(jobs, Speed(slow), borrows=False).tolist() == [20, 10]
-    near = Speed(slow, ignores_distance=True)
-    assert least_run_s(jobs, near, borrows=False).tolist() == [10, 10]
 
 
 def test_a_gang_of_which_nothing_is_known_is_left_out():

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,19 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.policies.composed import ComposedPolicy
-from lyra_opt.simulation.scheme import ComposedScheme, find_scheme
-from lyra_opt.simulation.workload import Workload
-from tests.draws import draws
+from lyra_opt.simulation.metrics import require_conserved
+from lyra_opt.simulation.scheme import find_scheme
 from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.clairvoyant.small import by_the_second
-from tests.lyra_opt.simulation.replays import completions, job_of, lending, replay, starts
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.view import View
-
+from tests.lyra_opt.simulation.replays import completions, job_of, replay, starts
 
 FIELDS = st.tuples(st.integers(0, 15), st.integers(1, 12), st.integers(1, 6))
 JOBS = st.lists(FIELDS, min_size=1, max_size=12).map(
@@ -34,13 +25,6 @@ JOBS = st.lists(FIELDS, min_size=1, max_size=12).map(
 STRICT = find_scheme("fifo")
 OVERTAKING = STRICT.with_parameters({"queue": "first-come-overtaking"})
 SCHEMES = pytest.mark.parametrize("scheme", [STRICT, OVERTAKING, find_scheme("sjf")])
-
-
-class PlacingPolicy(ComposedPolicy):
-    """One that says on which server each worker is, where counting would do."""
-
-    def counted_pools(self, view: View) -> tuple[int, ...]:
-        return ()
 
 
 def training_jobs(fields: list[tuple[int, int, int]]) -> list[Any]:
@@ -62,47 +46,6 @@ def test_a_list_schedule_second_by_second(scheme, fields, servers):
     ends = [start + field[1] for start, field in zip(expected, fields, strict=True)]
     assert completions(simulation) == ends
     require_conserved(simulation)
-
-
-@SCHEMES
-@given(fields=JOBS)
-@draws(33)
-def test_where_workers_are_does_not_matter(scheme, fields):
-    """With one-GPU workers, servers and a mere count give the same replay."""
-    cluster = Cluster.of_servers(3, gpus_per_server=2)
-    jobs = training_jobs(fields)
-    counted = replay(jobs, cluster, scheme)
-    assert isinstance(scheme, ComposedScheme)
-    policy = PlacingPolicy(scheme.name, scheme)
-    placed = Kernel(Workload(name="drawn", jobs=tuple(jobs)), cluster, policy).run()
-    assert counted.hosts.is_counted == [True]
-    assert placed.hosts.is_counted == [False]
-    figures = measure(placed)
-    assert None not in (figures.cru, figures.fragmented_machines_mean, figures.stranded_share)
-    of_servers = {"cru": None, "fragmented_machines_mean": None, "stranded_share": None}
-    assert measure(counted) == replace(figures, **of_servers)
-
-
-@SCHEMES
-@given(fields=JOBS)
-@draws(33)
-def test_an_inference_cluster_changes_nothing(scheme, fields):
-    """Neither scheme borrows, whatever the plan lends; ticks are no events for the jobs."""
-    jobs, lent = training_jobs(fields), {"inference_servers": 2}
-    plan = lending(2, 0, 1, interval_s=3.0)
-    alone = replay(jobs, Cluster.of_servers(1, gpus_per_server=6), scheme)
-    beside = replay(jobs, Cluster.of_servers(1, gpus_per_server=6, **lent), scheme, plan=plan)
-    assert starts(alone) == starts(beside)
-    assert completions(alone) == completions(beside)
-
-
-@SCHEMES
-def test_gpus_of_one_worker_are_on_one_server(scheme):
-    """Two servers with 3 free GPUs each have no room for a worker of 4."""
-    widths = {"half": (0, 10, 3), "half-again": (0, 20, 3), "wide": (1, 5, 4)}
-    jobs = [job_of(name, *at, gpus_per_worker=gpus) for name, (*at, gpus) in widths.items()]
-    simulation = replay(jobs, Cluster.of_servers(2, gpus_per_server=5), scheme)
-    assert starts(simulation) == [0, 0, 10]
 
 
 @given(

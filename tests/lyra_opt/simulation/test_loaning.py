@@ -18,7 +18,7 @@ from lyra_opt.simulation.loaning import (
     shortfalls,
     value,
 )
-from tests.lyra_opt.simulation.demands import demand_of, demands, sine
+from tests.lyra_opt.simulation.demands import demand_of, demands
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -42,12 +42,6 @@ def test_what_is_lent_never_exceeds_what_is_idle(share, servers, headroom):
     lendable = lendable_servers(share, servers, headroom)
     assert 0 <= lendable <= servers - busy_servers(share, servers)
     assert lendable_servers(share, servers, 0.0) == servers - busy_servers(share, servers)
-
-
-@given(SHARE, SHARE, st.integers(0, 10**6), SHARE)
-def test_more_demand_never_lends_more(share, other, servers, headroom):
-    low, high = sorted((share, other))
-    assert lendable_servers(low, servers, headroom) >= lendable_servers(high, servers, headroom)
 
 
 def test_a_loan_meets_the_demand_of_the_next_tick_too():
@@ -86,18 +80,6 @@ def test_loans_by_hand():
     assert (plan.interval_s, plan.on_loan, plan.busy_share) == (300, (48, 38, 38), (0.5, 0.3, 0.6))
 
 
-def test_the_share_of_now_counts_even_if_less_is_forecast():
-    demand = demand_of([0.9, 0.1, 0.1])
-    assert orchestrator().lends(demand, 0.0) == 8
-
-
-def test_last_value_falls_short_on_a_steep_ramp():
-    demand = demand_of([0.2 + 0.05 * step for step in range(15)])
-    loans = orchestrator(forecaster=LastValue()).plan(demand, 14).on_loan
-    # Each step brings 5 busy servers, of which the headroom holds 2.
-    assert shortfalls(demand, loans, servers=100, interval_s=300) == [3] * 14
-
-
 @given(demands(), st.integers(0, 90), HEADROOM, INTERVALS)
 def test_with_the_oracle_there_is_no_shortfall(demand, servers, headroom, interval_s):
     """And what is lent is all that can be."""
@@ -106,15 +88,6 @@ def test_with_the_oracle_there_is_no_shortfall(demand, servers, headroom, interv
     peaks = peak_shares(demand, interval_s=interval_s, intervals=12)
     assert list(loans) == [lendable_servers(peak, servers, headroom) for peak in peaks]
     assert not any(shortfalls(demand, loans, servers=servers, interval_s=interval_s))
-
-
-@given(demands(), st.sampled_from(forecaster_names()), st.integers(0, 30), INTERVALS)
-def test_what_is_busy_now_is_never_lent(demand, name, tick, interval_s):
-    lending = orchestrator(servers=40, forecaster=find_forecaster(name), interval_s=interval_s)
-    lent = lending.lends(demand, tick * interval_s)
-    assert 0 <= lent <= 40
-    now = demand_of([demand.at(tick * interval_s)])
-    assert not shortfalls(now, [lent], servers=40, interval_s=300)[0]
 
 
 SERIES = st.lists(st.integers(0, 5), max_size=9)
@@ -140,24 +113,9 @@ def test_no_loans_are_worth_more(lendable, interval_s, return_cost_s):
     assert value(loans, **costs) == best_value(lendable, interval_s, return_cost_s)
 
 
-@given(SERIES, st.integers(1, 3), st.integers(0, 12))
-def test_what_is_worth_nothing_is_not_lent(lendable, interval_s, return_cost_s):
-    # A cost a little higher leaves all that was worth more than the lower one.
-    loans = clairvoyant_loans(lendable, interval_s=interval_s, return_cost_s=return_cost_s)
-    higher = return_cost_s + 1 / 8
-    assert loans == clairvoyant_loans(lendable, interval_s=interval_s, return_cost_s=higher)
-
-
 @pytest.mark.parametrize(("lendable", "return_cost_s", "loans"), TABLES["clairvoyant_loans"])
 def test_clairvoyant_loans_by_hand(lendable, return_cost_s, loans):
     assert clairvoyant_loans(lendable, interval_s=300, return_cost_s=return_cost_s) == loans
-
-
-@given(SERIES, st.integers(0, 12), st.integers(0, 12))
-def test_dearer_returns_lend_no_more(lendable, cost, extra):
-    cheap = clairvoyant_loans(lendable, interval_s=1, return_cost_s=cost)
-    dear = clairvoyant_loans(lendable, interval_s=1, return_cost_s=cost + extra)
-    assert all(less <= more for less, more in zip(dear, cheap, strict=True))
 
 
 EVERY = [find_forecaster(name) for name in forecaster_names()]
@@ -178,39 +136,6 @@ def test_a_comparison_by_hand():
     ]
     shares = [record.share_of_clairvoyant for record in records]
     assert shares == pytest.approx([1, 22 / 26, 7080 / 7800])
-
-
-@given(
-    demands(),
-    st.fixed_dictionaries(
-        {
-            "headroom": HEADROOM,
-            "return_cost_s": st.integers(0, 3000),
-            "interval_s": st.sampled_from([150.0, 300.0, 900.0]),
-        }
-    ),
-)
-def test_without_shortfall_nobody_beats_the_clairvoyant(demand, settings):
-    demand = demand_of((demand.busy_share * 20)[:20])
-    best, with_headroom, *others = compare_forecasters(demand, EVERY, servers=40, **settings)
-    assert best.shortfall_server_intervals == with_headroom.shortfall_server_intervals == 0
-    oracle = others[0]
-    assert oracle.shortfall_server_intervals == 0
-    assert oracle.value_server_s <= with_headroom.value_server_s <= best.value_server_s
-    for record in others:
-        if not record.shortfall_server_intervals:
-            assert record.value_server_s <= best.value_server_s
-
-
-def test_a_steep_morning_costs_last_value_but_not_autoregression():
-    # Up to 1.3% of 100 servers a step: without headroom, each rise is a shortfall.
-    costs = {"headroom": 0.001, "return_cost_s": 0}
-    records = compare_forecasters(sine(4, amplitude=0.4), EVERY, servers=2000, **costs)
-    lacking = {record.name: record.shortfall_server_intervals for record in records}
-    assert lacking["last-value"] > 3 * 100
-    # It has nothing to learn from on the first day.
-    assert lacking["autoregressive"] < lacking["last-value"] / 2
-    assert lacking["oracle"] == 0
 
 
 def test_where_nothing_can_be_lent_there_is_no_share():

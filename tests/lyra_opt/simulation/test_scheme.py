@@ -18,6 +18,7 @@ from lyra_opt.network.heuristics.policy_solver import SUMMARIES as PLACEMENT_SUM
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 from lyra_opt.simulation.class_timers import ClassTimers, TimerClass
 from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster
+from lyra_opt.simulation.communication import ClosedForm
 from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.scheme import (
     EPOCHS,
@@ -37,6 +38,7 @@ from lyra_opt.simulation.scheme import (
     simulate,
 )
 from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds
+from lyra_opt.simulation.topology import Topology
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import (
     borrowing,
@@ -127,6 +129,22 @@ def test_what_a_scheme_cannot_run_is_refused(name, workload, cluster, reason):
     assert reason in found
     with pytest.raises(UserError, match=f"scheme {name} cannot run on .*{reason}"):
         simulate(workload, cluster, name)
+
+
+@pytest.mark.parametrize(
+    ("model", "communication", "message"),
+    [
+        ("m", ClosedForm(), "job x: model is 'm'"),
+        (None, ClosedForm(), "job x names no model"),
+        ("m", on_racks.slowdowns_of((1, 1, 1), most=3), "no line for model 'm' on 4 GPUs at tier"),
+    ],
+)
+def test_a_model_that_is_not_known_is_refused(model, communication, message):
+    """Or not said, or known for smaller gangs alone."""
+    topology = Topology.uniform(racks=1, machines_per_rack=2, gpus_per_machine=2)
+    jobs = workload_of(replace(on_racks.job("x", 1, gang=4), model=model))
+    with pytest.raises(UserError, match=message):
+        simulate(jobs, Cluster.of_racks(topology, communication), "fifo")
 
 
 TENURES = (Forever(), Leases(), Rounds(), Epochs())

@@ -16,7 +16,7 @@ from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.job_run import NEVER, added
 from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, SeriesObserver
 from lyra_opt.simulation.view import Observer
-from tests.lyra_opt.simulation import in_rounds, on_racks
+from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.product import draw, prepared
 from tests.lyra_opt.simulation.replays import job_of, replay
 
@@ -103,21 +103,6 @@ def test_means_are_exact(part, step_s):
     assert seen > 20
 
 
-def test_means_are_exact_of_copies():
-    """One copy in the first round, two from then on; they end within the third."""
-    one, two = {"s0": {"a": 1}}, {"s1": {"a": 1}}
-    rule = in_rounds.in_turn([{"x": [one]}, {"x": [one, two]}, {"x": [one, two]}])
-    cluster = in_rounds.cluster_of({"a": 1}, {"a": 1})
-    spans, observer = Spans(), SeriesObserver(6.0)
-    jobs = [in_rounds.gang("x", 34)]
-    simulation = in_rounds.simulate(jobs, cluster, rule, observers=(spans, observer))
-    assert simulation.now_s == 22
-    require_exact(simulation, spans, observer)
-    series = observer.series
-    assert series.time_s.tolist() == [0, 6, 12, 18, 22]
-    assert series.running_copies == pytest.approx([1, (4 + 4) / 6, 2, 2, 0])
-
-
 def test_long_series_keep_a_size_that_can_be_drawn():
     """Their first and last moments too, and what is under them."""
     jobs = [job_of(f"j{place}", 100.0 * place, 70, 2) for place in range(300)]
@@ -133,16 +118,6 @@ def test_long_series_keep_a_size_that_can_be_drawn():
     assert 0 < lengths_s[-1] <= lengths_s[0]
     held = float(np.sum(lengths_s * series.own_gpus_held[:-1]))
     assert held == pytest.approx(simulation.totals.held_gpu_s[0]) == 300 * 140
-
-
-def test_series_show_what_lasts():
-    """States that take turns count for as long as they last, whatever their rhythm."""
-    jobs = [on_racks.job("x", 40_000, gang=2)]
-    observer = SeriesObserver(5.0)
-    on_racks.simulate(jobs, lease_s=99.0, hand_over_s_per_gpu=0.5, observers=(observer,))
-    series = observer.series
-    mean = float(np.sum(np.diff(series.time_s) * series.running_jobs[:-1]) / series.time_s[-1])
-    assert mean == pytest.approx(0.99, abs=1e-4)
 
 
 def test_series_of_leases_that_are_skipped():

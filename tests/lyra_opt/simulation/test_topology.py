@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import networkx
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -108,14 +107,3 @@ def test_a_set_that_is_not_known():
         find_link_set("fast")
     with pytest.raises(FieldError, match="name"):
         LinkSet(name="", machine=Link(bandwidth_gb_per_s=1, latency_s=0), rack=None, network=None)
-
-
-def test_the_graph_is_a_tree():
-    """Of all racks and machines, with their GPUs."""
-    graph = MIXED.to_networkx()
-    assert networkx.is_tree(graph)
-    machines = {("machine", 0): 8, ("machine", 1): 8, ("machine", 2): 4}
-    inner = dict.fromkeys([("network",), ("rack", 0), ("rack", 1)])
-    assert dict(graph.nodes(data="gpus")) == inner | machines
-    assert graph.edges[("rack", 1), ("machine", 2)]["tier"] == "rack"
-    assert graph.edges[("network",), ("rack", 1)]["tier"] == "network"

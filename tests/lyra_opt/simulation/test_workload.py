@@ -37,12 +37,6 @@ NAMED_JOBS = st.builds(
     model=st.none() | st.sampled_from(["7", "ResNet-18"]),
     gpu_types=st.sampled_from([(), ("V100",), ("V100", "P100")]),
 )
-DEMANDS = st.builds(
-    InferenceDemand,
-    name=st.just("demand"),
-    step_s=st.integers(1, 3600),
-    busy_share=st.lists(st.floats(0, 1), min_size=1, max_size=9).map(tuple),
-)
 
 
 def workload(*jobs: tuple[str, float, float, int]) -> Workload:
@@ -85,20 +79,6 @@ class TestJob:
         assert (job.steps, job.weight) == (90, 4), "there is one truth"
         assert not job.is_elastic
         assert job.checkpoints
-
-    @given(JOBS, st.integers(0, 100))
-    def test_rate(self, job, extra):
-        """Base workers count in full, and each one beyond as much as any other."""
-        workers = job.min_workers + extra
-        assert job.rate(job.min_workers) == job.min_workers
-        assert job.min_workers <= job.rate(workers) <= workers
-        gain = job.rate(workers + 1) - job.rate(workers)
-        assert gain == pytest.approx(1 - job.scaling_loss, abs=1e-9)
-
-    @given(JOBS)
-    def test_duration(self, job):
-        """The base demand does the work in that time."""
-        assert job.duration_s * job.rate(job.min_workers) == pytest.approx(job.work_worker_s)
 
 
 class TestWorkload:
@@ -180,10 +160,3 @@ class TestInferenceDemand:
         demand = replace(PLAIN_DEMAND, busy_share=(0.1, 0.2, 0.3))
         found = [demand.at(time_s) for time_s in (0, 299.9, 300, 899, 900, 1500)]
         assert found == [0.1, 0.1, 0.2, 0.3, 0.1, 0.3]
-
-    @given(DEMANDS, st.integers(0, 10**6), st.integers(0, 5))
-    def test_goes_on_from_the_first_step(self, demand, time_s, rounds):
-        """Any moment is as the same one a whole series later."""
-        period_s = len(demand.busy_share) * demand.step_s
-        assert demand.at(time_s) == demand.at(time_s + rounds * period_s)
-        assert demand.at(time_s) in demand.busy_share

@@ -23,7 +23,6 @@ from tests.tables import tables
 PROFILES = (IMAGENET, CIFAR, YOLO, DEEP_SPEECH, BERT)
 profiles = st.sampled_from(PROFILES)
 gpu_counts = st.integers(1, 160)
-server_sizes = st.sampled_from((1, 4, 8))
 
 
 @given(profiles, st.floats(1, 1e6))
@@ -34,26 +33,9 @@ def test_efficiency_is_a_share_that_falls_from_the_initial_batch_on(profile, tim
     assert profile.efficiency(profile.initial_batch * times * 2) < efficiency
 
 
-@given(profiles, gpu_counts, server_sizes)
-def test_goodput_is_at_most_linear_in_gpus(profile, gpus, gpus_per_server):
-    """And tuning never loses against the batch size of the user."""
-    one, tuned = (tuned_goodput(profile, count, gpus_per_server) for count in (1, gpus))
-    assert 0 < fixed_goodput(profile, gpus, gpus_per_server) <= tuned <= gpus * one * (1 + 1e-12)
-
-
 @given(profiles, gpu_counts)
 def test_smaller_servers_never_help(profile, gpus):
     assert tuned_goodput(profile, gpus, 4) <= tuned_goodput(profile, gpus, 8)
-
-
-@given(profiles, st.integers(2, 64), st.integers(1, 16), st.integers(4, 1024), st.floats(1, 10))
-def test_iteration_lies_between_full_overlap_and_none(profile, gpus, servers, batch, overlap):
-    profile = dataclasses.replace(profile, overlap=overlap)
-    gradient_s = profile.gradient_s + profile.gradient_s_per_sample * batch
-    sync_s = profile.sync_s(gpus, servers)
-    taken_s = profile.iteration_s(gpus, servers, batch)
-    assert max(gradient_s, sync_s) * (1 - 1e-12) <= taken_s <= (gradient_s + sync_s) * (1 + 1e-12)
-    assert profile.iteration_s(gpus, servers, batch, 3) == pytest.approx(taken_s + 3 * gradient_s)
 
 
 @given(profiles, st.integers(1, 64), st.integers(1, 400))
@@ -64,16 +46,6 @@ def test_fewest_passes_are_best(profile, gpus, samples):
         for passes in range(fewest, fewest + 5)
     ]
     assert min(times) == pytest.approx(times[0], rel=1e-12)
-
-
-@given(profiles, gpu_counts)
-def test_without_synchronisation_and_noise_goodput_is_linear(profile, gpus):
-    costs = ("gradient_s", "server_sync_s", "network_sync_s")
-    per_gpu = ("server_sync_s_per_gpu", "network_sync_s_per_gpu")
-    free = dict.fromkeys((*costs, *per_gpu), 0.0)
-    ideal = dataclasses.replace(profile, noise_scale=1e15, **free)
-    used = min(gpus, profile.most_gpus)
-    assert tuned_goodput(ideal, gpus, 8) == pytest.approx(used * tuned_goodput(ideal, 1, 8))
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)

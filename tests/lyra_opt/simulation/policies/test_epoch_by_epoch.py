@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.cluster import Cluster
@@ -17,7 +15,6 @@ from lyra_opt.simulation.scheme import Options, find_scheme
 from lyra_opt.simulation.tenure import Epochs
 from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job
-from tests.draws import draws
 from tests.lyra_opt.simulation.replays import job_of, replay, starts
 
 if TYPE_CHECKING:
@@ -139,32 +136,3 @@ def test_elastic_jobs_give_nothing_up_for_gangs_that_queue():
 def test_a_queue_that_is_not_known_is_refused():
     with pytest.raises(FieldError, match='queue is "last-come": must be one of'):
         find_scheme("pollux").with_parameters({"queue": "last-come"})
-
-
-@draws(25)
-@given(st.data())
-def test_invariants(data):
-    """Nobody exceeds twice what he has had, GPUs are given as epochs begin, all complete."""
-    jobs = []
-    for number in range(data.draw(st.integers(1, 8))):
-        submit_s = float(data.draw(st.integers(0, 600)))
-        if data.draw(st.booleans()):
-            jobs.append(cifar(f"j{number}", submit_s, data.draw(st.sampled_from([0.1, 1.0, 5.0]))))
-        else:
-            gang = data.draw(st.integers(1, 4))
-            checkpoints = data.draw(st.booleans())
-            jobs.append(job_of(f"j{number}", submit_s, 500.0, gang, checkpoints=checkpoints))
-    held = Held()
-    restart_s = data.draw(st.sampled_from([0.0, 30.0, 90.0]))
-    kernel = run_pollux(jobs, held, servers=2, restart_s=restart_s)
-    assert all(moment % 60 == 0 for moment in held.changed_s)
-    for run in kernel.runs:
-        workers = held.workers[run.job.id]
-        allowed = {0, run.job.min_workers} if not run.job.is_elastic else set(range(17))
-        assert set(workers) <= allowed
-        most = 1
-        for count in workers:
-            assert count <= 2 * most or not run.job.is_elastic
-            most = max(most, count)
-        assert run.paused_s <= restart_s * run.allocations + 1e-6
-        assert run.lost_work == 0

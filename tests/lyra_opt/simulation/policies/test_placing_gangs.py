@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver
@@ -19,13 +16,9 @@ from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.heuristics.delay_scheduling import (
     AutoTuner,
     DelayScheduling,
-    consolidated,
-    manual,
-    no_wait,
 )
 from lyra_opt.network.heuristics.policy_solver import (
     PLACEMENT_POLICIES,
-    SUMMARIES,
     Epoch,
     solution_of,
     state_of,
@@ -33,7 +26,7 @@ from lyra_opt.network.heuristics.policy_solver import (
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import GpuType
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.policies.placing_gangs import (
     PlacingGangs,
     instance_of,
@@ -43,20 +36,17 @@ from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.view import PolicyError
-from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import gang, state_for
 from tests.lyra_opt.simulation.on_racks import (
     FirstGpus,
     Repeating,
     Scripted,
-    cases,
     cluster_of,
     job,
     linked,
     run_rule,
     simulate,
 )
-from tests.lyra_opt.simulation.product import require_same
 from tests.lyra_opt.simulation.replays import completions, lending, workload_of
 
 if TYPE_CHECKING:
@@ -176,25 +166,6 @@ def test_leases_in_which_nothing_is_done():
 # Leases of the last gang are skipped where they are all alike.
 
 
-@given(
-    ideal_s=st.floats(1, 3000),
-    gang=st.integers(1, 8),
-    hand_over=st.sampled_from((0.0, 0.5, 1.0)),
-    other_s=st.floats(1, 500),
-    submit_s=st.sampled_from((0.0, 7.0, 1234.5)),
-)
-def test_skipping_leases_changes_no_figure(ideal_s, gang, hand_over, other_s, submit_s):
-    """Every figure is what it is lease by lease, but for rounding."""
-    jobs = [job("x", ideal_s, gang=gang), job("y", other_s, gang=3, submit_s=submit_s)]
-    slow, fast = (
-        simulate(jobs, policy=rule, hand_over_s_per_gpu=hand_over)
-        for rule in (FirstGpus(), Repeating())
-    )
-    require_conserved(fast)
-    require_same(slow, fast)
-    assert fast.totals.decisions == slow.totals.decisions
-
-
 def test_skipping_leases_is_worth_it():
     """A gang with a million leases to go is asked about a few times."""
     jobs = [job("x", 3e8, gang=8, submit_s=5)]
@@ -204,21 +175,6 @@ def test_skipping_leases_is_worth_it():
     assert run.allocations == simulation.totals.decisions == leases
     assert run.completion_s == pytest.approx(5 + 1.2e9 + 8 * (leases - 1), rel=1e-12)
     assert len(simulation.totals.decision_s) < 10
-
-
-pieces = st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(0.001, 1.0)), min_size=1, max_size=6)
-
-
-@given(pieces, st.floats(1.0, 1e6))
-def test_is_the_work_weighted_harmonic_mean_of_efficiencies(life, ideal_s):
-    """A life of shares of the work, each done at an efficiency, in any number of pieces."""
-    total = max(1.0, math.fsum(share for share, _ in life))
-    shares = [(share / total, efficiency) for share, efficiency in life]
-    done = math.fsum(share for share, _ in shares)
-    running_s = math.fsum(share * ideal_s / efficiency for share, efficiency in shares)
-    mean = done / math.fsum(share / efficiency for share, efficiency in shares)
-    found = network_sensitivity(done_share=done, running_s=running_s, ideal_s=ideal_s)
-    assert found == pytest.approx(mean, rel=1e-9)
 
 
 def test_ends_of_the_scale():
@@ -261,12 +217,6 @@ def noted(workload: Workload, cluster: Cluster, leases: Leases) -> Kernel:
     return kernel
 
 
-@draws(20)
-@given(case=cases())
-def test_no_gang_moves_in_the_instant_in_which_it_starts(case):
-    noted(*case)
-
-
 def test_a_gang_that_started_far_apart_moves_later():
     """Six GPUs over two racks, beside a rack of three machines: it moves as the next job comes."""
     racks = (Rack(machines=1, gpus_per_machine=4), Rack(machines=3, gpus_per_machine=4))
@@ -276,33 +226,6 @@ def test_a_gang_that_started_far_apart_moves_later():
     for jobs, by_tier in (((large,), [0, 0, 1]), ((large, small), [0, 1, 1])):
         first = noted(workload_of(*jobs), cluster, Leases()).runs[0]
         assert (first.allocations_by_tier, first.migrations) == (by_tier, len(jobs) - 1)
-
-
-@pytest.mark.parametrize(
-    ("leases", "other"), [(0.0, no_wait), (math.inf, consolidated)], ids=["zero", "for ever"]
-)
-@draws(20)
-@given(case=cases())
-def test_timers_of_dally(leases, other, case):
-    """Timers of 0 are no-wait and infinite ones consolidated, on every figure."""
-    first, second = (run_rule(rule, *case) for rule in (manual(leases, leases), other()))
-    assert measure(first) == measure(second)
-
-
-@draws(20)
-@given(case=cases())
-def test_consolidated_stays_at_the_nearest_tier(case):
-    """With infinite timers no gang spans more than the least that the empty cluster allows."""
-    topology = case[1].topology
-    assert topology is not None
-    for run in run_rule(consolidated(), *case).runs:
-        lowest = next(tier for tier in Tier if topology.can_span(tier, run.job.min_gpus))
-        assert run.allocations == run.allocations_by_tier[lowest]
-
-
-def test_every_policy_has_a_summary():
-    """The command line prints a line on each."""
-    assert SUMMARIES.keys() == PLACEMENT_POLICIES.keys()
 
 
 class WatchedDally(DelayScheduling):

@@ -5,7 +5,7 @@ Replays worked out by hand are in ``by_hand.toml``.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,18 +14,14 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.seeding import generator
-from lyra_opt.heterogeneous.heuristics.baselines import DEFAULT_THRESHOLDS_GPU_S
-from lyra_opt.heterogeneous.heuristics.gavel import LEAST_RESET_S, GavelRounds
+from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds
 from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, run_policy
 from lyra_opt.heterogeneous.instance import GangJob, Instance, Objective
-from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.policies.round_by_round import MOST_STALLED_ROUNDS, RoundByRound
+from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.scheme import find_scheme
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.tenure import Leases, Rounds
-from lyra_opt.simulation.view import PolicyError
+from lyra_opt.simulation.tenure import Rounds
 from lyra_opt.simulation.workload import Job, Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation.in_rounds import (
@@ -34,19 +30,18 @@ from tests.lyra_opt.simulation.in_rounds import (
     Scripted,
     cluster_of,
     gang,
-    measured,
     run_rule,
     simulate,
 )
-from tests.lyra_opt.simulation.replays import completions, workload_of
+from tests.lyra_opt.simulation.replays import completions
 from tests.lyra_opt.simulation.test_by_hand import replayed
-from tests.lyra_opt.simulation.watches import WatchedRounds
 
 if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
     from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.view import Observer
 
     Case = tuple[Cluster, Workload, Rounds]
@@ -79,14 +74,6 @@ def test_a_round_is_decided_once(rate, rounds):
 # What a policy may not do, and what cannot be.
 
 
-def test_waiting_for_ever():
-    """A policy that runs nothing is stopped."""
-    rounds = MOST_STALLED_ROUNDS + 1
-    message = f"job x and 1 other wait for ever: no job has run for {rounds} rounds"
-    with pytest.raises(PolicyError, match=message):
-        simulate([gang("x", 1), gang("y", 1)], cluster_of({"a": 1}), Scripted(lambda state: {}))
-
-
 @pytest.mark.parametrize(
     ("rates", "message"),
     [
@@ -99,13 +86,6 @@ def test_gangs_too_large(rates, message):
     jobs = [gang("x", 1, gang=1 + len(rates), **rates)]
     with pytest.raises(UserError, match=message):
         simulate(jobs, cluster_of({"a": 2, "b": 1}))
-
-
-def test_rounds_alone():
-    """Rules in rounds are asked in rounds."""
-    policy, jobs = RoundByRound(FirstFit(), reclaimer=None), workload_of(measured("x", 1))
-    with pytest.raises(AssertionError, match="need rounds"):
-        Kernel(jobs, cluster_of({"a": 1}), policy, tenure=Leases()).run()
 
 
 TYPES = ("a", "b")
@@ -171,72 +151,6 @@ def ruled(name: str, case: Case, *observers: Observer, **parameters: Any) -> Ker
     cluster, _, rounds = case
     policy = ROUND_POLICIES[name](**parameters)
     return run_rule(policy, runnable(name, case), cluster, rounds, observers=observers)
-
-
-COUNTED = {"decisions", "decision_mean_s", "decision_p99_s", "decision_max_s"}
-"""Metrics that depend on how often a policy is asked."""
-
-
-@pytest.mark.parametrize("name", ALONE)
-@draws(15)
-@given(case=drawn_cases())
-def test_rounds_that_are_passed_over_are_not_missed(name, case):
-    """Policies that say that they would decide as before do: passing over changes no figure."""
-    cluster, _, rounds = case
-    workload = runnable(name, case)
-    # So that jobs of a minute or two see the policy change its mind.
-    own = times_of(name, 500.0)
-    never_quiet = WatchedRounds(ROUND_POLICIES[name](**own), workload, keeps_servers=True)
-    asked = run_rule(never_quiet, workload, cluster, rounds)
-    quiet = ruled(name, case, **own)
-    first, second = measure(quiet), measure(asked)
-    assert first.decisions is not None
-    assert second.decisions is not None
-    assert first.decisions <= second.decisions == second.rounds
-    for field in {each.name for each in fields(second)} - COUNTED:
-        assert getattr(first, field) == pytest.approx(getattr(second, field), abs=1e-9), field
-    assert completions(quiet) == pytest.approx(completions(asked), rel=1e-12)
-
-
-def times_of(name: str, factor: float) -> dict[str, Any]:
-    """Return the times that a policy has of its own, over a factor."""
-    if name.startswith("gavel-"):
-        return {"least_reset_s": LEAST_RESET_S / factor}
-    if name == "tiresias":
-        return {"thresholds_gpu_s": tuple(limit / factor for limit in DEFAULT_THRESHOLDS_GPU_S)}
-    return {}
-
-
-@pytest.mark.parametrize("name", ALONE)
-@draws(10)
-@given(case=drawn_cases(), factor=st.sampled_from((0.25, 2.0, 8.0)))
-def test_units_do_not_matter(name, case, factor):
-    """Throughputs times c and all times over c, the policy's own too, give all times over c."""
-    cluster, workload, rounds = case
-    jobs = tuple(_faster(job.measured, factor) for job in workload.jobs)
-    faster = replace(
-        rounds,
-        round_s=rounds.round_s / factor,
-        restart_s=rounds.restart_s / factor,
-        merge_s=rounds.merge_s / factor,
-    )
-    before = ruled(name, case)
-    own = times_of(name, factor)
-    after = ruled(name, (cluster, replace(workload, jobs=jobs), faster), **own)
-    scaled = [end_s / factor for end_s in completions(before)]
-    assert scaled == pytest.approx(completions(after))
-    assert measure(before).fairness_mean == pytest.approx(measure(after).fairness_mean)
-
-
-def _faster(gang: GangJob, factor: float) -> Job:
-    spread = gang.spread_throughput
-    faster = replace(
-        gang,
-        throughput=slower(gang.throughput, 1 / factor),
-        spread_throughput=None if spread is None else slower(spread, 1 / factor),
-        release_s=gang.release_s / factor,
-    )
-    return Job.of_gang(faster)
 
 
 @pytest.mark.parametrize("name", ALONE)
