@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.paper_figures.verdicts import (
     RULE,
-    RULE_OF_0_1_0,
     Spread,
     Verdict,
     digits_of,
     gain,
     is_forbidden,
-    verdict_of_0_1_0,
     verdict_of_digits,
     verdict_of_gains,
     verdict_of_values,
@@ -155,14 +153,6 @@ class Entry:
         """The verdicts on the value and on the gain of a number, without missing ones."""
         return [each for each in (self.value_verdict, self.gain_verdict) if each is not None]
 
-    @property
-    def verdict_of_0_1_0(self) -> str:
-        """The verdict by the rule of version 0.1.0, which judges the value or the gain."""
-        gains = self.judged_gains
-        both = None
-        if gains is not None and gains.ours is not None:
-            both = (gains.paper, gains.ours)
-        return verdict_of_0_1_0(float(self.paper), self.ours, both)
 
     @property
     def judged_gains(self) -> Gains | None:
@@ -286,8 +276,6 @@ class Comparison:
         The numbers in the paper's order; empty if the paper has no such numbers.
     findings
         Conclusions from the numbers, one sentence each, shown before the tables.
-    counts_by_0_1_0
-        Whether the head also counts verdicts by the rule of version 0.1.0.
     notes
         Facts that a reader needs: assumptions, contradictions in the paper, reasons for
         differences.
@@ -310,7 +298,6 @@ class Comparison:
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     remembered: str = ""
     findings: Sequence[str] = ()
-    counts_by_0_1_0: bool = False
 
     @property
     def verdicts(self) -> dict[str, Counter[str]]:
@@ -331,11 +318,7 @@ class Comparison:
         parts += [
             f"Verdicts on {what}: {_counted(counts)}." for what, counts in self.verdicts.items()
         ]
-        sentence = " ".join(parts)
-        if self.counts_by_0_1_0:
-            counts = Counter(entry.verdict_of_0_1_0 for entry in self.entries)
-            sentence += f" By the rule of version 0.1.0: {_counted(counts)}. {RULE_OF_0_1_0}"
-        return sentence
+        return " ".join(parts)
 
     def warning(self) -> str | None:
         """Return a warning about numbers quoted from memory; None if all have a source."""

@@ -330,9 +330,6 @@ class PublicationTable:
     not_modelled: tuple[NotModelledTable, ...] = key(
         ListOf(Table(NotModelledTable)), "numbers that are not judged, and why", ()
     )
-    counts_by_0_1_0: bool = key(
-        Flag(), "whether verdicts by the rule of version 0.1.0 are counted too", False
-    )
     wide: bool = key(Flag(), "whether the page begins with a table in the paper's layout", False)
     remembered: str = key(Text(), "parts of the simulated setting that are from memory", "")
     notes: tuple[str | Call, ...] = key(

@@ -90,7 +90,6 @@ def compared(results: Results, publication: PublicationTable) -> Comparison:
         tables=found.tables,
         findings=found.findings,
         series=found.series,
-        counts_by_0_1_0=publication.counts_by_0_1_0,
         notes=[
             *(each.in_words() for each in publication.not_modelled),
             *_notes(part),

@@ -59,11 +59,6 @@ RULE = (
 )
 """The rule, one paragraph per entry; its numbers are those of the code."""
 
-RULE_OF_0_1_0 = (
-    "That rule judges the gain if a number has one, and otherwise the value. Numbers within 10 % "
-    "are reproduced, and gains with another direction differ."
-)
-"""The rule of `verdict_of_0_1_0` in words."""
 
 Spread = tuple[float, float] | None
 """The least and the greatest value over seeds; None for a single seed."""
@@ -103,21 +98,6 @@ def verdict_of_gains(paper: float, ours: float | None, spread: Spread = None) ->
     return Verdict.FAR if _times_apart(paper, ours) > FAR_BEYOND else Verdict.SAME_DIRECTION
 
 
-def verdict_of_0_1_0(paper: float, ours: float | None, gains: tuple[float, float] | None) -> str:
-    """Return the verdict by the rule of version 0.1.0, which judges a value or a gain.
-
-    Parameters
-    ----------
-    gains
-        The paper's gain and the computed gain, if the number is compared with another row.
-    """
-    if ours is None:
-        return Verdict.NOT_RUN
-    if gains is not None and direction(gains[0]) != direction(gains[1]):
-        return Verdict.DIFFERS
-    if _is_within(REPRODUCED_WITHIN, *(gains or (paper, ours))):
-        return Verdict.REPRODUCED
-    return Verdict.DIFFERS if gains is None else Verdict.SAME_DIRECTION
 
 
 def is_forbidden(paper: str, bound: float, *, is_most: bool) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,11 @@ from lyra_opt.core.fields import declared, key
 from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rules import Flag, require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
-from lyra_opt.network.links import TIER_OF_LABEL
 from lyra_opt.simulation.topology import Rack, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    import networkx
-
-    from lyra_opt.network.links import LinkSet
     from lyra_opt.simulation.communication import CommunicationModel
     from lyra_opt.simulation.workload import Job
 
@@ -330,47 +326,7 @@ class Cluster:
         )
         return replace(self, gpu_types=gpu_types, servers=(*self.servers, *lent), topology=topology)
 
-    def to_networkx(self) -> networkx.Graph:
-        """Return a networkx graph of the servers, their GPU types and, if given, their racks.
 
-        Nodes are ``("gpu_type", name)`` with ``relative_speed``, ``price_per_hour``, ``gpus`` (of
-        all servers) and ``is_lent``, and ``("server", id)`` with ``gpus`` and ``is_lent``; an edge
-        between them has ``gpus``. A topology adds nodes ``("rack", number)`` and ``("network",)``.
-        The edges between server and rack have the ``tier`` ``rack``, the edges above have
-        ``network``; if the links are known, both have ``bandwidth_gb_per_s`` and ``latency_s``. The
-        graph has ``name`` and ``network``. Complexity O(types * servers).
-        """
-        import networkx
-
-        graph = networkx.Graph(name=self.name, network=self.network)
-        for pool in self.pools:
-            graph.add_node(
-                ("gpu_type", pool.gpu_type.name),
-                relative_speed=pool.gpu_type.relative_speed,
-                price_per_hour=pool.gpu_type.price_per_hour,
-                gpus=sum(pool.gpus),
-                is_lent=pool.is_lent,
-            )
-        for server in self.servers:
-            node = ("server", server.id)
-            graph.add_node(node, gpus=sum(server.gpus.values()), is_lent=server.is_lent)
-            for name, gpus in server.gpus.items():
-                graph.add_edge(node, ("gpu_type", name), gpus=gpus)
-        if self.topology is not None:
-            names = {
-                ("machine", place): ("server", each.id) for place, each in enumerate(self.servers)
-            }
-            tree = networkx.relabel_nodes(self.topology.to_networkx(), names)
-            graph.add_edges_from(
-                (*ends, {"tier": tier, **self._link_at(tier)})
-                for *ends, tier in tree.edges(data="tier")
-            )
-        return graph
-
-    def _link_at(self, tier: str) -> dict[str, float]:
-        """Return bandwidth and latency of a tier's links; empty if the links are not known."""
-        links: LinkSet | None = getattr(self.communication, "links", None)
-        return {} if links is None else asdict(links.at(TIER_OF_LABEL[tier]))
 
     @cached_property
     def own_servers(self) -> tuple[Server, ...]:

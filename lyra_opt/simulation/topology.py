@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    import networkx
 
 TOPOLOGY_FORMAT = "lyra-opt/topology"
 VERSION = 1
@@ -113,22 +112,6 @@ class Topology:
         """Return the first machine of each rack, then the number of machines; shape (racks+1,)."""
         return np.concatenate(([0], np.cumsum([rack.machines for rack in self.racks])))
 
-    def to_networkx(self) -> networkx.Graph:
-        """Return the topology as a networkx tree of network, racks and machines.
-
-        Nodes are ``("network",)``, ``("rack", number)`` and ``("machine", number)`` with ``gpus``,
-        numbered from 0. Each edge has the ``tier`` of a gang that communicates across it: ``rack``
-        between machine and rack, ``network`` above. Complexity O(machines).
-        """
-        import networkx
-
-        graph = networkx.Graph(name=self.name)
-        for machine, gpus in enumerate(self.gpus_of_machine.tolist()):
-            rack = ("rack", int(self.rack_of_machine[machine]))
-            graph.add_node(("machine", machine), gpus=gpus)
-            graph.add_edge(("network",), rack, tier=Tier.NETWORK.label)
-            graph.add_edge(rack, ("machine", machine), tier=Tier.RACK.label)
-        return graph
 
     @property
     def machines(self) -> int:
@@ -150,13 +133,6 @@ class Topology:
         """Return the GPUs of the largest rack; Dally's g_r."""
         return self.gpus_of_largest_racks[0]
 
-    def tier_of(self, machines: Iterable[int]) -> Tier:
-        """Return the tier of a gang on these machines: one machine, one rack, or several racks."""
-        places = set(machines)
-        if len(places) == 1:
-            return Tier.MACHINE
-        racks = {int(self.rack_of_machine[machine]) for machine in places}
-        return Tier.RACK if len(racks) == 1 else Tier.NETWORK
 
     @cached_property
     def racks_of_several(self) -> tuple[Rack, ...]:

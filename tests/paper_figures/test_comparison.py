@@ -85,18 +85,6 @@ def test_not_run_is_shown_and_counted():
     assert "| a | 5 / – |" in page
 
 
-def test_verdicts_of_version_0_1_0_are_counted_beside_where_asked():
-    """Of all entries, one each, by gain where there is one."""
-    entries = [
-        entry("12.24", 0.93, gains=Gains(paper=1.22, ours=1.25), is_modelled=False),
-        entry("19.35", 19.34, gains=Gains(paper=0.77, ours=0.06)),
-        entry("3072", 2529.0),
-    ]
-    told = "1 reproduced, 1 same direction, 1 differs."
-    assert told in page_of(*entries, counts_by_0_1_0=True)
-    assert "0.1.0" not in page_of(*entries)
-
-
 def test_spread_is_shown():
     """The least and the greatest over seeds, of values and of gains."""
     found = entry("3072", 3000.4, spread=(2000.0, 4000.0))

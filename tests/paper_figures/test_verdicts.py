@@ -14,7 +14,6 @@ from lyra_opt.paper_figures.verdicts import (
     direction,
     gain,
     is_forbidden,
-    verdict_of_0_1_0,
     verdict_of_digits,
     verdict_of_gains,
     verdict_of_values,
@@ -67,11 +66,9 @@ def test_no_spread_turns_a_direction_round(paper, ours, spread):
 
 @given(positive, positive)
 def test_without_seeds_a_value_is_reproduced_within_a_tenth_alone(paper, ours):
-    """The same number of 0.1.0, which knew no spread."""
+    """Whatever its direction, unlike a gain."""
     found = verdict_of_values(paper, ours)
     assert (found is Verdict.REPRODUCED) is (abs(ours - paper) <= 0.1 * paper)
-    before = verdict_of_0_1_0(paper, ours, None)
-    assert (found is Verdict.REPRODUCED) is (before == Verdict.REPRODUCED)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +78,6 @@ def test_without_seeds_a_value_is_reproduced_within_a_tenth_alone(paper, ours):
 def test_a_bound_forbids_what_cannot_round_to_the_paper(paper, bound, is_most, forbidden):
     """Its printed digits are all that is known of the paper's number."""
     assert is_forbidden(paper, bound, is_most=is_most) is forbidden
-
-
-@pytest.mark.parametrize(("paper", "ours", "gains", "verdict"), TABLES["verdict_of_0_1_0"])
-def test_version_0_1_0_judged_a_gain_or_a_value(paper, ours, gains, verdict):
-    """What it said of the share of preempted jobs is why the rule is another one now."""
-    assert verdict_of_0_1_0(paper, number(ours), tuple(gains) or None) == verdict
 
 
 def test_gain_of_less_and_of_more():

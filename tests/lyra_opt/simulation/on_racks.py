@@ -1,11 +1,8 @@
-"""Small racks, gangs and rules that say who starts where, given by hand or drawn at random."""
+"""Small racks, gangs and rules that say who starts where."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from hypothesis import assume
-from hypothesis import strategies as st
 
 from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import LINK_SETS, Tier
@@ -14,7 +11,7 @@ from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.tenure import Leases
-from lyra_opt.simulation.topology import Rack, Topology
+from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import workload_of
 
@@ -23,11 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lyra_opt.network.heuristics.policy import PlacementState, RunningGangs
-    from lyra_opt.simulation.communication import CommunicationModel
     from lyra_opt.simulation.view import Observer
     from lyra_opt.simulation.workload import Workload
-
-    Case = tuple[Workload, Cluster, Leases]
 
 
 SLOWDOWN_OF_TIER = (1.0, 2.0, 4.0)
@@ -217,65 +211,10 @@ def simulate(
     )
 
 
-# Drawn at random, for properties of all schemes.
-
-MODELS = ("resnet50", "vgg11", "bert", "resnet18")
-
-LEASES = st.builds(
-    Leases,
-    lease_s=st.sampled_from((60.0, 100.0)),
-    hand_over_s_per_gpu=st.sampled_from((0.0, 1.0)),
-)
-
-
-@st.composite
-def clusters(draw: st.DrawFn, *, are_uniform: bool = False) -> Cluster:
-    """Draw a few racks of a few machines; machines of equal size if asked for."""
-    links = draw(st.sampled_from(("shipped", "congested-1", "congested-2")))
-    sizes = st.just(draw(st.integers(1, 4))) if are_uniform else st.integers(1, 4)
-    racks = draw(
-        st.lists(
-            st.builds(Rack, machines=st.integers(1, 3), gpus_per_machine=sizes),
-            min_size=1,
-            max_size=3,
-        )
-    )
-    return linked(Topology(name="drawn", racks=tuple(racks)), links)
-
-
-@st.composite
-def workloads(draw: st.DrawFn, cluster: Cluster, *, most_jobs: int = 6) -> Workload:
-    """Draw gangs that fit a cluster, some of them at once."""
-    jobs = []
-    submit_s = 0.0
-    for number in range(draw(st.integers(1, most_jobs))):
-        submit_s += draw(st.sampled_from((0.0, 0.0, 7.0, 50.0, 100.0, 1000.0)))
-        gang = draw(st.integers(1, 8))
-        assume(gang <= cluster.gpus)
-        duration_s = draw(st.sampled_from((1.0, 30.0, 60.0, 130.0)))
-        model = draw(st.sampled_from(MODELS))
-        jobs.append(job(f"j{number}", duration_s, gang=gang, submit_s=submit_s, model=model))
-    return workload_of(*jobs, name="drawn")
-
-
-@st.composite
-def cases(draw: st.DrawFn, *, are_uniform: bool = False) -> Case:
-    """Draw a cluster, gangs that fit it, and its leases."""
-    cluster = draw(clusters(are_uniform=are_uniform))
-    return draw(workloads(cluster)), cluster, draw(LEASES)
-
-
-def units_of(topology: Topology, machines: Iterable[int], gang: int) -> int:
-    """Return the GPUs in a machine, machines in a rack, or racks of the network that it spans."""
+def span_of(topology: Topology, machines: Iterable[int], gang: int) -> tuple[Tier, int]:
+    """Return the tier that a gang spans, and how many GPUs, machines or racks of it."""
     places = set(machines)
     racks = {int(topology.rack_of_machine[machine]) for machine in places}
-    tier = topology.tier_of(places)
-    return gang if tier is Tier.MACHINE else len(places if tier is Tier.RACK else racks)
-
-
-def placed_efficiency(
-    form: CommunicationModel, model: str, gang: int, machines: Iterable[int], topology: Topology
-) -> float:
-    """Return the efficiency of a gang on these machines of a cluster."""
-    places = set(machines)
-    return form.efficiency(model, gang, topology.tier_of(places), units_of(topology, places, gang))
+    if len(places) == 1:
+        return Tier.MACHINE, gang
+    return (Tier.RACK, len(places)) if len(racks) == 1 else (Tier.NETWORK, len(racks))

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import product
-
-import networkx
 import pytest
 
-from lyra_opt.network.links import TIER_OF_LABEL, Tier
-from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, GpuType
-from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
+from lyra_opt.simulation.cluster import TRAINING_GPU, Cluster, GpuType
+from lyra_opt.simulation.communication import SlowdownTable
 from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation import in_rounds
@@ -72,44 +68,3 @@ def test_jobs_that_are_held(workers, gpus_per_worker, is_held):
     job = Job(id="j", submit_s=0, work_worker_s=1, **size)
     cluster = UNLIKE.with_lent(9, gpus_per_server=8, gpu_type=TRAINING_GPU)
     assert cluster.holds(job) is is_held
-
-
-def test_the_graph_says_where_gpus_are():
-    """Servers at their types, own and lent ones apart; no racks where none are known."""
-    graph = UNLIKE.with_lent(2, gpus_per_server=4, gpu_type=INFERENCE_GPU).to_networkx()
-    assert networkx.is_bipartite(graph)
-    for kind in ("server", "gpu_type"):
-        nodes = [node for node in graph if node[0] == kind]
-        for node in nodes:
-            data = graph.nodes[node]
-            assert data["gpus"] == graph.degree(node, weight="gpus")
-            assert {graph.nodes[other]["is_lent"] for other in graph.adj[node]} == {data["is_lent"]}
-    assert graph.nodes["gpu_type", INFERENCE_GPU.name]["gpus"] == 8
-    assert {node[0] for node in graph} == {"server", "gpu_type"}
-
-
-def test_what_a_gang_spans_is_how_far_apart_servers_are():
-    """In the tree of network, racks and servers, whose edges have the figures of the links."""
-    racks = (Rack(machines=2, gpus_per_machine=4), Rack(machines=1, gpus_per_machine=8))
-    topology = Topology(name="uneven", racks=racks)
-    cluster = Cluster.of_racks(topology, ClosedForm())
-    graph = cluster.to_networkx()
-    tree = graph.subgraph([node for node in graph if node[0] != "gpu_type"])
-    assert networkx.is_tree(tree)
-    assert len(tree) == 1 + 2 + 3
-    links = ClosedForm().links
-    steps = {0: Tier.MACHINE, 2: Tier.RACK, 4: Tier.NETWORK}
-    servers = [("server", server.id) for server in cluster.servers]
-    for (place, server), (other_place, other) in product(enumerate(servers), repeat=2):
-        path = networkx.shortest_path(tree, server, other)
-        spans = topology.tier_of([place, other_place])
-        assert steps[len(path) - 1] is spans
-        edges = [tree.edges[edge] for edge in networkx.utils.pairwise(path)]
-        for edge in edges:
-            link = links.at(TIER_OF_LABEL[edge["tier"]])
-            assert edge["bandwidth_gb_per_s"] == link.bandwidth_gb_per_s
-            assert edge["latency_s"] == link.latency_s
-        labels = [edge["tier"] for edge in edges]
-        assert (Tier.NETWORK.label in labels) == (spans is Tier.NETWORK)
-    lent = cluster.with_lent(1, gpus_per_server=1, gpu_type=INFERENCE_GPU).to_networkx()
-    assert lent.degree(("network",)) == 3

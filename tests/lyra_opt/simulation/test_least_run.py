@@ -22,7 +22,7 @@ from lyra_opt.simulation.topology import Topology
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.bounds.optimum import states_of, states_on
 from tests.lyra_opt.simulation.bounds.small import draw
-from tests.lyra_opt.simulation.on_racks import placed_efficiency
+from tests.lyra_opt.simulation.on_racks import span_of
 from tests.lyra_opt.simulation.replays import job_of, workload_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_the_best_efficiency_is_that_of_the_best_place_on_the_cluster():
     for gang in (1, 2, 3, 5):
         job = on_racks.job("j", 60, gang=gang, model="vgg11")
         everywhere = [
-            placed_efficiency(communication, "vgg11", gang, machines, topology)
+            communication.efficiency("vgg11", gang, *span_of(topology, machines, gang))
             for size in range(1, 7)
             for machines in combinations(range(6), size)
             if size <= gang <= 2 * size

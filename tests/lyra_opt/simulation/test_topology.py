@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.network.links import LINK_SETS, Link, LinkSet, Tier, find_link_set
 from lyra_opt.simulation.topology import Rack, Topology, read_topology
-from tests.lyra_opt.simulation.on_racks import units_of
+from tests.lyra_opt.simulation.on_racks import span_of
 from tests.tables import beside
 
 MIXED = Topology(
@@ -29,22 +29,6 @@ def test_quantities_by_hand():
     assert Topology.uniform(racks=4, machines_per_rack=8).name == "4x8x8"
 
 
-@pytest.mark.parametrize(
-    ("machines", "tier", "units"),
-    [
-        ([0], Tier.MACHINE, 6),
-        ([0, 0], Tier.MACHINE, 6),
-        ([0, 1], Tier.RACK, 2),
-        ([0, 2], Tier.NETWORK, 2),
-        ([0, 1, 2], Tier.NETWORK, 2),
-    ],
-)
-def test_what_a_gang_spans(machines, tier, units):
-    """The slowest tier; GPUs, machines or racks of it."""
-    assert MIXED.tier_of(machines) is tier
-    assert units_of(MIXED, machines, gang=6) == units
-
-
 RACK = st.builds(Rack, machines=st.integers(1, 3), gpus_per_machine=st.integers(1, 4))
 
 
@@ -57,7 +41,7 @@ def test_room_is_there_exactly_where_some_machines_span_the_tier(racks, gang):
     for count in range(1, min(gang, topology.machines) + 1):
         for places in combinations(range(topology.machines), count):
             if topology.gpus_of_machine[list(places)].sum() >= gang:
-                tier, units = topology.tier_of(places), units_of(topology, places, gang)
+                tier, units = span_of(topology, places, gang)
                 fewest[tier] = min(fewest.get(tier, units), units)
     able = [tier for tier in Tier if topology.can_span(tier, gang)]
     assert {tier: topology.fewest_units(tier, gang) for tier in able} == fewest
