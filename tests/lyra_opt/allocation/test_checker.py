@@ -18,7 +18,6 @@ from lyra_opt.allocation import (
     check,
 )
 from tests.lyra_opt.allocation.examples import (
-    EXAMPLE_ROWS,
     LONG,
     NARROW,
     SHORT,
@@ -39,17 +38,6 @@ def violations_of(instance: Instance, solution: Any) -> str:
     assert report.objective is None
     assert set(report.measures().values()) == {None}
     return "; ".join(report.violations)
-
-
-@pytest.mark.parametrize("row", EXAMPLE_ROWS)
-def test_example_rows_of_the_paper(row):
-    """All seven come out; five of them are printed in Lyra's Tables 2 to 4."""
-    completions, mean = EXAMPLE_ROWS[row][:2], EXAMPLE_ROWS[row][2]
-    report = check(example(row[0]), example_schedule(*row))
-    assert report.violations == ()
-    assert report.objective == pytest.approx(mean, rel=1e-12)
-    assert report.makespan_s == pytest.approx(max(completions), rel=1e-12)
-    assert report.mean_queuing_s == 0
 
 
 @pytest.mark.parametrize(

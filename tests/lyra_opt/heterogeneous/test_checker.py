@@ -9,19 +9,6 @@ from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
 from tests.tables import tables
 
 TWO = (job("a", 2, 8.0, utility=InverseJct(scale=8.0)), job("b", 1, 3.0, weight=2.0))
-VALID = schedule(
-    entry("a", 0, s1={"fast": 2}),
-    entry("a", 1, s1={"fast": 2}),
-    entry("b", 0, s2={"slow": 1}),
-    entry("b", 2, s1={"fast": 1}),
-)
-
-
-def test_measures_beside_the_objective():
-    """Job a completes after 2 rounds, b (3 steps: 1, then 4) after 3."""
-    report = check(instance(*TWO), VALID)
-    assert report.violations == ()
-    assert (report.makespan_s, report.mean_jct_s, report.gpu_s) == (3.0, 2.5, 6.0)
 
 
 def test_nothing_is_worth_nothing():
@@ -65,22 +52,6 @@ def test_copies():
     wide = instance(job("a", 2, 5.0), forking=True)
     spread = schedule(entry("a", 0, s1={"slow": 1}, s2={"slow": 1}))
     assert "must be on one" in check(wide, spread).violations[0]
-
-
-def test_round_progress():
-    """A restart is paid wherever the GPUs are not the current ones, and no job exceeds 1."""
-    stays = job("a", 1, 8.0, current={"s1": {"fast": 1}})
-    one = instance(
-        stays,
-        job("b", 1, 1.0, weight=2.0),
-        objective="round_progress",
-        horizon_rounds=1,
-        restart_s=0.25,
-    )
-    assert check(one, schedule(entry("a", 0, s1={"fast": 1}))).objective == 0.5
-    assert check(one, schedule(entry("a", 0, s1={"slow": 1}))).objective == 0.75 / 8
-    report = check(one, schedule(entry("b", 0, s1={"fast": 1})))
-    assert (report.objective, report.completed) == (2.0, ("b",))
 
 
 SHARED = (job("a", 1, 8.0), job("b", 2, 8.0, throughput={"fast": 2.0, "slow": 1.0}, weight=2.0))

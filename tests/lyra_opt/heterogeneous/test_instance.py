@@ -5,12 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous import GpuServer
-from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.lyra_opt.heterogeneous.examples import instance, job
 
 
@@ -35,16 +32,6 @@ def test_first_round(release_s, round_s, first):
     found = one.first_round(one.jobs[0])
     assert found == pytest.approx(first, rel=1e-12)
     assert found * Fraction(round_s) >= Fraction(release_s) > (found - 1) * Fraction(round_s)
-
-
-@given(st.data())
-def test_drawn_instances_are_valid_and_varied(data):
-    """The strategy keeps its limits."""
-    drawn = data.draw(heterogeneous_instances(max_jobs=2, max_rounds=3, max_servers=2))
-    assert len(drawn.jobs) <= 2
-    assert drawn.horizon_rounds <= 3
-    assert len(drawn.servers) <= 2
-    assert sum(drawn.gpus_of_type.values()) > 0
 
 
 def test_what_would_exhaust_the_machine_is_refused():

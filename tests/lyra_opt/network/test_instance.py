@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lyra_opt.network.checker import check
 from lyra_opt.network.links import LINK_SETS, Tier
-from lyra_opt.testing.strategies import network_instances, network_solutions_of
 from tests.lyra_opt.network.examples import MACHINES, instance, job
-
-ALL = (Tier.MACHINE, Tier.RACK, Tier.NETWORK)
 
 
 @pytest.mark.parametrize("tier", Tier)
@@ -42,23 +36,3 @@ def test_points_count_more_than_what_comes_second():
     one = instance(job("a"), job("b"))
     assert replace(one, objective="fewest_tiers").gpu_points == 2 * 2 + 1
     assert replace(one, objective="least_fragmentation").gpu_points == 4 + 1
-
-
-@given(st.data())
-def test_drawn_instances_and_solutions_are_valid(data):
-    """The strategies keep their limits and every rule."""
-    drawn = data.draw(network_instances(max_jobs=3, max_machines=4, max_gpus=3, max_gang=5))
-    assert len(drawn.jobs) <= 3
-    assert len(drawn.machines) <= 4
-    assert max(machine.gpus for machine in drawn.machines) <= 3
-    assert max(one.gang for one in drawn.jobs) <= 5
-    assert check(drawn, data.draw(network_solutions_of(drawn))).violations == ()
-
-
-@given(network_instances(with_timers=False, with_missing_tiers=False, with_rising_efficiency=False))
-def test_strategy_without_timers_and_gaps(drawn):
-    """Every tier is accepted, and none is better than one nearer by."""
-    for one in drawn.jobs:
-        assert drawn.tiers_of(one) == ((Tier.MACHINE,) if one.gang == 1 else ALL)
-        shares = list(one.efficiency.values())
-        assert shares == sorted(shares, reverse=True)

@@ -128,15 +128,6 @@ def alone(gpus, *row, **more):
     return instance_of(gpus, job("a", *row, **more), objective="jct_reduction")
 
 
-@pytest.mark.parametrize("objective", KNAPSACK_OBJECTIVES)
-@pytest.mark.parametrize("sizes", [(1, 2, 4, 8), (8,), (3, 5, 7)])
-def test_core_and_table_agree_on_a_cluster(objective, sizes):
-    instance = fleet(150, 1, objective, sizes)
-    table, core = (lo.solve(instance, solver) for solver in EXACT)
-    assert (table.status, core.status) == (Status.OPTIMAL, Status.OPTIMAL)
-    assert same_value(table.objective, core.objective)
-
-
 def test_ten_thousand_jobs_are_proved():
     """The largest of the figures to reach, with waiting as one more choice."""
     answer = lo.solve(fleet(10_000, 2, "joint", gpus=50_000), MckpCore())

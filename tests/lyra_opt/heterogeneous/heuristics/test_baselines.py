@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous.heuristics.baselines import AlloX, Tiresias
 from lyra_opt.heterogeneous.heuristics.policy import FreeGpus
 from lyra_opt.heterogeneous.heuristics.priced_progress import PricedProgress
-from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import (
     decided,
     instance_of,
@@ -56,67 +50,6 @@ def test_tiresias_thresholds_increase(thresholds):
     """One clear error."""
     with pytest.raises(FieldError, match="thresholds"):
         Tiresias(thresholds)
-
-
-def completion_times(times_s: list[list[float]], gpus: list[int]) -> float:
-    """Return the least sum of completion times of queues without gaps, by trying all.
-
-    Parameters
-    ----------
-    times_s
-        By job and type.
-    gpus
-        The type of each GPU.
-    """
-    best = np.inf
-    jobs = range(len(times_s))
-
-    def extend(order: tuple[int, ...], place: int, ends_s: list[float], total_s: float) -> None:
-        nonlocal best
-        if place == len(order):
-            best = min(best, total_s)
-            return
-        for gpu, kind in enumerate(gpus):
-            end_s = ends_s[gpu] + times_s[order[place]][kind]
-            if total_s + end_s < best:
-                after = [*ends_s[:gpu], end_s, *ends_s[gpu + 1 :]]
-                extend(order, place + 1, after, total_s + end_s)
-
-    for order in permutations(jobs):
-        extend(order, 0, [0.0] * len(gpus), 0.0)
-    return float(best)
-
-
-@draws(40)
-@given(data=st.data())
-def test_allox_queues_have_the_least_mean_completion_time(data):
-    """On GPUs of two kinds, against all assignments and orders."""
-    speeds = st.sampled_from([1.0, 2.0, 4.0])
-    jobs = [
-        job(f"j{n}", data.draw(st.integers(1, 8)), throughput={"a": a, "b": b})
-        for n, (a, b) in enumerate(
-            data.draw(st.lists(st.tuples(speeds, speeds), min_size=1, max_size=4))
-        )
-    ]
-    gpus = [0, *data.draw(st.lists(st.integers(0, 1), max_size=1)), 1]
-    instance = instance_of([{"ab"[kind]: 1} for kind in gpus], jobs)
-    policy, state = AlloX(), state_of(instance)
-    policy.prepare(state, np.random.default_rng(0))
-    queues = policy.queues(state.jobs, FreeGpus(instance.servers))
-    total_s = sum(
-        position * active.steps_left / active.job.throughput[name]
-        for name, queue in queues.items()
-        for position, active in queue
-    )
-    times_s = [[each.steps / each.throughput[name] for name in "ab"] for each in jobs]
-    assert total_s == pytest.approx(completion_times(times_s, gpus))
-    heads = {name: max(position for position, _ in queue) for name, queue in queues.items()}
-    begun = decided(policy, state)
-    for name, queue in queues.items():
-        longest = {active.job.id for position, active in queue if position == heads[name]}
-        assert longest <= set(begun)
-    gpus_in_use = sum(sum(position == 1 for position, _ in queue) for queue in queues.values())
-    assert len(begun) == gpus_in_use
 
 
 def test_allox_considers_the_oldest():

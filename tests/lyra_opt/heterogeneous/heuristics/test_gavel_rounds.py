@@ -8,23 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous import Deadline, Objective, TimeShares
 from lyra_opt.heterogeneous.heuristics.gavel import (
     GavelRounds,
-    isolated_rate,
     isolated_shares,
-    share_instance,
-    solver_shares,
 )
-from lyra_opt.heterogeneous.heuristics.gavel_policies import HierarchicalRounds, gavel_policies
+from lyra_opt.heterogeneous.heuristics.gavel_policies import HierarchicalRounds
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
-from lyra_opt.testing.strategies import heterogeneous_instances
-from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
 
 if TYPE_CHECKING:
@@ -53,46 +45,6 @@ def given_shares(
 def rounds_of(found: Run) -> Counter[str]:
     """Return how many rounds each job has had."""
     return Counter(entry.job for entry in found.schedule.entries)
-
-
-@draws(60)
-@given(data=st.data())
-def test_received_shares_tend_to_the_programmes(data):
-    """One type, one-GPU jobs, every round filled: off by a few rounds after many."""
-    gpus = data.draw(st.integers(1, 4))
-    parts = data.draw(st.lists(st.integers(1, 6), min_size=gpus + 1, max_size=7))
-    # Shares of at most 1 each that sum to the GPUs: fill up in proportion.
-    shares = np.zeros(len(parts))
-    while shares.sum() < gpus - 1e-12:
-        growing = shares < 1
-        weights = np.array(parts) * growing
-        step = weights / weights.sum() * (gpus - shares.sum())
-        shares = np.minimum(1.0, shares + step)
-    jobs = [job(f"j{n}", 10_000) for n in range(len(parts))]
-    of_job = {each.id: {"a": float(share)} for each, share in zip(jobs, shares, strict=True)}
-    rounds = 400
-    instance = instance_of([{"a": gpus}], jobs, objective="utility", horizon_rounds=rounds)
-    policy = GavelRounds(LAS, given_shares(of_job))
-    had = rounds_of(run(policy, instance))
-    for each, share in zip(jobs, shares, strict=True):
-        assert abs(had[each.id] / rounds - share) <= 2 * len(jobs) / rounds
-
-
-@draws(40)
-@given(
-    instance=heterogeneous_instances(objective="utility", forking=False, max_rounds=6),
-    name=st.sampled_from(sorted(gavel_policies())),
-)
-def test_no_type_gives_more_time_than_it_has(instance, name):
-    """And a gang is on one type in a round."""
-    found = run(name, instance)
-    gpu_rounds: Counter[str] = Counter()
-    for entry in found.schedule.entries:
-        names = {kind for types in entry.gpus.values() for kind in types}
-        assert len(names) == 1
-        gpu_rounds[names.pop()] += sum(sum(types.values()) for types in entry.gpus.values())
-    for kind, there in instance.gpus_of_type.items():
-        assert gpu_rounds[kind] <= there * instance.horizon_rounds
 
 
 def test_priorities_by_hand():
@@ -149,16 +101,6 @@ def test_shares_are_computed_at_most_every_so_often():
     assert ["".join(each.id for each in one.jobs) for one in asked] == ["x", "xy", "xyz"]
 
 
-def test_largest_gangs_are_placed_first_and_stay():
-    """The pair gets the whole server, though the single job comes first; next round both stay."""
-    jobs = [job("one", 99), job("pair", 99, gang=2)]
-    instance = instance_of([{"a": 2}, {"a": 1}], jobs, objective="utility", horizon_rounds=2)
-    entries = run("gavel-las", instance).schedule.entries
-    placed = {(entry.job, entry.round): list(entry.gpus) for entry in entries}
-    servers = {"one": ["s1"], "pair": ["s0"]}
-    assert placed == {(name, number): servers[name] for name in servers for number in (0, 1)}
-
-
 def test_deadlines_that_cannot_be_kept_are_given_up():
     """The programme has no solution with them; the jobs run without."""
     jobs = [job(name, 10, utility=Deadline(deadline_s=11)) for name in ("x", "y")]
@@ -174,13 +116,6 @@ def test_deadlines_need_not_be_kept():
         policy = GavelRounds(Objective.COST, keeps_deadlines=keeps_deadlines)
         decided(policy, state_of(instance))
         assert policy.shares.get("slow", {}).get("a", 0.0) == pytest.approx(share, abs=1e-5)
-
-
-def test_makespan_shares_let_all_complete_together():
-    """Steps 30 and 10 on one GPU: 3/4 and 1/4 of the time, all done at 40 s."""
-    instance = instance_of([{"a": 1}], [job("x", 30), job("y", 10)])
-    shares = solver_shares(share_instance(state_of(instance), Objective.MAKESPAN_SHARE))
-    assert [shares.shares[name]["a"] for name in "xy"] == pytest.approx([0.75, 0.25])
 
 
 def test_a_gang_that_no_type_holds_never_runs():
@@ -205,28 +140,6 @@ def test_time_beyond_what_shares_are_told_is_cut():
     assert run("gavel-las", instance).schedule.entries
 
 
-def test_isolated_time_is_counted_in_steps():
-    """Two jobs, one GPU: alone on half of it a job would have taken twice as long."""
-    assert isolated_rate(job("x", 1), {"a": 1}, 2) == 0.5
-    assert isolated_rate(job("x", 1, throughput={"a": 3.0, "b": 1.0}), {"a": 3, "b": 1}, 2) == 2.5
-    jobs = [job("x", 99), job("y", 99), job("z", 99, release_s=4.0)]
-    instance = instance_of([{"a": 1}], jobs, objective="utility", horizon_rounds=5)
-    seen: list[Instance] = []
-    shares = given_shares(seen=seen)
-    run(GavelRounds(Objective.FINISH_TIME_FAIRNESS, shares, least_reset_s=0.0), instance)
-    elapsed_s = [{each.id: each.isolated_elapsed_s for each in one.jobs} for one in seen]
-    assert elapsed_s == [{"x": 0.0, "y": 0.0}, {"x": 4.0, "y": 4.0, "z": 0.0}]
-
-
-def test_a_gang_is_promised_what_it_can_get():
-    """No server holds two workers: the rate of the programme is that on several."""
-    wide = job("wide", 100, 2, throughput={"a": 10.0}, spread_throughput={"a": 1.0})
-    asked: list[Instance] = []
-    policy = GavelRounds(LAS, given_shares(seen=asked))
-    decided(policy, state_of(instance_of([{"a": 1}, {"a": 1}], [wide])))
-    assert asked[0].jobs[0].throughput == {"a": 1.0}
-
-
 def test_gpus_that_a_gang_cannot_use_go_to_others():
     """Two gangs of two, one server of three GPUs and one of one: only one gang has a server."""
     gangs = [job(name, 100, 2, spread_throughput={"a": 0.0}) for name in ("x", "y")]
@@ -234,58 +147,6 @@ def test_gpus_that_a_gang_cannot_use_go_to_others():
     shares = given_shares({"x": {"a": 1.0}, "y": {"a": 1.0}, "small": {"a": 0}, "other": {"a": 0}})
     decision = decided(GavelRounds(LAS, shares), state_of(instance_of([{"a": 3}, {"a": 1}], jobs)))
     assert sorted(decision) == ["other", "small", "x"]
-
-
-def instances_of_alike_gpus() -> st.SearchStrategy[Instance]:
-    """Draw jobs that run on all types, as fast on each."""
-    jobs = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=6)
-    return st.builds(
-        lambda of_a, of_b, drawn: instance_of(
-            [{"a": of_a}, {"b": of_b}],
-            [
-                job(f"j{place}", 100, gang, weight=weight, throughput={"a": 1.0, "b": 1.0})
-                for place, (gang, weight) in enumerate(drawn)
-            ],
-            objective=LAS,
-        ),
-        st.integers(3, 6),
-        st.integers(3, 6),
-        jobs,
-    )
-
-
-@draws(40)
-@given(instance=instances_of_alike_gpus(), factors=st.lists(st.floats(0.1, 10.0), min_size=2))
-def test_who_knows_nothing_of_types_is_fair_in_gpu_time(instance, factors):
-    """As fair as the programme on one kind of GPUs, whatever the rates are; on all types alike."""
-    jobs = tuple(
-        replace(each, throughput={"a": factors[0], "b": factors[place % len(factors)]})
-        for place, each in enumerate(instance.jobs)
-    )
-    policy = ROUND_POLICIES["gavel-las-agnostic"]()
-    decided(policy, state_of(replace(instance, jobs=jobs)))
-    there = instance.gpus_of_type
-    total = {name: sum(types.values()) for name, types in policy.shares.items()}
-    for kind, count in there.items():
-        held = sum(each.gang * policy.shares[each.id].get(kind, 0.0) for each in jobs)
-        assert held <= count * (1 + 1e-6)
-        for name, types in policy.shares.items():
-            assert types[kind] == pytest.approx(total[name] * count / sum(there.values()))
-    # max v: gang_j y_j >= weight_j v, y_j <= 1, sum_j gang_j y_j <= GPUs.
-    found = linprog(
-        [*[0.0] * len(jobs), -1.0],
-        A_ub=[
-            *(
-                [*(-float(each.gang) if each is other else 0.0 for other in jobs), each.weight]
-                for each in jobs
-            ),
-            [*(float(each.gang) for each in jobs), 0.0],
-        ],
-        b_ub=[*[0.0] * len(jobs), float(sum(there.values()))],
-        bounds=[*[(0.0, 1.0)] * len(jobs), (0.0, None)],
-    )
-    least = min(each.gang * total[each.id] / each.weight for each in jobs)
-    assert least == pytest.approx(-found.fun, rel=1e-5)
 
 
 def test_types_come_in_drawn_order_to_who_knows_nothing_of_them():
@@ -317,15 +178,6 @@ def test_isolated_shares_by_hand():
     shares = isolated_shares(instance).shares
     assert shares["one"] == pytest.approx({"a": 0.75, "b": 0.25})
     assert shares["gang"] == pytest.approx({"a": 0.5})
-
-
-def test_water_filling_leaves_no_share_to_chance():
-    """Two jobs share the slow type; who alone can use the fast one has all of it."""
-    jobs = [job("x", 99), job("y", 99), job("z", 99, throughput={"b": 1.0})]
-    policy = ROUND_POLICIES["gavel-water-filling"]()
-    decided(policy, state_of(instance_of([{"a": 1}, {"b": 3}], jobs)))
-    assert policy.shares["z"]["b"] == pytest.approx(1.0)
-    assert [policy.shares[name]["a"] for name in "xy"] == pytest.approx([0.5, 0.5])
 
 
 def test_entities_share_rounds_by_weight():

@@ -2,40 +2,8 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-
 from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE
-from lyra_opt.testing.strategies import heterogeneous_instances
-from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
-
-
-@draws(80)
-@given(
-    instance=heterogeneous_instances(
-        objective="mean_jct", forking=True, max_jobs=4, with_releases=False
-    )
-)
-def test_no_server_idles_while_a_job_could_use_it(instance):
-    """The paper's theorem; copies on separate servers, whole gangs, nothing given twice."""
-    decision = decided(HadarE(), state_of(instance))
-    left = {server.id: dict(server.gpus) for server in instance.servers}
-    for each in instance.jobs:
-        copies = decision.get(each.id, ())
-        servers = [server for copy in copies for server in copy]
-        assert len(servers) == len(set(servers)) == len(copies) <= len(instance.servers)
-        for copy in copies:
-            assert each.rate_of(copy) > 0
-            for server, types in copy.items():
-                assert sum(types.values()) == each.gang
-                for name, count in types.items():
-                    left[server][name] -= count
-    assert all(count >= 0 for counts in left.values() for count in counts.values())
-    for each in instance.jobs:
-        there = {server for copy in decision.get(each.id, ()) for server in copy}
-        for server in left.keys() - there:
-            usable = sum(n for name, n in left[server].items() if each.throughput.get(name, 0.0))
-            assert usable < each.gang
 
 
 def test_one_job_is_copied_to_every_server():

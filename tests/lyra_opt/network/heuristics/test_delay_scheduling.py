@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,69 +18,12 @@ from lyra_opt.network.heuristics.delay_scheduling import (
     manual,
     no_wait,
 )
-from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
-from lyra_opt.network.links import Tier
+from lyra_opt.network.heuristics.policy_solver import state_of
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import LEASE_S, decided, gang, instance_of, state_for
 
-if TYPE_CHECKING:
-    from lyra_opt.network.heuristics.policy import PlacementState
-    from lyra_opt.network.instance import Instance, WaitingJob
-
 instances = network_instances(max_jobs=8, max_machines=7)
-
-
-def plain_dally(instance: Instance) -> dict[str, dict[str, int]]:
-    """Return who starts where, by id, by Dally's rule on lists of single GPUs."""
-    gpus = [
-        (machine.rack, machine.id)
-        for rack in instance.racks.values()
-        for machine in (instance.machines[position] for position in rack)
-        for _ in range(machine.free_gpus)
-    ]
-    placed = {}
-    turns = sorted(
-        enumerate(instance.jobs), key=lambda turn: (turn[1].score, -turn[1].waiting_s, turn[0])
-    )
-    for _, job in turns:
-        for tier in instance.tiers_of(job):
-            chosen = plain_choice(gpus, job, tier)
-            if chosen:
-                for gpu in chosen:
-                    gpus.remove(gpu)
-                placed[job.id] = {name: chosen.count((rack, name)) for rack, name in chosen}
-                break
-    return placed
-
-
-def plain_choice(gpus: list[tuple[str, str]], job: WaitingJob, tier: Tier) -> list[tuple[str, str]]:
-    """Return the first GPUs of the first unit that holds a gang across that tier, or nothing."""
-    key = {Tier.MACHINE: lambda gpu: gpu, Tier.RACK: lambda gpu: gpu[0], Tier.NETWORK: bool}[tier]
-    part = {
-        Tier.MACHINE: lambda gpu: 0,
-        Tier.RACK: lambda gpu: gpu[1],
-        Tier.NETWORK: lambda g: g[0],
-    }
-    for unit in dict.fromkeys(map(key, gpus)):
-        inside = [gpu for gpu in gpus if key(gpu) == unit]
-        chosen = inside[: job.gang]
-        if tier is not Tier.MACHINE and len({part[tier](gpu) for gpu in chosen}) == 1:
-            others = [gpu for gpu in inside if part[tier](gpu) != part[tier](chosen[0])]
-            chosen = chosen[: job.gang - 1] + others[:1]
-        spans = len({part[tier](gpu) for gpu in chosen}) > 1 or tier is Tier.MACHINE
-        if len(chosen) == job.gang and spans:
-            return chosen
-    return []
-
-
-@given(instances)
-def test_dally_is_the_plain_rule(instance):
-    """Order, timers, tiers and GPUs are those of a rule written for plainness."""
-    epoch = state_of(instance)
-    grants = dally_with_given_timers().decide(epoch.state)
-    solution = solution_of(instance, epoch, grants)
-    assert {entry.job: entry.gpus for entry in solution.placements} == plain_dally(instance)
 
 
 @given(instances)
@@ -98,18 +39,6 @@ def test_ends_of_the_timers(instance):
         assert decided(dally_with_given_timers(), state) == expected
         assert decided(manual(fixed, fixed), state) == expected
         assert same().next_decision_s(state) == math.inf
-
-
-@given(instances)
-@draws(50)
-def test_consolidated_is_as_near_as_can_be(instance):
-    """Nobody is further apart than the empty cluster would have it."""
-    for name, (tier, _) in decided(consolidated(), state_of(instance).state).items():
-        gpus = instance.jobs[instance.job_position[name]].gang
-        if tier == "rack":
-            assert gpus > instance.largest_machine_gpus
-        if tier == "network":
-            assert gpus > instance.largest_rack_gpus
 
 
 def test_most_hurt_goes_first_then_who_waits_longest():
@@ -173,48 +102,6 @@ def test_a_gang_that_is_woken_has_waited_long_enough(since_s, waited_s, timer, l
         now_s = state.now_s + policy.next_decision_s(state)
         state.waiting.waiting_s[0] = now_s - since_s
         assert policy.decide(replace(state, now_s=now_s))
-
-
-@given(instances)
-@draws(50)
-def test_wakes_for_the_next_gang_that_accepts(instance):
-    """Until the time it names nobody more starts; at that time somebody does."""
-    policy = dally_with_given_timers()
-    state = state_of(instance).state
-    state = left_of(state, policy)
-    wait_s = policy.next_decision_s(state)
-    if wait_s == math.inf:
-        wait_s = 1e9
-        later = 1.0
-    else:
-        assert policy.decide(passed(state, wait_s))
-        later = 0.5
-    assert policy.decide(passed(state, wait_s * later)) == []
-
-
-def left_of(state: PlacementState, policy: DelayScheduling) -> PlacementState:
-    """Return the GPUs left and the gangs that still wait after a decision."""
-    grants = policy.decide(state)
-    free = state.machines.free_gpus.copy()
-    for grant in grants:
-        for machine, count in grant.gpus.items():
-            free[machine] -= count
-    still = np.setdiff1d(np.arange(len(state.waiting)), [grant.job for grant in grants])
-    waiting = state.waiting
-    names = [name for name in waiting.__dataclass_fields__ if name != "ids"]
-    arrays = {name: getattr(waiting, name)[still] for name in names}
-    ids = [waiting.ids[job] for job in still.tolist()]
-    return replace(
-        state,
-        machines=replace(state.machines, free_gpus=free),
-        waiting=replace(waiting, ids=ids, **arrays),
-    )
-
-
-def passed(state: PlacementState, seconds: float) -> PlacementState:
-    """Return the state after some time in which nothing happens."""
-    waiting = replace(state.waiting, waiting_s=state.waiting.waiting_s + seconds)
-    return replace(state, now_s=state.now_s + seconds, waiting=waiting)
 
 
 def test_tiers_at_which_a_gang_cannot_run_are_passed_over():

@@ -91,46 +91,6 @@ def test_remembers_what_was_taken(fit, racks, wishes):
         racks = left(racks, gpus or {})
 
 
-@given(racks=clusters, gang=st.integers(1, 12))
-def test_first_fit_takes_the_first(racks, gang):
-    """The first machine, and the first rack with room on two machines."""
-    free = FirstFit(machines_of(racks))
-    for tier in (Tier.MACHINE, Tier.RACK):
-        found = free.find(gang, tier)
-        if found is not None:
-            home = [number for number, rack in enumerate(racks) for _ in rack]
-            place = home.__getitem__ if tier is Tier.RACK else int
-            assert place(min(found)) == min(place(min(c)) for c in choices(racks, gang, tier))
-
-
-@given(racks=clusters, gang=st.integers(1, 12))
-def test_best_fit_takes_the_tightest_on_the_fewest(racks, gang):
-    """The tightest machine; the tightest rack, on its fewest machines; the fewest racks."""
-    free = BestFit(machines_of(racks))
-    counts = [count for rack in racks for count in rack]
-    home = [number for number, rack in enumerate(racks) for _ in rack]
-    found = free.find(gang, Tier.MACHINE)
-    if found is not None:
-        (machine,) = found
-        assert (counts[machine], machine) == min(
-            (count, number) for number, count in enumerate(counts) if count >= gang
-        )
-    found = free.find(gang, Tier.RACK)
-    if found is not None:
-        possible = choices(racks, gang, Tier.RACK)
-        rack = home[min(found)]
-        tightest = min((sum(racks[home[chosen[0]]]), home[chosen[0]]) for chosen in possible)
-        assert (sum(racks[rack]), rack) == tightest
-        assert len(found) == min(len(c) for c in possible if home[c[0]] == rack)
-    found = free.find(gang, Tier.NETWORK)
-    if found is not None:
-        fewest = min(
-            len({home[number] for number in chosen})
-            for chosen in choices(racks, gang, Tier.NETWORK)
-        )
-        assert len({home[machine] for machine in found}) == fewest
-
-
 def test_best_fit_leaves_the_least_over():
     """Of a rack with 4, 3 and 1 free, a gang of 5 takes the 4 and the 1, not part of the 3."""
     assert BestFit(machines_of([[3, 4, 1]])).find(5, Tier.RACK) == {1: 4, 2: 1}

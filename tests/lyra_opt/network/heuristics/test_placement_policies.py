@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.network.heuristics.baselines import BestFitPlacement, ShortestRemainingTime
 from lyra_opt.network.heuristics.delay_scheduling import tiresias_skew
-from lyra_opt.network.heuristics.free_machines import BestFit
-from lyra_opt.network.heuristics.gandiva import GandivaAffinity, GandivaShuffled
+from lyra_opt.network.heuristics.gandiva import GandivaAffinity
 from lyra_opt.network.heuristics.policy import RunningGangs
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, SUMMARIES, state_of
 from lyra_opt.network.links import Tier
-from lyra_opt.testing.strategies import network_instances, network_solutions_of
+from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import (
     ALL_TIERS,
@@ -29,8 +26,6 @@ from tests.lyra_opt.network.heuristics.cases import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lyra_opt.network.heuristics.policy import PlacementState
 
 instances = network_instances(max_jobs=8, max_machines=7)
@@ -59,22 +54,6 @@ def test_decisions_are_valid_and_repeat(instance):
         assert (epoch.state.waiting.waiting_s == fresh.waiting.waiting_s).all()
 
 
-@given(instance=instances)
-@draws(50)
-def test_nobody_waits_beside_room(instance):
-    """A rule without timers leaves nobody out whom what is left could hold where it can run."""
-    state = state_of(instance).state
-    waiting = state.waiting
-    for name in ("best-fit", "no-wait", "srtf-network"):
-        free = BestFit(state.machines)
-        grants = PLACEMENT_POLICIES[name]().decide(state)
-        for grant in grants:
-            free.take(grant.gpus)
-        for job in set(range(len(waiting))) - {grant.job for grant in grants}:
-            can_run = (waiting.efficiency[job] > 0).tolist()
-            assert free.nearest(int(waiting.gang[job]), can_run) is None
-
-
 def test_best_fit_serves_the_file_in_order_and_packs_tightly():
     """The first gang takes the tightest machine, the next the tightest rack, the last the rest."""
     state = state_for([[8, 5], [4, 3]], gang(4, "a"), gang(7, "b"), gang(6, "c"), gang(3, "d"))
@@ -84,34 +63,6 @@ def test_best_fit_serves_the_file_in_order_and_packs_tightly():
         "c": ("rack", {0: 1, 1: 5}),
         "d": ("machine", {3: 3}),
     }
-
-
-def plain_srtf(state: PlacementState) -> list[tuple[int, Tier]]:
-    """Return who starts at which tier, everybody looked at anew at each turn."""
-    waiting, free = state.waiting, BestFit(state.machines)
-    left, chosen = list(range(len(waiting))), []
-    while True:
-        offers = [
-            (waiting.remaining_s[job] / waiting.efficiency[job, tier], job, tier)
-            for job in left
-            for tier in Tier
-            if waiting.efficiency[job, tier] > 0 and free.has_room(int(waiting.gang[job]), tier)
-        ]
-        if not offers:
-            return chosen
-        _, job, tier = min(offers)
-        free.place(int(waiting.gang[job]), tier)
-        chosen.append((job, tier))
-        left.remove(job)
-
-
-@given(instances)
-@draws(50)
-def test_srtf_is_the_plain_rule(instance):
-    """The next is whoever would be done first at the best tier free then."""
-    state = state_of(instance).state
-    grants = ShortestRemainingTime().decide(state)
-    assert [(grant.job, grant.tier) for grant in grants] == plain_srtf(state)
 
 
 def test_srtf_counts_what_the_network_takes():
@@ -192,34 +143,6 @@ def test_gandiva_lets_large_gangs_take_anything_and_small_ones_wait():
     assert decided(GandivaAffinity(), state_for([[3, 3]], gang(4))) == {}
 
 
-def test_gandiva_shuffled_strews_gangs_that_no_machine_holds():
-    """Over the whole cluster, each free GPU as likely; what a machine holds stays together."""
-    state = state_for([[8, 0, 8], [8, 8]], gang(12), gang(4, "y"))
-    policy = GandivaShuffled()
-    policy.prepare(state.machines, state.lease_s, np.random.default_rng(1))
-    taken = np.zeros(5)
-    for _ in range(200):
-        state.machines.affinity[:] = 0
-        grants = {state.waiting.ids[grant.job]: grant for grant in policy.decide(state)}
-        assert len(grants["y"].gpus) == 1
-        assert grants["x"].tier is Tier.NETWORK
-        assert sum(grants["x"].gpus.values()) == 12
-        taken += [grants["x"].gpus.get(machine, 0) for machine in range(5)]
-    assert taken[1] == 0
-    # y takes 4 of 8 on the first machine, so that 4, 8, 8 and 8 are free when x draws 12 of 28.
-    assert taken[[0, 2, 3, 4]] / 200 == pytest.approx([12 / 7, 24 / 7, 24 / 7, 24 / 7], abs=0.4)
-
-
-def test_gandiva_shuffled_repeats_its_seed():
-    """Same seed, same strewing; another seed, another."""
-    found = []
-    for seed in (1, 1, 2):
-        policy, state = GandivaShuffled(), state_for([[8, 8], [8, 8]], gang(12))
-        policy.prepare(state.machines, state.lease_s, np.random.default_rng(seed))
-        found.append([grant.gpus for grant in policy.decide(state)])
-    assert found[0] == found[1] != found[2]
-
-
 def running_on(
     placements: list[dict[int, int]], tiers: list[Tier], efficiency: dict[str, float]
 ) -> RunningGangs:
@@ -254,44 +177,3 @@ def test_gandiva_stays_where_moving_does_not_pay():
     far = running_on([{5: 2, 9: 2}], [Tier.NETWORK], slower)
     near = running_on([{5: 1}], [Tier.MACHINE], ALL_TIERS)
     assert [GandivaAffinity().migrate(state, running) for running in (far, near)] == [[], []]
-
-
-@given(st.data(), instances)
-@draws(50)
-def test_gandiva_moves_only_to_better_tiers_on_free_gpus(data, instance):
-    """Each move is to a nearer and faster tier, whole, on GPUs that nobody holds or is given."""
-    held = data.draw(network_solutions_of(instance))
-    epoch = state_of(instance)
-    place = {position: number for number, position in enumerate(epoch.machine_order)}
-    free = epoch.state.machines.free_gpus.copy()
-    rows = [instance.job_position[entry.job] for entry in held.placements]
-    placements = [
-        {place[instance.machine_position[name]]: count for name, count in entry.gpus.items()}
-        for entry in held.placements
-    ]
-
-    def take(gpus: Mapping[int, int]) -> None:
-        for machine, count in gpus.items():
-            free[machine] -= count
-
-    for gpus in placements:
-        take(gpus)
-    machines = replace(epoch.state.machines, free_gpus=free.copy())
-    waiting = epoch.state.waiting
-    running = RunningGangs(
-        ids=[waiting.ids[row] for row in rows],
-        gang=waiting.gang[rows],
-        efficiency=waiting.efficiency[rows],
-        tier=np.array([instance.tier_of(entry.gpus) for entry in held.placements], np.int64),
-        placements=placements,
-    )
-    moves = GandivaAffinity().migrate(replace(epoch.state, machines=machines), running)
-    assert len({move.job for move in moves}) == len(moves)
-    for move in moves:
-        now = running.tier[move.job]
-        assert move.tier < now
-        assert running.efficiency[move.job, move.tier] > running.efficiency[move.job, now]
-        take(move.gpus)
-    assert free.min() >= 0
-    as_jobs = [replace(move, job=rows[move.job]) for move in moves]
-    assert_valid(instance, epoch, as_jobs)

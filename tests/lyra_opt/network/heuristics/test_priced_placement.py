@@ -13,13 +13,7 @@ from lyra_opt.network.bounds.dual_bound import dual_bound
 from lyra_opt.network.checker import value_of
 from lyra_opt.network.heuristics.policy_solver import state_of, values_of
 from lyra_opt.network.heuristics.priced_placement import ExpectedRoom, PricedPlacement
-from lyra_opt.network.links import LINK_SETS, Tier
-from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.communication import ClosedForm
-from lyra_opt.simulation.metrics import measure
-from lyra_opt.simulation.scheme import simulate
-from lyra_opt.simulation.topology import Topology
-from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import (
@@ -140,39 +134,6 @@ def test_room_is_remembered_until_gpus_are_handed_over():
     room.forget(machines, 160.0)
     assert room.waits_s(machines, 160.0, Tier.MACHINE, [8, 9]) == [0.0, np.inf]
     assert room.waits_s(machines, 160.0, Tier.NETWORK, [11, 16]) == [40.0, 40.0]
-
-
-def _batch(jobs: int) -> Workload:
-    draws = np.random.default_rng(7)
-    models = ("bert", "resnet50", "mobilenetv3", "vgg11")
-    return Workload(
-        name="batch",
-        jobs=tuple(
-            Job.rigid(
-                id=f"j{number}",
-                submit_s=0.0,
-                gpus=int(draws.choice([1, 2, 4, 8, 12])),
-                work_gpu_s=float(draws.integers(3_600, 200_000)),
-                model=models[number % 4],
-            )
-            for number in range(jobs)
-        ),
-    )
-
-
-@pytest.mark.parametrize("network", ["shipped", "congested-2"])
-def test_beats_dally_on_a_batch(network):
-    """All jobs end, sooner in the mean; and the same again."""
-    cluster = Cluster.of_racks(
-        Topology.uniform(racks=2, machines_per_rack=2),
-        ClosedForm(links=LINK_SETS[network]),
-        network=network,
-    )
-    names = ("dally", "priced-placement", "priced-placement")
-    dally, ours, again = (measure(simulate(_batch(40), cluster, name)) for name in names)
-    assert ours.finished == 40
-    assert ours == again
-    assert ours.jct_mean_s < dally.jct_mean_s
 
 
 def test_a_gang_without_a_machine_tier_does_not_wait_for_one():

@@ -103,17 +103,6 @@ def test_small_instances_are_lexicographically_max_min(instance):
     )
 
 
-def test_first_level_is_max_min_share():
-    """The least level is the optimum of the one programme; the rest is no lower."""
-    instance = drawn(15, servers=4)
-    arrays = ShareArrays.of(instance)
-    filled = fill(arrays)
-    best = lo.solve(instance, "lp-highs").objective
-    assert (filled.levels / arrays.weight).min() == pytest.approx(best, rel=1e-6)
-    assert filled.largest_rise <= 1e-6
-    assert filled.rounds > 1
-
-
 def one_type(jobs: int, gpus: int) -> ShareArrays:
     alike = [job(f"j{n}", 1, throughput={"a": 1.0 + n}) for n in range(jobs)]
     return ShareArrays.of(instance_of([{"a": gpus}], alike, objective="max_min_share"))
