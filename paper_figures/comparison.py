@@ -153,7 +153,6 @@ class Entry:
         """The verdicts on the value and on the gain of a number, without missing ones."""
         return [each for each in (self.value_verdict, self.gain_verdict) if each is not None]
 
-
     @property
     def judged_gains(self) -> Gains | None:
         """The paper's gain and our gain, as printed or over another row; None without a gain."""

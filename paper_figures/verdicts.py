@@ -98,8 +98,6 @@ def verdict_of_gains(paper: float, ours: float | None, spread: Spread = None) ->
     return Verdict.FAR if _times_apart(paper, ours) > FAR_BEYOND else Verdict.SAME_DIRECTION
 
 
-
-
 def is_forbidden(paper: str, bound: float, *, is_most: bool) -> bool:
     """Return whether a proved bound excludes the paper's number, to its printed digits.
 

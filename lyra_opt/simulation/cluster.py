@@ -326,8 +326,6 @@ class Cluster:
         )
         return replace(self, gpu_types=gpu_types, servers=(*self.servers, *lent), topology=topology)
 
-
-
     @cached_property
     def own_servers(self) -> tuple[Server, ...]:
         """The servers that are always present."""

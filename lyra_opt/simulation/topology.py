@@ -112,7 +112,6 @@ class Topology:
         """Return the first machine of each rack, then the number of machines; shape (racks+1,)."""
         return np.concatenate(([0], np.cumsum([rack.machines for rack in self.racks])))
 
-
     @property
     def machines(self) -> int:
         """Return the number of machines in the cluster."""
@@ -132,7 +131,6 @@ class Topology:
     def largest_rack_gpus(self) -> int:
         """Return the GPUs of the largest rack; Dally's g_r."""
         return self.gpus_of_largest_racks[0]
-
 
     @cached_property
     def racks_of_several(self) -> tuple[Rack, ...]:
