@@ -136,6 +136,11 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="DIR",
         help='for replays: folder that "simulate --capture" wrote, if it is not inside DIR',
     )
+    report.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="scheme or solver with which the others are compared (default: the first)",
+    )
     report.set_defaults(run=run_report_command)
 
     diff = add_command(
@@ -219,7 +224,7 @@ def run_report_command(arguments: argparse.Namespace) -> int:
         again = f"lyra-opt tune FILE --out {folder} --resume"
         raise UserError(f"{folder}: has runs of a tuning; {again} writes its page")
     if kind == ReplayRecord.kind:
-        return _report_replays(folder, arguments.window, arguments.captured)
+        return _report_replays(folder, arguments.window, arguments.captured, arguments.baseline)
     for name in ("window", "captured"):
         if (given := getattr(arguments, name)) is not None:
             raise UserError(f"--{name} {given}: {folder} has runs of a study, not replays")
@@ -228,15 +233,19 @@ def run_report_command(arguments: argparse.Namespace) -> int:
     return write_report(folder)
 
 
-def _report_replays(folder: Path, window: str | None, captured: str | None) -> int:
+def _report_replays(
+    folder: Path, window: str | None, captured: str | None, baseline: str | None
+) -> int:
+    from lyra_opt.experiments.simulation.measuring.comparison import require_baseline
     from lyra_opt.experiments.simulation.running.replays import load_replays
     from lyra_opt.experiments.simulation.showing.report import parse_window, write_report
     from lyra_opt.experiments.simulation.showing.results import print_replays
 
     window_h = None if window is None else parse_window(window)
     replays = load_replays(folder, captured=None if captured is None else Path(captured))
-    page = write_report(replays, window_h=window_h)
-    print_replays(replays)
+    require_baseline(baseline, replays.schemes)
+    page = write_report(replays, window_h=window_h, baseline=baseline)
+    print_replays(replays, baseline)
     print(f"{page}: the full report, with plots")
     return 0
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.output import print_line
+from lyra_opt.commands.output import print_line, text_width
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.texts import meant
+from lyra_opt.core.numbers import count, percent, signed, three_digits
+from lyra_opt.core.table import Column, Table, as_text
+from lyra_opt.core.texts import meant, words
 from lyra_opt.experiments.frames import frame_of, in_order, stored_runs
-from lyra_opt.experiments.intervals import student_interval
-from lyra_opt.experiments.records import ERROR
+from lyra_opt.experiments.random_inputs import DRAW_AXIS, RandomInputs, Sample, random_inputs
+from lyra_opt.experiments.records import ERROR, ReplayRecord
+from lyra_opt.experiments.simulation.measuring.measures import MEASURES
 from lyra_opt.experiments.store import ResultStore
-from lyra_opt.experiments.tables import NOTHING, TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +24,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from lyra_opt.core.numbers import Show
     from lyra_opt.experiments.records import RunRecord
 
-METHOD = (
-    "95 % intervals are from a paired t test over draws, after averaging runs with the same draw. "
-    "A single draw has no interval. Seeds of a trace share its jobs, so their interval does not "
-    "cover other jobs."
-)
 SHOWN = 10
 """Number of runs, or lines of a file, that the terminal lists."""
 
@@ -70,6 +67,8 @@ class Diff:
         Versions and machines that differ.
     text
         Lines of a unified diff of the study or scenario files.
+    random
+        What is random, which decides how intervals are computed.
     """
 
     pairs: int
@@ -82,11 +81,59 @@ class Diff:
     settings: Unequal
     machines: Unequal
     text: Sequence[str]
+    random: RandomInputs
+
+    @property
+    def method(self) -> str:
+        """Sentences on what is random, and how the intervals are computed."""
+        return self.random.method(self.measures.draws) if len(self.measures) else ""
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the object that ``diff --json`` prints."""
-        rows = json.loads(self.measures.to_json(orient="records", double_precision=15))
-        return {"method": METHOD} | asdict(self) | {"measures": rows}
+        return (
+            {"method": self.method, "random": str(self.random.unit)}
+            | {
+                field.name: getattr(self, field.name)
+                for field in fields(self)
+                if field.name not in ("measures", "random")
+            }
+            | {"measures": self.table().records()}
+        )
+
+    def table(self) -> Table:
+        """Return the measures that differ as a table, with the digits of other tables."""
+        known = {each.key: each for each in MEASURES}
+        keys = list(self.measures.measure)
+        names = [known[key].name if key in known else words(key) for key in keys]
+        shows = [known[key].show if key in known else three_digits for key in keys]
+
+        def of_measure(key: str, heading: str, *, is_change: bool = False) -> Column:
+            values = list(self.measures[key])
+            texts = [
+                (signed(show) if is_change else show)(value)
+                for show, value in zip(shows, values, strict=True)
+            ]
+            return Column(key=key, values=values, show=three_digits, heading=heading, texts=texts)
+
+        def other(key: str, heading: str, show: Show) -> Column:
+            return Column(key=key, values=list(self.measures[key]), show=show, heading=heading)
+
+        ends = self.random.ends_in_words
+        return Table(
+            [
+                other("axis", "axis", as_text),
+                other("value", "value", as_text),
+                Column(key="measure", values=keys, texts=names),
+                other("pairs", "pairs", count),
+                other("draws", "draws", count),
+                of_measure("mean_a", "mean A"),
+                of_measure("mean_b", "mean B"),
+                of_measure("difference", "B - A", is_change=True),
+                of_measure("low", ends[0], is_change=True),
+                of_measure("high", ends[1], is_change=True),
+                other("change_percent", "B - A (%)", signed(percent)),
+            ]
+        )
 
 
 def compare_folders(
@@ -152,13 +199,15 @@ def compare_folders(
     changes = (both.status_a + " -> " + both.status_b)[both.status_a != both.status_b]
     texts = [study.text.splitlines() for study in studies]
     unified = difflib.unified_diff(texts[0], texts[-1], str(a), str(b), lineterm="")
+    random = _random_inputs(runs[0])
+    found = _differences(
+        both, [name for name in measures if name not in equal], kind.drawn_by, split_by, random
+    )
     described = [{"name": each.name, "runs": each.runs, **each.settings} for each in studies]
     environments = [_environment(of_folder) for of_folder in runs]
     return Diff(
         pairs=len(both),
-        measures=_differences(
-            both, [name for name in measures if name not in equal], kind.drawn_by, split_by
-        ),
+        measures=found,
         equal=equal,
         statuses={str(change): int(count) for change, count in changes.value_counts().items()},
         failed=list(dict.fromkeys([*failed[0], *failed[1]])),
@@ -167,7 +216,20 @@ def compare_folders(
         settings=settings | _unequal(described[0], described[-1]),
         machines=_unequal(environments[0], environments[-1]),
         text=list(unified),
+        random=random,
     )
+
+
+def _random_inputs(runs: Sequence[RunRecord]) -> RandomInputs:
+    """Return what is random in the runs of a folder, judged by its largest group of seeds."""
+    groups: dict[object, list[ReplayRecord]] = {}
+    for run in runs:
+        if isinstance(run, ReplayRecord) and run.status != ERROR:
+            fixed = [(name, value) for name, value in run.axes.items() if name != DRAW_AXIS]
+            groups.setdefault((run.scheme, *fixed), []).append(run)
+    if not groups:
+        return RandomInputs(Sample.INSTANCES)
+    return random_inputs(max(groups.values(), key=len))
 
 
 def _with_values(
@@ -219,7 +281,11 @@ def _same(a: pd.Series, b: pd.Series) -> bool:
 
 
 def _differences(
-    pairs: pd.DataFrame, measures: Sequence[str], draws: Sequence[str], by: Sequence[str]
+    pairs: pd.DataFrame,
+    measures: Sequence[str],
+    draws: Sequence[str],
+    by: Sequence[str],
+    random: RandomInputs,
 ) -> pd.DataFrame:
     import pandas as pd
 
@@ -233,12 +299,14 @@ def _differences(
         {"axis": name, "value": value, "measure": measure, **found}
         for measure in measures
         for name, value, group in groups
-        if (found := _difference(group, measure, draws))
+        if (found := _difference(group, measure, draws, random))
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _difference(pairs: pd.DataFrame, measure: str, draws: Sequence[str]) -> dict[str, float] | None:
+def _difference(
+    pairs: pd.DataFrame, measure: str, draws: Sequence[str], random: RandomInputs
+) -> dict[str, float] | None:
     """Return a measure's mean paired difference and interval; None if no pair has both values."""
     columns = [f"{measure}_a", f"{measure}_b"]
     measured = pairs.dropna(subset=columns)
@@ -249,7 +317,7 @@ def _difference(pairs: pd.DataFrame, measure: str, draws: Sequence[str]) -> dict
     differences = by_draw.mean().diff(axis=1).iloc[:, 1]
     low = high = math.nan
     if len(differences) > 1:
-        low, high = student_interval(differences.to_numpy())
+        low, high = random.interval(differences.to_numpy())
     return {
         "pairs": len(measured),
         "draws": len(differences),
@@ -286,30 +354,11 @@ def print_diff(diff: Diff, a: str, b: str) -> None:
     for line in _lines(diff):
         print_line(line, indent="    ")
     if len(diff.measures):
-        _table(diff.measures).print(elsewhere="--csv")
-        print_line(METHOD)
-
-
-def _table(measures: pd.DataFrame) -> TextTable:
-    def shown(column: str, form: str) -> list[str]:
-        return [NOTHING if math.isnan(each) else format(each, form) for each in measures[column]]
-
-    words = {
-        "Axis": measures.axis,
-        "Value": measures.value.astype(str),
-        "Measure": measures.measure,
-    }
-    numbers = {
-        "Pairs": shown("pairs", "d"),
-        "Draws": shown("draws", "d"),
-        "Mean A": shown("mean_a", ".5g"),
-        "Mean B": shown("mean_b", ".5g"),
-        "B - A": shown("difference", ".5g"),
-        "95 % from": shown("low", ".5g"),
-        "to": shown("high", ".5g"),
-        "B - A (%)": shown("change_percent", "+.1f"),
-    }
-    return TextTable(words | numbers, words, least=("Draws", "Pairs", "95 % from", "to"))
+        table = diff.table()
+        if not any(diff.measures.axis):
+            table = replace(table, columns=table.columns[2:])
+        print(table.plain(text_width()), end="")
+        print_line(diff.method)
 
 
 def _lines(diff: Diff) -> Iterator[str]:
@@ -331,7 +380,7 @@ def _lines(diff: Diff) -> Iterator[str]:
         yield f"{name}: {values['a']} -> {values['b']}"
     if diff.machines:
         yield "Versions or machines differ, which affects the differences of times."
-    for change, count in diff.statuses.items():
-        yield f"{change}: {count} pairs"
+    for change, pairs in diff.statuses.items():
+        yield f"{change}: {pairs} pairs"
     if diff.equal:
         yield f"Equal in all pairs: {', '.join(diff.equal)}"

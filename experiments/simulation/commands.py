@@ -168,6 +168,11 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--bound", action="store_true", help="prove lower bounds, and show each scheme's distance"
     )
     output.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="scheme with which the others are compared (default: the first)",
+    )
+    output.add_argument(
         "--capture",
         metavar="DIR",
         help="write decisions to this folder, as instance files that solve reads",
@@ -191,8 +196,10 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt simulate``; return the exit code."""
     from lyra_opt.commands.messages import say
     from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.core.own_files import name_in
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
+    from lyra_opt.experiments.simulation.measuring.comparison import require_baseline
     from lyra_opt.experiments.simulation.running.replays import run_scenario
     from lyra_opt.experiments.simulation.showing.report import write_report
     from lyra_opt.experiments.simulation.showing.results import print_replays
@@ -201,6 +208,8 @@ def run_simulate(arguments: argparse.Namespace) -> int:
         None if path is None else Path(path) for path in (arguments.out, arguments.capture)
     )
     scenario = given_scenario(arguments, arguments.seeds)
+    labels = arguments.schemes or [each.label for each in scenario.table.schemes]
+    require_baseline(arguments.baseline, [name_in(label) for label in labels])
     with stdout_kept_clean():
         status, replays = run_scenario(
             scenario,
@@ -225,9 +234,9 @@ def run_simulate(arguments: argparse.Namespace) -> int:
         if figures:
             print_json(figures[0] if replays.study.runs == 1 else figures)
     elif replays.runs:
-        print_replays(replays)
+        print_replays(replays, arguments.baseline)
     if out is not None and replays.runs:
-        page = write_report(replays)
+        page = write_report(replays, baseline=arguments.baseline)
         if not arguments.json:
             print(f"{page}: a page with all results and plots")
     return status

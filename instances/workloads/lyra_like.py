@@ -343,7 +343,41 @@ def _submissions_ms(durations_ms: Sequence[int], days: int, seed: int) -> list[i
     return submissions
 
 
-def bootstrapped(workload: Workload, *, days: int = 10, seed: int) -> Workload:
+def days_of(workload: Workload) -> int:
+    """Return the number of days of a workload, counted from time 0.
+
+    The last day counts if the workload covers at least half of it.
+    """
+    return max(1, int(workload.jobs[-1].submit_s / DAY_S + 0.5))
+
+
+def usual_block_days(source_days: int) -> int:
+    """Return the usual number of consecutive days that a bootstrap draws together.
+
+    The cube root of the number of days, rounded down, because the best length for an estimate of a
+    variance grows in this way (Hall, Horowitz and Jing, "On blocking rules for the bootstrap with
+    dependent data", Biometrika 82, 1995).
+    """
+    return int(np.cbrt(source_days))
+
+
+def drawn_days(source_days: int, *, days: int, block_days: int, seed: int) -> list[int]:
+    """Return `days` days drawn with replacement, as numbers from 0 to ``source_days - 1``.
+
+    Blocks of consecutive days are drawn, each beginning with any day equally likely (Kuensch, "The
+    jackknife and the bootstrap for general stationary observations", Annals of Statistics 17,
+    1989). The first day follows the last one, so that all days are equally likely (Politis and
+    Romano, "A circular block-resampling procedure for stationary data", 1992).
+    """
+    stream = IntegerStream(workload="bootstrapped", purpose="days", seed=seed)
+    chosen: list[int] = []
+    while len(chosen) < days:
+        first = stream.below(source_days)
+        chosen += [(first + place) % source_days for place in range(block_days)]
+    return chosen[:days]
+
+
+def bootstrapped(workload: Workload, *, days: int = 10, block_days: int = 1, seed: int) -> Workload:
     """Return a workload of `days` days drawn with replacement from the days of a workload.
 
     Lyra's authors make ten traces of ten days from their trace in this way (section 7.2, figure
@@ -352,10 +386,11 @@ def bootstrapped(workload: Workload, *, days: int = 10, seed: int) -> Workload:
     Parameters
     ----------
     workload
-        The original workload. Its days are counted from time 0; the last day is used if the
-        workload covers at least half of it.
+        The original workload; see `days_of`.
     days
         The number of days to draw, at least 1.
+    block_days
+        The number of consecutive days that are drawn together, at least 1; see `drawn_days`.
     seed
         The random seed, at least 0.
 
@@ -366,14 +401,16 @@ def bootstrapped(workload: Workload, *, days: int = 10, seed: int) -> Workload:
     """
     require_integer("days", days, minimum=1)
     require_integer("seed", seed, minimum=0)
-    source_days = max(1, int(workload.jobs[-1].submit_s / DAY_S + 0.5))
+    source_days = days_of(workload)
+    if not 1 <= block_days <= source_days:
+        rule = f"must be from 1 to {source_days}, the number of days of the jobs"
+        raise FieldError("block_days", block_days, rule)
     jobs_of: list[list[Job]] = [[] for _ in range(source_days)]
     for job in workload.jobs:
         day = int(job.submit_s // DAY_S)
         if day < source_days:
             jobs_of[day].append(job)
-    stream = IntegerStream(workload="bootstrapped", purpose="days", seed=seed)
-    chosen = [stream.below(source_days) for _ in range(days)]
+    chosen = drawn_days(source_days, days=days, block_days=block_days, seed=seed)
     jobs = [
         replace(
             job,

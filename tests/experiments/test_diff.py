@@ -190,7 +190,8 @@ def test_forms_say_the_same(tmp_path, run):
     assert exit_code == 0
     lines = {"2 pairs of runs.", "Only in A: 1", "cpu: a processor -> another"}
     assert lines <= {*printed.splitlines()}
-    assert "paired t test" in printed
+    assert "Student's t over 2 seeds" in printed
+    assert document["random"] == "seeds"
 
 
 def test_two_schemes_of_one_folder_compare_as_two_folders_do(tmp_path):

@@ -1,17 +1,29 @@
-"""Compute the difference of each scheme from the first scheme, and the rows of result tables."""
+"""Compute the difference of each scheme from a baseline, and the rows of result tables."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lyra_opt.core.numbers import MISSING, duration, three_digits, unit_of
-from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval, student_interval
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.numbers import (
+    MISSING,
+    duration,
+    in_unit,
+    percent,
+    share,
+    signed,
+    three_digits,
+    unit_of,
+)
+from lyra_opt.core.table import Column, Table
+from lyra_opt.core.texts import meant
+from lyra_opt.experiments.intervals import CONFIDENCE
+from lyra_opt.experiments.random_inputs import RandomInputs, Sample, random_inputs
 from lyra_opt.experiments.simulation.measuring.measures import (
     LESS,
     MORE,
@@ -29,20 +41,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.measures import Measure, VariantRuns
 
-RESAMPLES = 2000
-ENOUGH_SEEDS = 5
-"""With fewer seeds the tails of Student's t are so long that most intervals contain 0."""
-
 JCT = "jct_mean_s"
-JOB_INPUTS = ("submit_s", "work_worker_s", "min_workers", "gpus_per_worker")
-"""Columns of the table of jobs that a trace states."""
-
-ASSUMED_INPUTS = (
-    *("max_workers", "fungible", "heterogeneous", "checkpoints", "model", "gpu_types", "steps"),
-    *("weight", "deadline_s", "priority"),
-)
-"""Columns of the table of jobs that a scenario may assume."""
-
 MAIN_MEASURES = (
     *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_max_s", "queue_mean_s", "queue_p95_s"),
     *("queue_max_s", "makespan_s"),
@@ -75,46 +74,6 @@ COMPARED = (
 )
 
 
-class SeedVariation(NamedTuple):
-    """Whether each seed draws its own jobs, and an explanation of what differs between seeds."""
-
-    draws_jobs: bool = True
-    in_words: str = ""
-
-
-def seed_variation(
-    runs: Sequence[ReplayRecord], jobs_of: Callable[[ReplayRecord], pd.DataFrame]
-) -> SeedVariation:
-    """Determine which inputs differ between seeds by comparing the jobs of two seeds.
-
-    ``runs`` are the finished runs of one variant; ``jobs_of`` returns the table of jobs of a run.
-    """
-    of_first = [run for run in runs if run.scheme == runs[0].scheme]
-    if len(of_first) < 2:
-        return SeedVariation()
-    one, other = (jobs_of(run) for run in of_first[:2])
-    differing = [name for name in one if name not in other or not one[name].equals(other[name])]
-    if len(one) != len(other) or not set(JOB_INPUTS).isdisjoint(differing):
-        return SeedVariation(in_words="Each seed draws its own jobs.")
-    names = [name for name in ASSUMED_INPUTS if name in differing]
-    if names:
-        text = f"Seeds vary only what is assumed of the jobs ({', '.join(names)})"
-    elif any(
-        _figures(run)[compared.key] != _figures(before)[compared.key]
-        for before, run in pairwise(sorted(runs, key=lambda run: run.scheme))
-        if before.scheme == run.scheme
-        for compared in COMPARED
-    ):
-        text = "Seeds vary only other random inputs, such as the demand of inference"
-    else:
-        text = "Seeds vary nothing"
-    text += (
-        "; the jobs and their running times are the same with each seed. For a confidence interval "
-        "over other draws of these jobs, set jobs.bootstrap.days and vary jobs.bootstrap.draw."
-    )
-    return SeedVariation(draws_jobs=False, in_words=text)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """The difference between a mean under one scheme and under the baseline, in seconds.
@@ -130,12 +89,12 @@ class Difference:
     low_s, high_s
         95 % confidence interval of ``mean_s - baseline_s``. If all seeds have the same jobs, the
         least and the greatest difference over seeds.
+    low_share, high_share
+        The same interval for ``mean_s / baseline_s - 1``; NaN for a baseline of 0 s.
     pairs
-        Number of paired seeds, or of paired jobs if there is one seed.
-    over_seeds
-        Whether the pairs are seeds.
-    variation
-        What the seeds vary.
+        Number of pairs of random units.
+    random
+        The random units.
     part, part_s
         The part of the mean JCT that differs most in the same direction, and by how many seconds;
         "" and 0 if nothing differs.
@@ -148,9 +107,10 @@ class Difference:
     baseline_s: float
     low_s: float
     high_s: float
+    low_share: float
+    high_share: float
     pairs: int
-    over_seeds: bool
-    variation: SeedVariation
+    random: RandomInputs
     part: str = ""
     part_s: float = 0.0
 
@@ -171,20 +131,24 @@ class Difference:
         """The unit of time in which both means are shown."""
         return unit_of(max(self.mean_s, self.baseline_s))
 
+    @property
+    def may_be_none(self) -> bool:
+        """Whether the interval, relative to the baseline if possible, contains 0."""
+        low, high = self.low_share, self.high_share
+        return self.low_s <= 0 <= self.high_s if math.isnan(low) else low <= 0 <= high
+
     def in_words(self) -> str:
-        """Return the difference as a clause, such as ``20 % shorter (...)``."""
+        """Return the difference as a clause, such as ``20.0 % lower (...)``."""
         if self.difference_s == 0:
             return f"the same ({duration(self.mean_s)})"
-        word = "shorter" if self.difference_s < 0 else "longer"
-        by = (
-            f"{three_digits(100 * abs(self.relative))} %"
-            if self.baseline_s
-            else duration(abs(self.difference_s), self.unit)
-        )
+        size = f"{share(abs(self.relative))} %"
+        if not self.baseline_s:
+            size = duration(abs(self.difference_s), self.unit)
+        word = "lower" if self.difference_s < 0 else "higher"
         unclear = ""
-        if self.low_s <= 0 <= self.high_s:
-            draws_jobs = self.variation.draws_jobs
-            unclear = ", so it may be chance" if draws_jobs else ", so not with every seed"
+        if self.may_be_none:
+            is_sample = self.random.has_intervals
+            unclear = ", so it may be chance" if is_sample else ", so not with every seed"
         main_part = ""
         if self.part:
             more = "less" if self.part_s < 0 else "more"
@@ -192,66 +156,88 @@ class Difference:
                 f"; above all {duration(abs(self.part_s), self.unit)} {more} from {self.part}"
             )
         return (
-            f"{by} {word} ({duration(self.mean_s)} instead of {duration(self.baseline_s)}; "
-            f"{self.interval_in_words()}{unclear}{main_part})"
+            f"{size} {word} ({self.interval_in_words()}{unclear}; {duration(self.mean_s)} instead "
+            f"of {duration(self.baseline_s)}{main_part})"
         )
 
     def interval_in_words(self) -> str:
-        """Return the confidence interval of the difference, or its range over seeds, as text."""
+        """Return the interval of the difference, or its range over seeds, and the units as text."""
+        units = self.random.unit
         if self.low_s == self.high_s:
-            return f"the same with each {'seed' if self.over_seeds else 'job'}"
-        low, high = (three_digits(value / self.unit.seconds) for value in (self.low_s, self.high_s))
-        kind = "interval" if self.variation.draws_jobs else "by seed"
-        return f"{kind} {low} to {high} {self.unit.symbol}"
+            return f"the same with each {units[:-1] if self.random.has_intervals else 'seed'}"
+        if math.isnan(self.low_share):
+            ends = [(end, duration(abs(end), self.unit)) for end in (self.low_s, self.high_s)]
+        else:
+            ends = [(end, f"{share(abs(end))} %") for end in (self.low_share, self.high_share)]
+        (low, low_text), (high, high_text) = ends
+        if low < 0 < high:
+            shown = f"{low_text} lower to {high_text} higher"
+        else:
+            shown = f"{high_text} to {low_text}" if high <= 0 else f"{low_text} to {high_text}"
+        if not self.random.has_intervals:
+            return f"by seed {shown}"
+        return f"{100 * CONFIDENCE:.0f} % interval {shown}, {self.pairs:,} {units}"
+
+
+def require_baseline(named: str | None, schemes: Sequence[str]) -> None:
+    """Raise `UserError` if a baseline is named that is not one of the schemes."""
+    if named is not None and named not in schemes:
+        raise UserError(f"--baseline {named}: is not one of the schemes; {meant(named, schemes)}")
 
 
 def differences(
-    runs: Sequence[ReplayRecord], jobs_of: Callable[[ReplayRecord], pd.DataFrame]
+    runs: Sequence[ReplayRecord],
+    jobs_of: Callable[[ReplayRecord], pd.DataFrame],
+    baseline: str | None = None,
 ) -> list[Difference]:
-    """Return the differences in mean JCT and queuing time of each scheme from the first scheme.
+    """Return the differences in mean JCT and queuing time of each scheme from the baseline.
 
-    The interval depends on the seeds that both schemes have:
+    The interval depends on the seeds that both schemes have, see
+    `lyra_opt.experiments.random_inputs.RandomInputs`. With one seed it is a percentile bootstrap
+    over the paired differences of the jobs, which treats jobs as independent and says nothing about
+    another draw of jobs.
 
-    - Several seeds with their own jobs: Student's t over the paired differences of the means.
-    - Several seeds with the same jobs: the least and greatest difference, because such seeds are
-      not a sample of jobs.
-    - One seed: a percentile bootstrap over the paired differences of the jobs. It treats jobs as
-      independent and says nothing about another draw of jobs.
-
-    ``runs`` are the finished runs of one variant; ``jobs_of`` returns the table of jobs of a run.
+    Parameters
+    ----------
+    runs
+        The finished runs of one variant.
+    jobs_of
+        Returns the table of jobs of a run.
+    baseline
+        Label of the scheme with which all others are compared; None for the first scheme.
     """
     by_scheme: dict[str, dict[int, ReplayRecord]] = {}
     for run in runs:
         by_scheme.setdefault(run.scheme, {})[run.seed] = run
-    if len(by_scheme) < 2:
+    baseline = baseline or runs[0].scheme
+    if len(by_scheme) < 2 or baseline not in by_scheme:
         return []
-    (baseline, first), *others = by_scheme.items()
-    variation = seed_variation(runs, jobs_of)
+    first = by_scheme.pop(baseline)
+    random_seeds = random_inputs(runs)
     found = []
     for compared in COMPARED:
-        for scheme, of_seed in others:
+        for scheme, of_seed in by_scheme.items():
             seeds = [seed for seed in first if seed in of_seed]
             if not seeds:
                 continue
+            random = random_seeds
             if len(seeds) == 1:
+                random = RandomInputs(Sample.JOBS)
                 tables = [jobs_of(each[seeds[0]]) for each in (first, of_seed)]
                 pairs = [table.set_index("job_id")[compared.column] for table in tables]
                 before, after = (column.loc[pairs[0].index].to_numpy() for column in pairs)
-                low_s, high_s = bootstrap_interval(after - before, RESAMPLES)
             else:
                 before, after = (
                     np.array([_figures(each[seed])[compared.key] for seed in seeds])
                     for each in (first, of_seed)
                 )
-                moved = after - before
-                low_s, high_s = float(moved.min()), float(moved.max())
-                if variation.draws_jobs:
-                    low_s, high_s = student_interval(moved)
+            low_s, high_s = random.interval(after - before)
             part, part_s = "", 0.0
             if compared.key == JCT:
                 part, part_s = _largest_part(
                     [(_figures(first[seed]), _figures(of_seed[seed])) for seed in seeds]
                 )
+            low_share, high_share = random.relative_interval(before, after)
             found.append(
                 Difference(
                     compared=compared,
@@ -261,14 +247,46 @@ def differences(
                     baseline_s=statistics.fmean(before),
                     low_s=low_s,
                     high_s=high_s,
+                    low_share=low_share,
+                    high_share=high_share,
                     pairs=len(before),
-                    over_seeds=len(seeds) > 1,
-                    variation=variation if len(seeds) > 1 else SeedVariation(),
+                    random=random,
                     part=part,
                     part_s=part_s,
                 )
             )
     return found
+
+
+def differences_table(found: Sequence[Difference]) -> Table:
+    """Return differences from one baseline as a table, a row for each scheme and mean."""
+
+    def times(key: str, heading: str) -> Column:
+        values = [getattr(each, key) for each in found]
+        texts = [
+            signed(in_unit(each.unit))(value) + f" {each.unit.symbol}"
+            for each, value in zip(found, values, strict=True)
+        ]
+        return Column(key=key, values=values, show=three_digits, heading=heading, texts=texts)
+
+    def shares(key: str, name: str, heading: str) -> Column:
+        values = [100 * getattr(each, name) for each in found]
+        return Column(key=key, values=values, show=signed(percent), heading=heading, unit="%")
+
+    ends = found[0].random.ends_in_words
+    return Table(
+        [
+            Column(key="scheme", values=[each.scheme for each in found]),
+            Column(key="measure", values=[each.compared.name for each in found], heading="measure"),
+            times("difference_s", "difference"),
+            times("low_s", ends[0]),
+            times("high_s", ends[1]),
+            shares("difference_percent", "relative", "difference"),
+            shares("low_percent", "low_share", ends[0]),
+            shares("high_percent", "high_share", ends[1]),
+        ],
+        title=f"Differences from {found[0].baseline}",
+    )
 
 
 def _largest_part(
@@ -289,30 +307,10 @@ def _largest_part(
 
 def method_in_words(found: Sequence[Difference]) -> str:
     """Return sentences that explain how the intervals of the differences were computed."""
-    meaning = f"Intervals are {100 * CONFIDENCE:.0f} % confidence intervals of the difference:"
-    of_seeds = [each for each in found if each.over_seeds]
-    if of_seeds:
-        text = ""
-        if seeds := sorted({each.pairs for each in of_seeds if each.variation.draws_jobs}):
-            count = " or ".join(str(number) for number in seeds)
-            text = f"{meaning} Student's t over {count} seeds, paired by seed."
-            if seeds[0] < ENOUGH_SEEDS:
-                text += " So few seeds make wide intervals."
-        if any(not each.variation.draws_jobs for each in of_seeds):
-            text += (
-                " Ranges by seed are from the least difference to the greatest, paired by seed; "
-                "they are not confidence intervals."
-            )
-        return " ".join(
-            [text.strip(), *dict.fromkeys(each.variation.in_words for each in of_seeds)]
-        )
-    counts = sorted({each.pairs for each in found})
-    jobs = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    return (
-        f"{meaning} of one seed only a bootstrap over its jobs ({jobs}), paired by job. It treats "
-        "jobs as independent and says nothing about another draw of jobs; if jobs are drawn at "
-        "random, use more seeds (--set seeds=5)."
-    )
+    by_random: dict[RandomInputs, list[int]] = {}
+    for each in found:
+        by_random.setdefault(each.random, []).append(each.pairs)
+    return " ".join(random.method(counts) for random, counts in by_random.items())
 
 
 def _figures(run: ReplayRecord) -> Mapping[str, float]:

@@ -15,6 +15,7 @@ from lyra_opt.core.csv_text import read_frame
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.experiments.executor import require_own_store, run_stored
+from lyra_opt.experiments.random_inputs import resampling_of
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus
 from lyra_opt.experiments.simulation.measuring.demand import say_demand
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES
@@ -117,6 +118,7 @@ def _require_readable(run: ReplayRecord) -> None:
     for name, types in SETTING.items():
         if not isinstance(run.setting.get(name), types):
             raise FieldError(f"setting.{name}", run.setting.get(name), "has the wrong type")
+    resampling_of(run.setting)
     numbers = {
         f"setting.{name}": run.setting[name] for name in ("own_gpus", "lent_gpus_per_server")
     }

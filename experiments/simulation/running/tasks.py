@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zlib
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -14,6 +15,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.isolation.memory import peak_memory_mib, reset_peak_memory
 from lyra_opt.core.own_files import files_of, name_in
 from lyra_opt.core.run_progress import listening, within_run
+from lyra_opt.experiments.random_inputs import ASSUMED_INPUTS, JOB_INPUTS
 from lyra_opt.experiments.records import (
     ReplayRecord,
     ReplayStatus,
@@ -110,6 +112,11 @@ class ReplayTask:
             progress=partial(self._report_progress, len(setup.workload.jobs)),
         )
         figures, setting = finished.as_json_object(), setting_of(setup, scheme)
+        setting["inputs"] = {
+            name: zlib.crc32(finished.jobs[name].to_csv(index=False).encode())
+            for name in (*JOB_INPUTS, *ASSUMED_INPUTS)
+            if name in finished.jobs
+        }
         if table.bounds:
             figures |= _bounds(self.scenario, self.schemes, self.seed)
             figures |= _makespan_bounds(
@@ -193,7 +200,8 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
     """Return the settings of a replay that its page shows, as JSON values.
 
     ``demand`` is a sentence; ``own_gpus`` and ``lent_gpus_per_server`` count GPUs by type;
-    ``last_submission_s`` is in seconds. Further keys describe the scheme: ``summary``, ``tenure``,
+    ``last_submission_s`` is in seconds. ``bootstrap`` says how the days of the jobs were resampled;
+    None if they were not. Further keys describe the scheme: ``summary``, ``tenure``,
     the abilities ``reading`` and ``has_copies``, and the name of its ``reclaimer`` or None.
     """
     cluster = setup.cluster
@@ -205,6 +213,7 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
         "own_gpus": cluster.own_gpus,
         "lent_gpus_per_server": {lent.name: cluster.inference_gpus / servers} if lent else {},
         "last_submission_s": setup.workload.jobs[-1].submit_s,
+        "bootstrap": None if setup.resampling is None else asdict(setup.resampling),
         "summary": scheme.summary,
         "tenure": scheme.tenure,
         **abilities_of(scheme, setup).as_setting(),

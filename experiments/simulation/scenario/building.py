@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted
+from lyra_opt.experiments.intervals import Resampling
 from lyra_opt.experiments.simulation.scenario.schemes import (
     abilities_of,
     common_abilities,
@@ -25,7 +27,7 @@ from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughpu
 from lyra_opt.instances.network.jobs import assigned_models as with_network_models
 from lyra_opt.instances.network.jobs import shares_of
 from lyra_opt.instances.traces import locate
-from lyra_opt.instances.workloads.lyra_like import bootstrapped
+from lyra_opt.instances.workloads.lyra_like import bootstrapped, days_of, usual_block_days
 from lyra_opt.instances.workloads.named import find_workload
 from lyra_opt.instances.workloads.readers import LAYOUTS, read_workload
 from lyra_opt.instances.workloads.transform import (
@@ -46,7 +48,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from lyra_opt.experiments.simulation.scenario.keys import ClusterTable, NetworkTable
+    from lyra_opt.experiments.simulation.scenario.keys import (
+        BootstrapTable,
+        ClusterTable,
+        NetworkTable,
+    )
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
     from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
     from lyra_opt.instances.workloads.transform import JobAssumptions
@@ -92,7 +98,7 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
             rounds=table.tenure.rounds,
             epochs=table.tenure.epochs,
         )
-        workload, assumptions = _jobs(scenario, cluster, seed)
+        workload, assumptions, resampling = _jobs(scenario, cluster, seed)
     except FieldError as error:
         raise InputError(scenario.source, str(error)) from None
     workload, dropped = runnable(
@@ -127,6 +133,7 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
         options=options,
         dropped=dropped,
         loaning=loaning,
+        resampling=resampling,
     )
     if table.bounds:
         try:
@@ -285,8 +292,8 @@ def _communication(
 
 def _jobs(
     scenario: Scenario, cluster: Cluster, seed: int
-) -> tuple[Workload, JobAssumptions | None]:
-    """Return the submitted jobs, and the assumptions that are still to be applied to them."""
+) -> tuple[Workload, JobAssumptions | None, Resampling | None]:
+    """Return the submitted jobs, assumptions still to be applied to them, and their resampling."""
     table = scenario.table
     jobs, given = table.jobs, scenario.given
     assumptions = jobs.assumptions
@@ -331,10 +338,33 @@ def _jobs(
             workload = rescaled(workload, load=jobs.load, gpus=cluster.gpus)
         except FieldError as error:
             raise error.inside("jobs") from None
+    resampling = None
     if jobs.bootstrap is not None:
-        days, draw = jobs.bootstrap.days, jobs.bootstrap.draw
-        workload = bootstrapped(workload, days=days, seed=draw)
-    return in_reference_time(workload, measured_on, is_certain=is_certain), assumptions
+        workload, resampling = _resampled(workload, jobs.bootstrap, seed)
+    workload = in_reference_time(workload, measured_on, is_certain=is_certain)
+    return workload, assumptions, resampling
+
+
+def _resampled(
+    workload: Workload, bootstrap: BootstrapTable, seed: int
+) -> tuple[Workload, Resampling]:
+    """Return a draw of the days of a workload, and how it was drawn."""
+    jobs = [(job.submit_s, job.work_worker_s, job.min_gpus) for job in workload.jobs]
+    source_days = days_of(workload)
+    resampling = Resampling(
+        days=bootstrap.days,
+        block_days=bootstrap.block_days or usual_block_days(source_days),
+        source_days=source_days,
+        source=zlib.crc32(repr(jobs).encode()),
+    )
+    draw = seed if bootstrap.draw is None else bootstrap.draw
+    try:
+        drawn = bootstrapped(
+            workload, days=bootstrap.days, block_days=resampling.block_days, seed=draw
+        )
+    except FieldError as error:
+        raise error.inside("jobs.bootstrap") from None
+    return drawn, resampling
 
 
 def _trace(scenario: Scenario) -> Workload | None:

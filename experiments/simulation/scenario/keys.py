@@ -268,7 +268,15 @@ class BootstrapTable:
     """The settings for a bootstrap of a workload, which samples its days with replacement."""
 
     days: int = key(Integer(1, MOST_DAYS), "number of sampled days")
-    draw: int = key(Integer(), "number of the sample; each number gives another sample", 0)
+    block_days: int | None = key(
+        Integer(1, MOST_DAYS),
+        "number of consecutive days that are sampled together",
+        None,
+        shown="the cube root of the number of days of the jobs",
+    )
+    draw: int | None = key(
+        Integer(), "number of the sample; each number gives another sample", None, shown="the seed"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from lyra_opt.simulation.tenure import RESTART_S
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lyra_opt.experiments.intervals import Resampling
     from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
     from lyra_opt.simulation.loaning import Orchestrator
     from lyra_opt.simulation.scheme import Options
@@ -57,6 +58,8 @@ class Setup:
         Number of jobs that were left out because they can never run.
     loaning
         The inference cluster and its plan of loans; None without inference servers.
+    resampling
+        How the jobs were drawn from the days of other jobs; None if they were not.
     """
 
     workload: Workload
@@ -65,6 +68,7 @@ class Setup:
     scenario: str = ""
     dropped: int = 0
     loaning: Loaning | None = None
+    resampling: Resampling | None = None
 
     @property
     def kind(self) -> str:

@@ -67,9 +67,9 @@ COLOURS: Mapping[str, str] = {
 def differences_plot(
     by_variant: Mapping[str, Sequence[Difference]], schemes: Sequence[str]
 ) -> Plot:
-    """Return the plot of the differences in mean times between each scheme and the first scheme.
+    """Return the plot of the differences in mean times between each scheme and the baseline.
 
-    ``by_variant`` has the differences from the first scheme; ``schemes`` are all schemes.
+    ``by_variant`` has the differences from one baseline; ``schemes`` are all schemes.
     """
     from matplotlib.transforms import blended_transform_factory
 
@@ -103,13 +103,14 @@ def differences_plot(
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
     bars = "the intervals or ranges by seed that the head of the page explains"
-    if all(each.variation.draws_jobs for found in by_variant.values() for each in found):
+    if all(each.random.has_intervals for found in by_variant.values() for each in found):
         bars = (
             f"{100 * CONFIDENCE:.0f} % confidence intervals, explained at the head of the page; a "
             "difference whose bar crosses 0 may be chance"
         )
-    caption = f"Left of 0 a scheme is faster than {schemes[0]}. Bars are {bars}."
-    return plot_of(figure, "differences", f"Difference from {schemes[0]}", caption)
+    baseline = next(each.baseline for found in by_variant.values() for each in found)
+    caption = f"Left of 0 a scheme is faster than {baseline}. Bars are {bars}."
+    return plot_of(figure, "differences", f"Difference from {baseline}", caption)
 
 
 def _heights(
@@ -144,7 +145,8 @@ def _draw_differences(
         axes.plot(each.difference_s / unit.seconds, height, color=colour, **mark)
     sizes = (abs(each.difference_s) / unit.seconds for each in chosen.values())
     moved = sorted(size for size in sizes if size > 0)
-    label = f"{capitalised(unit.name)} more than {as_written(schemes[0])}"
+    (baseline,) = {each.baseline for each in chosen.values()}
+    label = f"{capitalised(unit.name)} more than {as_written(baseline)}"
     if moved and moved[-1] > FAR * (typical := moved[len(moved) // 2]):
         axes.set_xscale("symlog", linthresh=2 * typical, linscale=1.5)
         far = round_numbers(2 * typical, 2 * moved[-1], (1,))

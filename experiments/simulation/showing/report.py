@@ -33,11 +33,17 @@ MOST_SENTENCES = 4
 """Number of sentences at the head of a page; more schemes are sorted by mean JCT."""
 
 
-def write_report(replays: Replays, *, window_h: tuple[float, float] | None = None) -> Path:
+def write_report(
+    replays: Replays,
+    *,
+    window_h: tuple[float, float] | None = None,
+    baseline: str | None = None,
+) -> Path:
     """Write the page and its plots into the folder of the store; return the path of the page.
 
     ``window_h`` is the start and the end of the plot of single jobs, in hours since the first
-    submission; None takes the busiest day.
+    submission; None takes the busiest day. ``baseline`` is the scheme with which the others are
+    compared; None takes the first.
 
     Raises
     ------
@@ -47,7 +53,7 @@ def write_report(replays: Replays, *, window_h: tuple[float, float] | None = Non
     if not replays.runs:
         raise InputError(str(replays.folder), "has no finished replay")
     variants = variants_of(replays.runs)
-    found = {each.name: differences(each.runs, replays.jobs) for each in variants}
+    found = {each.name: differences(each.runs, replays.jobs, baseline) for each in variants}
     groups = draw_plots(replays, variants, found, window_h)
     write_plots(replays.folder, [plot for group in groups for plot in group.plots])
     page = replays.folder / PAGE

@@ -7,16 +7,20 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.output import print_line, print_table
+from lyra_opt.commands.output import print_line, print_table, text_width
 from lyra_opt.core.errors import one_line
 from lyra_opt.experiments.frames import frame_of
+from lyra_opt.experiments.random_inputs import random_inputs
 from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import (
     cell_of,
+    differences,
+    differences_table,
     main_rows,
+    method_in_words,
+    require_baseline,
     rows_of,
-    seed_variation,
 )
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES, shown_measures, variants_of
 from lyra_opt.experiments.simulation.showing.figures import overview
@@ -34,8 +38,11 @@ COSTS = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
 """Columns with the cost of the replay itself."""
 
 
-def print_replays(replays: Replays) -> None:
-    """Print the assumptions, and a table of means over all seeds with one column per scheme."""
+def print_replays(replays: Replays, baseline: str | None = None) -> None:
+    """Print means over all seeds with one column per scheme, differences, and assumptions.
+
+    ``baseline`` is the scheme with which the others are compared; None for the first scheme.
+    """
     for variant in variants_of(replays.runs):
         first, seeds = variant.runs[0], len(variant.seeds)
         where = f"{first.workload} on {first.cluster}"
@@ -57,7 +64,11 @@ def print_replays(replays: Replays) -> None:
             ],
             right=1,
         )
-        if varied := seed_variation(variant.runs, replays.jobs).in_words:
+        if found := differences(variant.runs, replays.jobs, baseline):
+            table = differences_table(found)
+            print(f"{table.title}:\n{table.plain(text_width())}", end="")
+            print_line(method_in_words(found))
+        elif varied := random_inputs(variant.runs).in_words:
             print_line(varied)
     readings = sorted(
         {each["bound_reading"] for run in replays.runs if MEAN_JCT in (each := run.figures or {})}
@@ -135,6 +146,39 @@ class Runs:
         """
         return self._of_all(self.replays.series)
 
+    def differences(self, baseline: str | None = None) -> pd.DataFrame:
+        """Return the differences of the mean JCT and queuing time from a baseline scheme.
+
+        It has a row for each variant, scheme and mean. Columns: the axes; ``scheme``; ``measure``;
+        ``difference_s`` with the ends ``low_s`` and ``high_s`` of its 95 % interval; and the same
+        three in % of the baseline. The frame's ``attrs["method"]`` says how the intervals are
+        computed.
+
+        Parameters
+        ----------
+        baseline
+            Label of the scheme with which the others are compared; None for the first scheme.
+
+        Raises
+        ------
+        UserError
+            If no scheme has this label.
+        """
+        import pandas as pd
+
+        require_baseline(baseline, self.replays.schemes)
+        tables, methods = [], []
+        for variant in variants_of(self.replays.runs):
+            if found := differences(variant.runs, self.replays.jobs, baseline):
+                table = differences_table(found).frame()
+                for position, (name, value) in enumerate(variant.runs[0].point.items()):
+                    table.insert(position, name, value)
+                tables.append(table)
+                methods.append(method_in_words(found))
+        frame = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+        frame.attrs["method"] = " ".join(dict.fromkeys(methods))
+        return frame
+
     def plot(self) -> Figure:
         """Return a figure of queuing times, job completion times, and GPUs held over time.
 
@@ -163,7 +207,7 @@ class Runs:
         return [f"failed: {run.key}: {one_line(run.message or '')}" for run in self.replays.failed]
 
     def _tables(self) -> Iterator[tuple[str, pd.DataFrame]]:
-        """Yield a heading and a table for each variant: a row per measure, a column per scheme."""
+        """Yield headings and tables for each variant: its means, and the differences of schemes."""
         import pandas as pd
 
         for variant in variants_of(self.replays.runs):
@@ -177,6 +221,17 @@ class Runs:
                 columns=list(variant.by_scheme),
             )
             yield ", ".join(filter(None, words)), table
+            if found := differences(variant.runs, self.replays.jobs):
+                compared = differences_table(found)
+                cells = [each[1:] for each in compared.rows()]
+                yield (
+                    f"{compared.title}. {method_in_words(found)}",
+                    pd.DataFrame(
+                        cells,
+                        index=[each.scheme for each in found],
+                        columns=[column.title for column in compared.columns[1:]],
+                    ),
+                )
 
     def _of_all(self, table_of: Callable[[ReplayRecord], pd.DataFrame]) -> pd.DataFrame:
         import pandas as pd

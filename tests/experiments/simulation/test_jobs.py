@@ -33,8 +33,8 @@ def test_load_moves_submissions_and_nothing_else():
         setup_of("lyra-paper", "jobs.load=0")
 
 
-def test_bootstrapped_days_are_days_of_the_jobs():
-    """The number of days is as stated; another draw gives other days for the same jobs."""
+def test_bootstrapped_days_are_days_of_the_jobs(tmp_path):
+    """The number of days is as stated; the seed, or the stated number, gives the draw."""
     days = ("jobs.bootstrap.days=5", "jobs.bootstrap.draw=1")
     workload = setup_of("lyra-paper", *SMALL, *days).workload
     lengths = {job.work_worker_s for job in setup_of("lyra-paper", *SMALL).workload.jobs}
@@ -42,8 +42,30 @@ def test_bootstrapped_days_are_days_of_the_jobs():
     assert 4 * DAY_S < workload.jobs[-1].submit_s < 5 * DAY_S
     other = setup_of("lyra-paper", *SMALL, "jobs.bootstrap.days=5").workload
     assert other.name != workload.name
-    with pytest.raises(InputError, match=r"jobs\.bootstrap\.days"):
-        setup_of("lyra-paper", "jobs.bootstrap.draw=1")
+    for wrong in ("jobs.bootstrap.draw=1", "jobs.bootstrap.block_days=3"):
+        given = [wrong] if "draw" in wrong else [wrong, days[0]]
+        with pytest.raises(InputError, match=r"jobs\.bootstrap\."):
+            setup_of("lyra-paper", *SMALL, *given)
+
+
+def test_each_seed_draws_days_of_a_trace(tmp_path):
+    """A draw per seed, of the same days for all schemes; blocks are the cube root of 8 days."""
+    path = tmp_path / "jobs.csv"
+    rows = [f"j{half},{half * DAY_S // 2},60,1" for half in range(16)]
+    path.write_text("\n".join(["job_id,submit_time_s,duration_s,gpus", *rows]) + "\n")
+    given = ("cluster.servers=1", f"jobs.trace={path}", "jobs.bootstrap.days=8")
+    setups = [setup_of("plain", *given, seed=seed) for seed in (0, 1, 1)]
+    drawn = [[job.id for job in setup.workload.jobs] for setup in setups]
+    assert drawn[0] != drawn[1] == drawn[2]
+    assert {(each.resampling.block_days, each.resampling.source_days) for each in setups} == {
+        (2, 8)
+    }
+    assert len({each.resampling.source for each in setups}) == 1
+    sources = [
+        setup_of("lyra-paper", *SMALL, "jobs.bootstrap.days=2", seed=seed).resampling.source
+        for seed in (0, 1)
+    ]
+    assert sources[0] != sources[1]
 
 
 def trace(tmp_path):

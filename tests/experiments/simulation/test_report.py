@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from lyra_opt.__main__ import main
 from lyra_opt.core.pictures import house_style
 from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
-from lyra_opt.experiments.simulation.measuring.comparison import RESAMPLES, differences
+from lyra_opt.experiments.random_inputs import RESAMPLES
+from lyra_opt.experiments.simulation.measuring.comparison import differences
 from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS, VariantRuns
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.simulation.showing.decision import decision
@@ -124,7 +125,7 @@ def test_headline_over_seeds_is_a_paired_t_interval(folders):
     # The 97.5 % quantile of Student's t with one degree of freedom is tan(0.475 pi).
     half = math.tan(0.475 * math.pi) * statistics.stdev(changes) / math.sqrt(2)
     assert len(seeds) == of_jct.pairs == 2
-    assert of_jct.over_seeds
+    assert of_jct.random.unit == "seeds"
     assert of_jct.difference_s == pytest.approx(statistics.fmean(changes))
     assert of_jct.low_s == pytest.approx(statistics.fmean(changes) - half)
     assert of_jct.high_s == pytest.approx(statistics.fmean(changes) + half)
@@ -136,7 +137,7 @@ def test_headline_of_one_seed_pairs_jobs(folders):
     of_jct, _ = differences(replays.runs, replays.jobs)
     first, second = (replays.jobs(run).set_index("job_id").jct_s for run in replays.runs)
     changes = second - first
-    assert not of_jct.over_seeds
+    assert of_jct.random.unit == "jobs"
     assert of_jct.pairs == len(changes)
     assert of_jct.difference_s == pytest.approx(changes.mean())
     error = changes.std(ddof=0) / math.sqrt(len(changes))
@@ -158,7 +159,7 @@ def test_seeds_of_one_trace_are_no_sample_of_jobs(changed, told, run, tmp_path):
     assert exit_code == 0, err
     printed = " ".join(printed.split())
     assert told in printed
-    assert "jobs.bootstrap.draw" in printed
+    assert "jobs.bootstrap.days" in printed
     replays = load_replays(out)
     means = {(run.scheme, run.seed): run.figures["jct_mean_s"] for run in replays.runs}
     of_seed = [means["lyra", seed] - means["fifo", seed] for seed in range(3)]

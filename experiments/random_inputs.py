@@ -1,0 +1,180 @@
+"""Determine which inputs differ at random between replays, and which intervals follow from that."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.errors import FieldError, counted
+from lyra_opt.experiments.intervals import (
+    CONFIDENCE,
+    Resampling,
+    bootstrap_interval,
+    student_interval,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    import numpy as np
+
+    from lyra_opt.experiments.records import ReplayRecord
+
+JOB_INPUTS = ("submit_s", "work_worker_s", "min_workers", "gpus_per_worker")
+"""Columns of the table of jobs that a trace states."""
+
+ASSUMED_INPUTS = (
+    *("max_workers", "fungible", "heterogeneous", "checkpoints", "model", "gpu_types", "steps"),
+    *("weight", "deadline_s", "priority"),
+)
+"""Columns of the table of jobs that a scenario may assume."""
+
+ENOUGH_SEEDS = 5
+"""With fewer seeds the tails of Student's t are so long that most intervals contain 0."""
+
+RESAMPLES = 2000
+DRAW_AXIS = "jobs.bootstrap.draw"
+"""The axis of a scenario whose values are draws, not settings."""
+
+FIXED_MEASURES = ("jct_mean_s", "queue_mean_s")
+
+
+class Sample(StrEnum):
+    """The random units over which an interval is computed."""
+
+    SEEDS = "seeds"
+    """Each seed draws its own jobs."""
+    DRAWS = "draws"
+    """Each draw resamples the days of one trace."""
+    ASSUMPTIONS = "seeds of the same jobs"
+    """All seeds have the same jobs, so they are not a sample of jobs."""
+    JOBS = "jobs"
+    """There is one seed, and its jobs are paired."""
+    INSTANCES = "instances"
+    """Each instance of a study is one pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class RandomInputs:
+    """The random unit of a comparison, and an explanation of what differs between the units."""
+
+    unit: Sample = Sample.SEEDS
+    in_words: str = ""
+    resampling: Resampling | None = None
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the units are a sample, so that their differences have a confidence interval."""
+        return self.unit is not Sample.ASSUMPTIONS
+
+    @property
+    def ends_in_words(self) -> tuple[str, str]:
+        """The headings of the two ends of an interval, or of a range."""
+        if self.has_intervals:
+            return f"{100 * CONFIDENCE:.0f} % from", "to"
+        return "least", "greatest"
+
+    def interval(self, values: np.ndarray) -> tuple[float, float]:
+        """Return the interval of the mean of at least two values, one per unit.
+
+        Units that are not a sample have the least and the greatest value instead.
+        """
+        if self.resampling is not None:
+            return self.resampling.interval(values)
+        if self.unit is Sample.JOBS:
+            return bootstrap_interval(values, RESAMPLES)
+        if self.has_intervals:
+            return student_interval(values)
+        return float(values.min()), float(values.max())
+
+    def relative_interval(self, before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
+        """Return the interval of ``after.mean() / before.mean() - 1``; NaN if a mean is 0.
+
+        It is computed for the logarithm of the ratio, which is linearised around its value (delta
+        method). So the baseline counts as random too, and no end is below -100 %.
+        """
+        means = before.mean(), after.mean()
+        if min(means) <= 0:
+            return math.nan, math.nan
+        values = math.log(means[1] / means[0]) + after / means[1] - before / means[0]
+        low, high = self.interval(values)
+        return math.exp(low) - 1, math.exp(high) - 1
+
+    def method(self, counts: Collection[int]) -> str:
+        """Return sentences on how intervals are computed from these numbers of units."""
+        few, most = (f"{each:,}" for each in (min(counts), max(counts)))
+        count = few if few == most else f"{few} to {most}"
+        how = f"Intervals are {100 * CONFIDENCE:.0f} % confidence intervals of the difference"
+        texts = {
+            Sample.SEEDS: f"{how}: Student's t over {count} seeds, paired by seed.",
+            Sample.INSTANCES: f"{how}: Student's t over {count} instances, paired by instance.",
+            Sample.DRAWS: f"{how} on traces like this one, from the spread of {count} draws of its "
+            "days, paired by draw. More draws make it more certain; only more days in the trace "
+            "make it narrower.",
+            Sample.ASSUMPTIONS: "Ranges by seed are from the least difference to the greatest, "
+            "paired by seed; they are not confidence intervals.",
+            Sample.JOBS: f"{how}: of one seed only a bootstrap over its jobs ({count}), paired by "
+            "job. It treats jobs as independent and says nothing about another draw of jobs. For "
+            "that, use more seeds (--set seeds=5); for a trace, also set jobs.bootstrap.days.",
+        }
+        text = texts[self.unit]
+        if self.unit in (Sample.SEEDS, Sample.DRAWS) and min(counts) < ENOUGH_SEEDS:
+            text += f" So few {self.unit} make wide intervals; a single one has no interval."
+        return f"{text} {self.in_words}".strip()
+
+
+def resampling_of(setting: Mapping[str, Any]) -> Resampling | None:
+    """Return how the days of a replay's jobs were resampled; raise `FieldError` if damaged."""
+    given = setting.get("bootstrap")
+    if given is None:
+        return None
+    names = {field.name for field in fields(Resampling)}
+    if not isinstance(given, dict) or given.keys() != names:
+        raise FieldError("setting.bootstrap", given, f"must have the keys {', '.join(names)}")
+    if not all(
+        isinstance(given[name], int) and given[name] >= (name != "source") for name in names
+    ):
+        raise FieldError("setting.bootstrap", given, "must have positive integers")
+    return Resampling(**given)
+
+
+def random_inputs(runs: Sequence[ReplayRecord]) -> RandomInputs:
+    """Determine what differs between the finished replays of one variant, apart from the scheme."""
+    of_first = [run for run in runs if run.scheme == runs[0].scheme]
+    inputs = [run.setting.get("inputs") for run in of_first]
+    known = [each for each in inputs if isinstance(each, dict)]
+    if len(of_first) < 2 or len(known) < len(inputs):
+        return RandomInputs()
+    differing = {
+        name for one, other in pairwise(known) for name in one if one[name] != other.get(name)
+    }
+    if not differing.isdisjoint(JOB_INPUTS):
+        found, *others = {resampling_of(run.setting) for run in of_first}
+        if found is None or others:
+            return RandomInputs(in_words="Each seed draws its own jobs.")
+        return RandomInputs(
+            Sample.DRAWS,
+            f"Each draw has {counted(found.days, 'day')}, sampled from the {found.source_days} "
+            f"days of the jobs in blocks of {counted(found.block_days, 'day')}.",
+            found,
+        )
+    if differing:
+        names = ", ".join(name for name in ASSUMED_INPUTS if name in differing)
+        text = f"Seeds vary only what is assumed of the jobs ({names})"
+    elif any(
+        (before.figures or {}).get(key) != (run.figures or {}).get(key)
+        for before, run in pairwise(sorted(runs, key=lambda run: run.scheme))
+        if before.scheme == run.scheme
+        for key in FIXED_MEASURES
+    ):
+        text = "Seeds vary only other random inputs, such as the demand of inference"
+    else:
+        text = "Seeds vary nothing"
+    return RandomInputs(
+        Sample.ASSUMPTIONS,
+        f"{text}; the jobs and their running times are the same with each seed. For a confidence "
+        "interval over other draws of these jobs, set jobs.bootstrap.days.",
+    )
