@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import InputError
+from lyra_opt.core.errors import InputError, without_inner_frames
 from lyra_opt.experiments.proofs import Proofs
 from lyra_opt.experiments.records import BESIDE, RunRecord, SolverRecord
 from lyra_opt.experiments.store import ResultStore
@@ -27,6 +27,7 @@ LARGEST_EXACT_FLOAT = 2**53
 NUMBERS = ("integer", "floating", "mixed-integer-float")
 
 
+@without_inner_frames
 def load_study(folder: str | Path) -> pd.DataFrame:
     """Return the stored runs of a folder as a data frame, in the order of their study.
 

@@ -29,6 +29,7 @@ from urllib.parse import quote
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import unwritable, write_bytes
 from lyra_opt.core.errors import DiskFullError, InputError, UserError
+from lyra_opt.core.texts import nearest
 from lyra_opt.experiments.records import KINDS, RunRecord, StudyRecord, columns_of, decoded, encoded
 
 if TYPE_CHECKING:
@@ -209,7 +210,10 @@ class ResultStore:
         """
         path = folder / STORE_FILE
         if not path.is_file():
-            raise InputError(str(folder), f"has no store of results ({STORE_FILE})")
+            others = (each.parent.name for each in folder.parent.glob(f"*/{STORE_FILE}"))
+            near = nearest(folder.name, others)
+            hint = "" if near is None else f"; did you mean {folder.with_name(near)}?"
+            raise InputError(str(folder), f"has no store of results ({STORE_FILE}){hint}")
         store = cls(path, _connect(path))
         with store._reporting_errors("is not a readable store of results"):
             application = store._pragma("application_id")

@@ -171,9 +171,9 @@ def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCom
 
 def _print_families(problem: str) -> None:
     from lyra_opt.commands.output import print_meanings
-    from lyra_opt.instances.family import find_family
+    from lyra_opt.instances.family import family_summaries
 
-    print_meanings({name: find_family(problem, name).summary for name in _families(problem)})
+    print_meanings(family_summaries(problem))
 
 
 def _families(problem: str) -> list[str]:

@@ -164,6 +164,11 @@ def family_names(problem: str) -> list[str]:
     return FAMILIES.names(problem)
 
 
+def family_summaries(problem: str) -> dict[str, str]:
+    """Return the summary of each family of `problem`, by name, in order."""
+    return {name: find_family(problem, name).summary for name in family_names(problem)}
+
+
 def find_family(problem: str, given: FamilyLike) -> Family:
     """Return the family of `problem` that a name, an object or a class specifies.
 

@@ -16,10 +16,12 @@ from lyra_opt.commands.arguments import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from lyra_opt.experiments.pool import Engine
     from lyra_opt.paper_figures.document import PaperTable, PublicationTable
+    from lyra_opt.paper_figures.paper import PaperReport
 
 PAPERS = ("lyra", "hadar", "dally", "gavel", "pollux")
 MOST_SEEDS = 100
@@ -89,15 +91,15 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.paper_figures.document import find_paper
 
     paper = find_paper(arguments.paper)
-    chosen = _chosen(paper, {"table": arguments.tables, "figure": arguments.figures})
+    publications = chosen(paper, {"table": arguments.tables, "figure": arguments.figures})
     if arguments.compute:
-        return _compute(arguments, paper, chosen or list(paper.publications))
+        return _compute(arguments, paper, publications)
     for name in ("scale", "seeds", "processes", "scheduler", "out", "resume"):
         if getattr(arguments, name):
             raise UserError(f"--{name}: needs --run, which simulates the chosen tables")
-    if not chosen:
+    if not publications:
         _show_overview(paper)
-    for publication in chosen:
+    for publication in publications:
         _show(paper, publication)
     return 0
 
@@ -136,43 +138,78 @@ def _show(paper: PaperTable, publication: PublicationTable) -> None:
 def _compute(
     arguments: argparse.Namespace, paper: PaperTable, publications: list[PublicationTable]
 ) -> int:
-    from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
-    from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
-    from lyra_opt.paper_figures.paper import report_of, run_paper, write_pages
-    from lyra_opt.paper_figures.setting import Setting
+    from lyra_opt.paper_figures.paper import PAGE
     from lyra_opt.paper_figures.stored import OVERVIEW
 
     folder = Path(paper.folder if arguments.out is None else arguments.out)
-    require_folder_path("--out", folder)
-    scale, seeds = arguments.scale or paper.scale, arguments.seeds or paper.seeds
-    engine = engine_of(arguments.scheduler, arguments.processes, spares_one=True)
-    with output_folder("--out", folder), stdout_kept_clean():
-        setting = Setting(paper, scale, seeds)
-        status, results = run_paper(
-            setting,
-            publications,
-            folder,
-            engine=engine,
-            resume=arguments.resume,
-            command=arguments.command_line,
-        )
-        if status == EXIT_INTERRUPTED:
-            return status
-        report = report_of(results, publications)
-        page = write_pages(report, folder, command=arguments.command_line)
+    status, report = computed(
+        paper,
+        publications,
+        folder,
+        arguments.scale or paper.scale,
+        arguments.seeds or paper.seeds,
+        engine=engine_of(arguments.scheduler, arguments.processes, spares_one=True),
+        resume=arguments.resume,
+        command=arguments.command_line,
+    )
+    if report is None:
+        return status
     for comparison in report.comparisons:
         print(f"{folder / comparison.name}.md: {comparison.counted()}")
     print(f"{folder / OVERVIEW}: counts of verdicts, the machine and the rule of verdicts")
-    print(f"{page}: all tables, figures and plots")
+    print(f"{folder / PAGE}: all tables, figures and plots")
     return status
 
 
-def _chosen(paper: PaperTable, given: dict[str, Sequence[str]]) -> list[PublicationTable]:
-    """Return the tables and figures chosen on the command line, in the order of the paper."""
+def computed(
+    paper: PaperTable,
+    publications: Sequence[PublicationTable],
+    folder: Path,
+    scale: float,
+    seeds: int,
+    *,
+    engine: Engine,
+    resume: bool,
+    command: str,
+) -> tuple[int, PaperReport | None]:
+    """Simulate tables and figures (all if none is given), and write their pages into a folder.
+
+    Returns
+    -------
+    int
+        The exit code of ``lyra-opt paper``.
+    PaperReport or None
+        The pages; None after an interruption.
+    """
+    from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
+    from lyra_opt.experiments.executor import EXIT_INTERRUPTED
+    from lyra_opt.paper_figures.paper import report_of, run_paper, write_pages
+    from lyra_opt.paper_figures.setting import Setting
+
+    publications = publications or paper.publications
+    require_folder_path("--out", folder)
+    with output_folder("--out", folder), stdout_kept_clean():
+        status, results = run_paper(
+            Setting(paper, scale, seeds),
+            publications,
+            folder,
+            engine=engine,
+            resume=resume,
+            command=command,
+        )
+        if status == EXIT_INTERRUPTED:
+            return status, None
+        report = report_of(results, publications)
+        write_pages(report, folder, command=command)
+    return status, report
+
+
+def chosen(paper: PaperTable, given: Mapping[str, Sequence[str]]) -> list[PublicationTable]:
+    """Return the tables and figures with the given numbers by kind, in the order of the paper."""
     from lyra_opt.core.errors import UserError
 
-    chosen = set()
+    wanted = set()
     for kind, numbers in given.items():
         known = [str(each.number) for each in paper.publications if each.kind == kind]
         for text in numbers:
@@ -180,6 +217,6 @@ def _chosen(paper: PaperTable, given: dict[str, Sequence[str]]) -> list[Publicat
                 rule = (
                     f"must be one of {', '.join(known)}" if known else f"the paper has no {kind}s"
                 )
-                raise UserError(f"--{kind} {text}: not a {kind} of {paper.name}: {rule}")
-            chosen.add((kind, int(text)))
-    return [each for each in paper.publications if (each.kind, each.number) in chosen]
+                raise UserError(f"{kind} {text}: not a {kind} of {paper.name}: {rule}")
+            wanted.add((kind, int(text)))
+    return [each for each in paper.publications if (each.kind, each.number) in wanted]

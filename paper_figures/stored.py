@@ -69,10 +69,15 @@ def stored_overview(paper: PaperTable) -> StoredTable:
     return parse_page(PAGES / paper.name / OVERVIEW)
 
 
-def parse_page(page: Path) -> StoredTable:
-    """Return the first table of a Markdown page with the sentences around it."""
+def parse_page(page: Path, *, by_number: bool = False) -> StoredTable:
+    """Return the first table of a Markdown page with the sentences around it.
+
+    With `by_number`, the list of single numbers takes precedence, if the page has one.
+    """
     lines = page.read_text(encoding="utf-8").splitlines()
     table = [place for place, line in enumerate(lines) if line.startswith("|")]
+    if by_number:
+        table = [place for place in table if lines[place].startswith("| row |")] or table
     first = table[0] if table else len(lines)
     last = next((place for place in range(first, len(lines)) if not lines[place]), len(lines))
     header, ruler, *rows = [_cells(line) for line in lines[first:last]] or [(), ()]

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.tuning.outcome import Found
+    from lyra_opt.experiments.tuning.tuning_file import Tuning
 
 RESULT_FILE, BEST_FILE = "tuning.json", "best.toml"
 
@@ -86,50 +88,29 @@ def _names() -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt tune``; return the exit code."""
-    import tempfile
-    from contextlib import ExitStack
-
     from lyra_opt.commands.messages import complain, say
-    from lyra_opt.commands.output import (
-        output_folder,
-        print_json,
-        require_folder_path,
-        stdout_kept_clean,
-    )
+    from lyra_opt.commands.output import print_json
     from lyra_opt.core.errors import UserError
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.experiments.simulation.scenario.loading import parse_change
     from lyra_opt.experiments.simulation.scenario.setup import SimulationError
-    from lyra_opt.experiments.tuning.running import run_tuning
-    from lyra_opt.experiments.tuning.search import load_optuna
     from lyra_opt.experiments.tuning.tuning_file import TuningTable, load_tuning
 
     if print_keys(arguments, TuningTable, "A tuning file of lyra-opt"):
         return 0
     if arguments.tuning is None:
         raise UserError("FILE is missing: give a tuning file or the name of a bundled tuning")
-    load_optuna()
     tuning = load_tuning(arguments.tuning, [parse_change(text) for text in arguments.changes])
     out = None if arguments.out is None else Path(arguments.out)
-    if out is not None:
-        require_folder_path("--out", out)
     try:
-        with ExitStack() as stack:
-            stack.enter_context(stdout_kept_clean())
-            stack.enter_context(output_folder("--out", out))
-            folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            study, found, runs = run_tuning(
-                tuning,
-                folder,
-                engine=engine_of(arguments.scheduler, arguments.processes, spares_one=True),
-                resume=arguments.resume,
-                command=arguments.command_line,
-            )
-            records = [each.as_json_object() for each in found]
-            record = records[0] if len(records) == 1 else {"points": records}
-            if out is not None:
-                _write(tuning, study, found, runs, record, out)
+        found, record = tuned(
+            tuning,
+            out,
+            engine=engine_of(arguments.scheduler, arguments.processes, spares_one=True),
+            resume=arguments.resume,
+            command=arguments.command_line,
+        )
     except KeyboardInterrupt:
         say("interrupted: continue with --resume" if out else "interrupted: use --out to keep runs")
         return EXIT_INTERRUPTED
@@ -139,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(record)
     else:
-        _print(found, out)
+        print_tuning(found, out)
     missed = [
         f"{each.name or tuning.table.name}: {name} misses its target"
         for each in found
@@ -148,6 +129,42 @@ def run(arguments: argparse.Namespace) -> int:
     for line in missed:
         complain(line)
     return 1 if missed else 0
+
+
+def tuned(
+    tuning: Tuning, out: Path | None, *, engine: Engine, resume: bool, command: str | None
+) -> tuple[list[Found], dict[str, Any]]:
+    """Run a tuning, and write its results into a folder unless that is None.
+
+    Returns
+    -------
+    list of Found
+        The result for each point of the scenario's axes.
+    dict
+        The content of ``tuning.json``.
+    """
+    import tempfile
+    from contextlib import ExitStack
+
+    from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
+    from lyra_opt.experiments.tuning.running import run_tuning
+    from lyra_opt.experiments.tuning.search import load_optuna
+
+    load_optuna()
+    if out is not None:
+        require_folder_path("--out", out)
+    with ExitStack() as stack:
+        stack.enter_context(stdout_kept_clean())
+        stack.enter_context(output_folder("--out", out))
+        folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        study, found, runs = run_tuning(
+            tuning, folder, engine=engine, resume=resume, command=command
+        )
+        records = [each.as_json_object() for each in found]
+        record = records[0] if len(records) == 1 else {"points": records}
+        if out is not None:
+            _write(tuning, study, found, runs, record, out)
+    return found, record
 
 
 def _write(
@@ -180,7 +197,8 @@ def _best_file(found: Found) -> str:
     return f"best {point}.toml" if point else BEST_FILE
 
 
-def _print(found: Sequence[Found], out: Path | None) -> None:
+def print_tuning(found: Sequence[Found], out: Path | None) -> None:
+    """Print the results of a tuning as readable text."""
     from lyra_opt.commands.output import print_line, print_table
     from lyra_opt.core.errors import counted
     from lyra_opt.experiments.page import PAGE

@@ -50,6 +50,9 @@ KNOWN = (
 )
 """The fields of the best known results in ``list --json``, in order."""
 
+SHOWN = ("grade", "problem", "variant", "proof", "size", "best_known", "best_bound")
+"""The fields that ``list`` shows of each instance."""
+
 OWN_FOLDER = "lyra-opt-library"
 """The default folder of a user's own records."""
 
@@ -191,6 +194,15 @@ def described(library: Library, entry: Entry) -> dict[str, Any]:
     }
 
 
+def listed(library: Library, **asked: str | None) -> list[dict[str, Any]]:
+    """Return the objects of ``library list --json`` for a problem, a grade and a status."""
+    return [
+        each
+        for each in (described(library, entry) for entry in library.entries.values())
+        if all(value in (None, each[key]) for key, value in asked.items())
+    ]
+
+
 def run_list(arguments: argparse.Namespace) -> int:
     """Run ``library list``, and return the exit code."""
     from lyra_opt.commands.output import print_json, print_line, print_table
@@ -201,11 +213,7 @@ def run_list(arguments: argparse.Namespace) -> int:
         PROBLEMS.require_known("--problem", arguments.problem)
     asked = {key: getattr(arguments, key) for key in ("problem", "grade", "status")}
     shelf = _library(arguments)
-    found = [
-        each
-        for each in (described(shelf, entry) for entry in shelf.entries.values())
-        if all(value in (None, each[key]) for key, value in asked.items())
-    ]
+    found = listed(shelf, **asked)
     if arguments.json:
         print_json(found)
         return 0
@@ -214,8 +222,7 @@ def run_list(arguments: argparse.Namespace) -> int:
         return "" if value is None else show_value_of(value)
 
     columns = ("instance", "grade", "problem", "variant", "proof", "size", "best known", "bound")
-    keys = ("id", "grade", "problem", "variant", "proof", "size", "best_known", "best_bound")
-    rows = [[shown(each[key]) for key in keys] for each in found]
+    rows = [[shown(each[key]) for key in ("id", *SHOWN)] for each in found]
     if rows:
         print_table(columns, rows, right=5, elsewhere="--json")
     print_line(f"{len(found)} of {len(shelf.entries)} instances")

@@ -6,6 +6,8 @@ import argparse
 import re
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
 from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,13 +32,15 @@ from lyra_opt.commands.output import (
 )
 from lyra_opt.core.documents import gzip_bytes, write_bytes
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.representations import html_of_object
 from lyra_opt.core.texts import meant, nearest, show_seconds, show_value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from fractions import Fraction
 
     from lyra_opt.core.result import Number
-    from lyra_opt.core.solver import Solver
+    from lyra_opt.core.solver import Solver, SolverLike
     from lyra_opt.testing.counterexamples import Counterexample, CounterexampleSearch
     from lyra_opt.testing.small_instances import InstanceSpace
 
@@ -132,94 +136,143 @@ def _limit(text: str) -> tuple[str, int]:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt counterexample`` and return the exit code."""
     from lyra_opt.core.isolation.loading import find_solver_safely, require_loadable
-    from lyra_opt.testing.counterexamples import (
-        OPTIMUM,
-        SolverFailedError,
-        find_counterexample,
-        require_comparable,
-    )
-    from lyra_opt.testing.small_instances import InstanceSpace
+    from lyra_opt.testing.counterexamples import SolverFailedError
 
+    given = (arguments.heuristic, arguments.against)
     with stdout_kept_clean():  # a user's solver may print while it is loaded
-        for solver in (arguments.heuristic, arguments.against):
+        for solver in given:
             require_loadable(solver, arguments.problem)
-        problem = _find_problem(arguments)
-        heuristic = find_solver_safely(problem, arguments.heuristic)
-        is_optimum = arguments.against == OPTIMUM
-        against = None if is_optimum else find_solver_safely(problem, arguments.against)
-    names = (heuristic.name, OPTIMUM if against is None else against.name)
-    arguments.heuristic, arguments.against = names
-    name = _file_name("-against-".join(names))
-    space = InstanceSpace(
-        problem=problem,
-        variant=arguments.variant or _common_variant(heuristic, against),
-        limits=dict(arguments.limits),
-        name=name,
-    )
-    require_comparable(problem, space.variant, heuristic, against)
-    out = Path(arguments.out or f"{name}.json")
+        question = asked(
+            *given, arguments.problem, arguments.variant, arguments.limits, find_solver_safely
+        )
+    out = Path(arguments.out or f"{question.space.name}.json")
     require_file_path("--out", str(out))
     if out.exists() and not out.is_file():
         raise UserError(f"--out {out}: is not a regular file, so it cannot be read back")
-    files = [out, *(_beside(out, each) for each in names)]
+    files = [out, *(_beside(out, each) for each in question.names)]
     try:
         with stdout_kept_clean(), _progress() as progress:
-            search = find_counterexample(
-                space,
-                heuristic,
-                against,
-                min_ratio=arguments.min_ratio,
-                seed=arguments.seed,
-                time_limit_s=arguments.time_limit_s,
-                progress=progress,
+            found = question.searched(
+                arguments.min_ratio, arguments.seed, arguments.time_limit_s, progress
             )
-            if search.counterexample is not None:
-                _write(search.counterexample, files)
+            if found.counterexample is not None:
+                _write(found.counterexample, files)
     except SolverFailedError as error:
         write_traceback("counterexample", error.traceback)
         complain(f"error: {error}")
         return 1
-    if search.counterexample is None:
+    if found.counterexample is None:
         files = []
     if arguments.json:
-        print_json(_record(search, space, arguments, files))
+        print_json(found.as_json_object(files))
     else:
-        for line in _lines(search, space, arguments, files):
+        for line in found.lines(files):
             print_line(line, indent="  ")
     return 0 if files else 1
 
 
-def _find_problem(arguments: argparse.Namespace) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The instances of a search for a counterexample, and the two solvers to compare.
+
+    Without `against`, the heuristic is compared with the optimum.
+    """
+
+    space: InstanceSpace
+    heuristic: Solver
+    against: Solver | None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of both sides of the comparison."""
+        from lyra_opt.testing.counterexamples import OPTIMUM
+
+        return self.heuristic.name, OPTIMUM if self.against is None else self.against.name
+
+    def searched(
+        self,
+        min_ratio: float | Fraction = 1,
+        seed: int = 0,
+        time_limit_s: float | None = None,
+        progress: Callable[[Mapping[str, Number]], None] | None = None,
+    ) -> Searched:
+        """Return the result of the search; see `find_counterexample`."""
+        from lyra_opt.testing.counterexamples import find_counterexample
+
+        search = find_counterexample(
+            self.space,
+            self.heuristic,
+            self.against,
+            min_ratio=min_ratio,
+            seed=seed,
+            time_limit_s=time_limit_s,
+            progress=progress,
+        )
+        return Searched(question=self, search=search, min_ratio=min_ratio, seed=seed)
+
+
+def asked(
+    heuristic: SolverLike,
+    against: SolverLike,
+    problem: str | None,
+    variant: str | None,
+    limits: Iterable[tuple[str, int]],
+    find: Callable[[str, Any], Solver],
+) -> Question:
+    """Return the question that a user asks, with the solvers that `find` finds.
+
+    Raises
+    ------
+    UserError
+        If a name is unknown, or the solvers cannot be compared.
+    """
+    from lyra_opt.testing.counterexamples import OPTIMUM, require_comparable
+    from lyra_opt.testing.small_instances import InstanceSpace
+
+    of = _find_problem(heuristic, against, problem)
+    first = find(of, heuristic)
+    second = None if against == OPTIMUM else find(of, against)
+    names = (first.name, OPTIMUM if second is None else second.name)
+    space = InstanceSpace(
+        problem=of,
+        variant=variant or _common_variant(first, second),
+        limits=dict(limits),
+        name=_file_name("-against-".join(names)),
+    )
+    require_comparable(of, space.variant, first, second)
+    return Question(space=space, heuristic=first, against=second)
+
+
+def _find_problem(heuristic: SolverLike, against: SolverLike, problem: str | None) -> str:
     """Return the chosen problem, or the only one that both solvers solve."""
     from lyra_opt.core.own_files import is_reference
     from lyra_opt.core.solver import SOLVERS, find_solver, solver_names
     from lyra_opt.testing.counterexamples import OPTIMUM
     from lyra_opt.testing.small_instances import DOMAINS
 
-    asked = arguments.problem
-    if asked is not None and asked not in DOMAINS:
-        raise UserError(f"--problem {asked!r}: unknown problem; {meant(asked, DOMAINS)}")
-    found = list(DOMAINS) if asked is None else [asked]
-    wanted = [("--heuristic", arguments.heuristic)]
-    if arguments.against != OPTIMUM:
-        wanted.append(("--against", arguments.against))
-    for option, solver in wanted:
-        known = {problem: [name for _, name in solver_names(problem)] for problem in found}
-        if is_reference(solver):
-            found = [problem for problem in found if problem == SOLVERS.find(solver).problem]
+    if problem is not None and problem not in DOMAINS:
+        raise UserError(f"problem {problem!r}: unknown problem; {meant(problem, DOMAINS)}")
+    found = list(DOMAINS) if problem is None else [problem]
+    wanted = [("heuristic", heuristic)]
+    if against != OPTIMUM:
+        wanted.append(("against", against))
+    for role, solver in wanted:
+        known = {of: [name for _, name in solver_names(of)] for of in found}
+        if isinstance(solver, str) and not is_reference(solver):
+            found = [of for of in found if solver in known[of]]
         else:
-            found = [problem for problem in found if solver in known[problem]]
+            found = [of for of in found if of == SOLVERS.of(solver).problem]
         if not found:
             names = sorted({name for names in known.values() for name in names})
-            if option == "--against":
+            if role == "against":
                 names.append(OPTIMUM)
             if len(known) == 1 and nearest(solver, names) is None:
                 find_solver(next(iter(known)), solver)  # raises a more precise error
-            raise UserError(f"{option} {solver!r}: unknown solver; {meant(solver, names)}")
+            raise UserError(f"{role} {solver!r}: unknown solver; {meant(solver, names)}")
     if len(found) > 1:
         raise UserError(
-            f"--heuristic {arguments.heuristic!r}: is a solver of {' and of '.join(found)}; "
-            "choose one with --problem"
+            f"heuristic {heuristic!r}: is a solver of {' and of '.join(found)}; choose the problem "
+            "(--problem)"
         )
     return found[0]
 
@@ -276,80 +329,102 @@ def _write(found: Counterexample, files: list[Path]) -> None:
             raise SolverFailedError(f"{path}: {'; '.join(verification.violations)}")
 
 
-def _record(
-    search: CounterexampleSearch,
-    space: InstanceSpace,
-    arguments: argparse.Namespace,
-    files: list[Path],
-) -> dict[str, Any]:
-    """Return the search result as the object for ``--json``, with null for missing values."""
-    found = search.counterexample
-    return {
-        "found": found is not None,
-        "problem": space.problem,
-        "variant": str(space.variant),
-        "heuristic": arguments.heuristic,
-        "against": arguments.against,
-        "min_ratio": float(arguments.min_ratio),
-        "seed": arguments.seed,
-        "limits": dict(space.limits),
-        "file": str(files[0]) if files else None,
-        "solution_files": [str(path) for path in files[1:]],
-        "instance": found and found.instance.name,
-        "objective": found and found.heuristic.objective,
-        "against_objective": found and found.against.objective,
-        "optimum": found and found.optimum.objective,
-        "proved_by": space.prover,
-        "ratio": None if found is None or isinf(found.ratio) else found.ratio,
-        "size": found and space.measures(found.instance),
-        "no_smaller_plain": search.no_smaller_plain,
-        "plain": space.plain_in_words or None,
-        "tried": search.tried,
-        "tried_plain": search.tried_plain,
-        "skipped": search.skipped,
-        "skip_reason": search.skip_reason,
-        "stopped_by": search.stopped_by and str(search.stopped_by),
-        "wall_time_s": search.wall_time_s,
-    }
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Searched:
+    """The result of a search for a counterexample, which prints as the command does."""
 
+    question: Question
+    search: CounterexampleSearch
+    min_ratio: float | Fraction
+    seed: int
 
-def _lines(
-    search: CounterexampleSearch,
-    space: InstanceSpace,
-    arguments: argparse.Namespace,
-    files: list[Path],
-) -> Iterator[str]:
-    found = search.counterexample
-    names = f"{arguments.heuristic} is worse than {arguments.against}"
-    tried = f"{search.tried} instance{'' if search.tried == 1 else 's'} tried"
-    if search.stopped_by is not None:
-        tried += ", ended by the time limit"
-    if search.skipped:
-        tried += f" ({search.skipped} could not be compared: {search.skip_reason})"
-    if found is None:
-        by = f" by a factor of {float(arguments.min_ratio):g}" if arguments.min_ratio > 1 else ""
+    @property
+    def counterexample(self) -> Counterexample | None:
+        """The instance with the answers of both solvers and the optimum; None if none was found."""
+        return self.search.counterexample
+
+    def __repr__(self) -> str:
+        """Return whether there is a counterexample, on one line."""
+        found, (heuristic, against) = self.counterexample, self.question.names
+        if found is None:
+            return f"<no counterexample found for {heuristic} against {against}>"
+        values = f"{found.heuristic.objective} against {found.against.objective}"
+        return f"<counterexample: {heuristic} is worse than {against}, {values}>"
+
+    def __str__(self) -> str:
+        """Return the sentences that the command prints."""
+        return "\n".join(self.lines([]))
+
+    def _repr_html_(self) -> str:
+        shown = "" if self.counterexample is None else html_of_object(self.counterexample.instance)
+        return f"<pre>{escape(str(self))}</pre>{shown}"
+
+    def as_json_object(self, files: Sequence[Path]) -> dict[str, Any]:
+        """Return the object that ``counterexample --json`` prints, with null for missing values."""
+        search, space, found = self.search, self.question.space, self.counterexample
+        heuristic, against = self.question.names
+        return {
+            "found": found is not None,
+            "problem": space.problem,
+            "variant": str(space.variant),
+            "heuristic": heuristic,
+            "against": against,
+            "min_ratio": float(self.min_ratio),
+            "seed": self.seed,
+            "limits": dict(space.limits),
+            "file": str(files[0]) if files else None,
+            "solution_files": [str(path) for path in files[1:]],
+            "instance": found and found.instance.name,
+            "objective": found and found.heuristic.objective,
+            "against_objective": found and found.against.objective,
+            "optimum": found and found.optimum.objective,
+            "proved_by": space.prover,
+            "ratio": None if found is None or isinf(found.ratio) else found.ratio,
+            "size": found and space.measures(found.instance),
+            "no_smaller_plain": search.no_smaller_plain,
+            "plain": space.plain_in_words or None,
+            "tried": search.tried,
+            "tried_plain": search.tried_plain,
+            "skipped": search.skipped,
+            "skip_reason": search.skip_reason,
+            "stopped_by": search.stopped_by and str(search.stopped_by),
+            "wall_time_s": search.wall_time_s,
+        }
+
+    def lines(self, files: Sequence[Path]) -> Iterator[str]:
+        """Yield the sentences that the command prints."""
+        search, space, found = self.search, self.question.space, self.counterexample
+        names = " is worse than ".join(self.question.names)
+        tried = f"{search.tried} instance{'' if search.tried == 1 else 's'} tried"
+        if search.stopped_by is not None:
+            tried += ", ended by the time limit"
+        if search.skipped:
+            tried += f" ({search.skipped} could not be compared: {search.skip_reason})"
+        if found is None:
+            by = f" by a factor of {float(self.min_ratio):g}" if self.min_ratio > 1 else ""
+            yield (
+                f"no counterexample found: no {space.variant} instance of at most "
+                f"{_shown(space.limits)} on which {names}{by}; {tried}"
+            )
+            return
+        ratio_shown = "infinite" if isinf(found.ratio) else f"{found.ratio:.6g}"
         yield (
-            f"no counterexample found: no {space.variant} instance of at most "
-            f"{_shown(space.limits)} on which {names}{by}; {tried}, no file written"
+            f"{names}: {show_value_of(found.heuristic.objective)} against "
+            f"{show_value_of(found.against.objective)}, ratio {ratio_shown}"
         )
-        return
-    ratio_shown = "infinite" if isinf(found.ratio) else f"{found.ratio:.6g}"
-    yield (
-        f"{names}: {show_value_of(found.heuristic.objective)} against "
-        f"{show_value_of(found.against.objective)}, ratio {ratio_shown}"
-    )
-    yield f"optimum: {show_value_of(found.optimum.objective)}, proved by {space.prover}"
-    yield f"smallest found, most important first: {_shown(space.measures(found.instance))}"
-    if search.no_smaller_plain:
-        yield (
-            "proved: no smaller plain instance is a counterexample "
-            f"(all were tried, {search.tried_plain} including those of equal size)"
-        )
-        yield f"plain: {space.plain_in_words}"
-    else:
-        yield "not proved to be the smallest: not all smaller instances were tried"
-    yield f"written, read back and verified: {', '.join(map(str, files))}"
-    yield f"{tried} in {show_seconds(search.wall_time_s)}"
+        yield f"optimum: {show_value_of(found.optimum.objective)}, proved by {space.prover}"
+        yield f"smallest found, most important first: {_shown(space.measures(found.instance))}"
+        if search.no_smaller_plain:
+            yield (
+                "proved: no smaller plain instance is a counterexample "
+                f"(all were tried, {search.tried_plain} including those of equal size)"
+            )
+            yield f"plain: {space.plain_in_words}"
+        else:
+            yield "not proved to be the smallest: not all smaller instances were tried"
+        if files:
+            yield f"written, read back and verified: {', '.join(map(str, files))}"
+        yield f"{tried} in {show_seconds(search.wall_time_s)}"
 
 
 def _shown(measures: Mapping[str, Number]) -> str:

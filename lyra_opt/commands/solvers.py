@@ -46,12 +46,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt solvers`` and return the exit code."""
     from lyra_opt.core.problem import find_problem
-    from lyra_opt.core.solver import MAKERS, made_solver_names, solver_names
+    from lyra_opt.core.solver import MAKERS, made_solver_names
 
     if arguments.problem is not None:
         find_problem(arguments.problem)
-    with stdout_kept_clean():  # a user's solver may print while it is loaded
-        records = [_record(problem, name) for problem, name in solver_names(arguments.problem)]
+    records = solver_records(arguments.problem)
     if arguments.json:
         print_json(records)
         return 0
@@ -84,6 +83,14 @@ def _print(records: Sequence[Mapping[str, Any]]) -> None:
     is_missing = any(record["reason"] for record in records)
     least = ["gives a bound", *([] if is_missing else ["available"]), "takes"]
     print_table(columns, rows, right=len(columns), elsewhere="--json", least=least)
+
+
+def solver_records(problem: str | None) -> list[dict[str, Any]]:
+    """Return the objects that ``solvers --json`` prints, for one problem or for all."""
+    from lyra_opt.core.solver import solver_names
+
+    with stdout_kept_clean():  # a user's solver may print while it is loaded
+        return [_record(of, name) for of, name in solver_names(problem)]
 
 
 def _record(problem: str, name: str) -> dict[str, Any]:

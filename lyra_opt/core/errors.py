@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+import sys
 import sysconfig
 import traceback
+from functools import wraps
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Callable, Container, Iterable
     from types import MethodType
+
+    FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 LONGEST_SHOWN_VALUE = 60
 
 
 class UserError(Exception):
     """An error in the user's input, with a one-line message; commands exit with code 2."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the text for IPython and notebooks: the user's own lines, and the message."""
+        shown = [f"line {frame.lineno}: {frame.line}" for frame in _own_frames(self)]
+        return [*shown, f"{type(self).__name__}: {self}"]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the data from which pickle rebuilds the error, including its attributes."""
@@ -28,6 +37,24 @@ def _made_anew(kind: type[UserError], args: tuple[Any, ...], state: dict[str, An
     error = kind.__new__(kind, *args)
     vars(error).update(state)
     return error
+
+
+def without_inner_frames(function: FunctionT) -> FunctionT:
+    """Wrap a function for users so that the traceback of a `UserError` ends at their call.
+
+    With ``python -X dev`` the traceback has all frames.
+    """
+
+    @wraps(function)
+    def ending_here(*given: Any, **named: Any) -> Any:
+        try:
+            return function(*given, **named)
+        except UserError as error:
+            if sys.flags.dev_mode:
+                raise
+            raise error.with_traceback(None) from error.__cause__
+
+    return cast("FunctionT", ending_here)
 
 
 class FieldError(UserError, ValueError):
@@ -136,15 +163,7 @@ def failure_of(error: BaseException) -> str:
     The line is the last one in the traceback outside the toolkit and the installed packages,
     because that is the code to fix. If no such line exists, it is the last line of the traceback.
     """
-    frames = traceback.extract_tb(error.__traceback__)
-    installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
-    toolkit = Path(__file__).parents[1]
-    own = [
-        frame
-        for frame in frames
-        if not any(map(Path(frame.filename).is_relative_to, (toolkit, *installed)))
-    ]
-    frame = (own or frames)[-1]
+    frame = (_own_frames(error) or traceback.extract_tb(error.__traceback__))[-1]
     place = f"({Path(frame.filename).name}, line {frame.lineno})"
     if isinstance(error, ReturnedError):
         place = error.place
@@ -152,6 +171,18 @@ def failure_of(error: BaseException) -> str:
         return f"it exited {place}"
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"{one_line(said)} {place}"
+
+
+def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return the frames of a traceback outside the toolkit and the installed packages."""
+    installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    toolkit = Path(__file__).parents[1]
+    return [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "site-packages" not in frame.filename
+        and not any(map(Path(frame.filename).is_relative_to, (toolkit, *installed)))
+    ]
 
 
 def counted(number: int, noun: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from lyra_opt.core.errors import UserError, show_value
+from lyra_opt.core.errors import UserError, show_value, without_inner_frames
 from lyra_opt.core.pictures import (
     COLOURS,
     TEXT_POINTS,
@@ -51,6 +51,7 @@ SHORTEST_S = 1e-4
 """Shorter times, in seconds, are drawn at this time, because clocks cannot distinguish them."""
 
 
+@without_inner_frames
 def plot(
     instance: ProblemInstance[SolutionT] | Answer[SolutionT],
     solutions: Drawn[SolutionT]
@@ -102,6 +103,7 @@ def plot(
     return _saved(stacked(drawings), file)
 
 
+@without_inner_frames
 def plot_progress(
     answers: Answer | Sequence[Answer] | Mapping[str, Answer],
     *,

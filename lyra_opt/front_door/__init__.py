@@ -24,14 +24,25 @@ from lyra_opt.experiments.frames import load_study as load_study
 from lyra_opt.front_door.files import load as load
 from lyra_opt.front_door.files import save as save
 from lyra_opt.front_door.generating import generate as generate
+from lyra_opt.front_door.listing import families as families
+from lyra_opt.front_door.listing import library as library
+from lyra_opt.front_door.listing import papers as papers
+from lyra_opt.front_door.listing import scenarios as scenarios
+from lyra_opt.front_door.listing import schemes as schemes
+from lyra_opt.front_door.listing import solvers as solvers
+from lyra_opt.front_door.listing import studies as studies
 from lyra_opt.front_door.models import export_model as export_model
 from lyra_opt.front_door.models import model as model
 from lyra_opt.front_door.planning import plan as plan
+from lyra_opt.front_door.published import paper as paper
+from lyra_opt.front_door.results import diff as diff
+from lyra_opt.front_door.searching import counterexample as counterexample
 from lyra_opt.front_door.simulating import bound as bound
 from lyra_opt.front_door.simulating import simulate as simulate
 from lyra_opt.front_door.solving import compare as compare
 from lyra_opt.front_door.solving import solve as solve
 from lyra_opt.front_door.solving import verify as verify
+from lyra_opt.front_door.tuning import tune as tune
 from lyra_opt.simulation.cluster import Cluster as Cluster
 from lyra_opt.simulation.workload import Workload as Workload
 

@@ -1,17 +1,22 @@
-"""Read instances from files and write instances and solutions to files."""
+"""Read instances from files or the library, and write instances and solutions to files."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from lyra_opt.core.documents import format_document, gzip_bytes, require_path, write_bytes
-from lyra_opt.core.errors import FieldError, InputError, UserError, show_value
-from lyra_opt.core.loading import load_instance
+from lyra_opt.core.errors import FieldError, InputError, UserError, show_value, without_inner_frames
+from lyra_opt.core.loading import LoadedInstance, load_instance
 from lyra_opt.core.problem import ProblemInstance, problem_of_instance
 from lyra_opt.core.solving import Answer
+from lyra_opt.core.texts import nearest
+from lyra_opt.instances.library import library
 
 InstanceT = TypeVar("InstanceT", bound="ProblemInstance")
+FILE_SUFFIXES = (".json", ".gz")
+"""Endings of names that can only be files, not ids."""
 
 
 @overload
@@ -22,13 +27,14 @@ def load(path: str | Path) -> ProblemInstance: ...
 def load(path: str | Path, of: type[InstanceT]) -> InstanceT: ...
 
 
+@without_inner_frames
 def load(path: str | Path, of: type[Any] | None = None) -> Any:
-    """Return the instance in a JSON file, which may be compressed.
+    """Return the instance in a JSON file, which may be compressed, or an instance of the library.
 
     Parameters
     ----------
     path
-        The file.
+        The file, or the id of an instance that `library` lists. A file of that name wins.
     of
         The expected class, such as ``lo.reclaim.Instance``; None for an instance of any problem.
 
@@ -36,11 +42,16 @@ def load(path: str | Path, of: type[Any] | None = None) -> Any:
     ------
     InputError
         If the file is not valid (names file, field, value and rule), or has an instance of another
-        problem.
+        problem. If no file and no instance has this name, the message names the nearest id.
+
+    Examples
+    --------
+    >>> len(load("lyra-figure-5").servers)
+    6
     """
     if of is not None and not isinstance(of, type):
         raise FieldError("of", of, "must be a class of instances, such as lo.reclaim.Instance")
-    loaded = load_instance(path)
+    loaded = _of_library(str(path)) if _is_id(path) else load_instance(path)
     if of is not None and not isinstance(loaded.instance, of):
         expected = getattr(of, "problem", of.__name__)
         reason = f"holds an instance of {loaded.problem.name}, not of {expected}"
@@ -48,6 +59,24 @@ def load(path: str | Path, of: type[Any] | None = None) -> Any:
     return loaded.instance
 
 
+def _is_id(path: object) -> bool:
+    """Return whether a text can be the id of a library instance, and no file has this name."""
+    if not isinstance(path, str) or path in ("", "-") or Path(path).name != path:
+        return False
+    with suppress(OSError):  # the name is too long
+        return not (path.endswith(FILE_SUFFIXES) or Path(path).exists())
+    return False
+
+
+def _of_library(name: str) -> LoadedInstance:
+    if name not in library().entries:
+        near = nearest(name, library().entries)
+        hint = "lo.library() lists all ids" if near is None else f"did you mean {near}?"
+        raise InputError(name, f"is neither a file nor an instance of the library; {hint}")
+    return library().load(name)
+
+
+@without_inner_frames
 def save(what: ProblemInstance | Answer, path: str | Path) -> None:
     """Write an instance, or the solution of an answer, to a file, completely or not at all.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
 from lyra_opt.instances.parameters import named_as_in_python
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def generate(
 ) -> list[PreemptionInstance]: ...
 @overload
 def generate(problem: str, family: FamilyLike, **parameters: Any) -> Any: ...
+@without_inner_frames
 def generate(
     problem: str,
     family: FamilyLike,

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
 from lyra_opt.core.documents import write_bytes
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import UserError, without_inner_frames
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.core.texts import meant
 from lyra_opt.formulations.model_files import cpsat_bytes, linear_bytes
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def model(
 def model(instance: ProblemInstance, name: str) -> Any: ...
 
 
+@without_inner_frames
 def model(instance: ProblemInstance, name: str = "pulp") -> Any:
     """Return an exact model of an instance as an object of its modelling library.
 
@@ -104,6 +106,7 @@ def model(instance: ProblemInstance, name: str = "pulp") -> Any:
     return _modelled(instance, name).model(instance)
 
 
+@without_inner_frames
 def export_model(
     instance: ProblemInstance, path: str | Path, model: str | Sequence[str] | None = None
 ) -> str | None:
@@ -174,7 +177,7 @@ def _modelled(instance: ProblemInstance, name: str) -> Modelled:
     if found is None:
         raise UserError(
             f"model {name!r}: unknown model for {instance.variant} instances of {problem}; "
-            f"known: {', '.join(known) or 'none'}"
+            f"{meant(name, known)}"
         )
     _require_supported(instance, found)
     return found

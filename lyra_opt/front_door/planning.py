@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import UserError, without_inner_frames
 from lyra_opt.experiments.planning import asking
 from lyra_opt.experiments.planning.planning import plan as plan_of
 from lyra_opt.experiments.planning.questions import choices_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.planning.questions import Question
 
 
+@without_inner_frames
 def plan(
     snapshot: Snapshot | str | Path | Iterable[str | Path],
     question: Literal["drain", "fit", "consolidate"],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import Loudness, as_loud_as
-from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
 from lyra_opt.core.rules import Integer
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import Workload
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import SchemeLike
 
 
+@without_inner_frames
 def simulate(  # noqa: PLR0913 - all arguments but the first are keywords
     scenario: str | Path | Mapping[str, Any] | Scenario = "plain",
     *,
@@ -106,24 +107,23 @@ def simulate(  # noqa: PLR0913 - all arguments but the first are keywords
     from lyra_opt.experiments.simulation.running.replays import run_scenario
     from lyra_opt.experiments.simulation.showing.results import Runs
 
-    processes = _checked(processes, out)
+    processes = checked_processes(processes, out)
     entries = _entries(schemes)
-    wanted = _changes(changes) | ({} if seeds is None else {"seeds": seeds})
-    found = _scenario(scenario, wanted, jobs, cluster, entries)
-    is_told = _is_watched() if progress is None else progress
-    with as_loud_as(Loudness.USUAL if is_told else Loudness.QUIET):
+    found = given_scenario(scenario, seeds, changes, jobs, cluster, entries)
+    with as_loud_as(loudness_of(progress)):
         status, replays = run_scenario(
             found,
             list(entries),
             out=None if out is None else Path(out),
             resume=resume,
-            engine=_engine(scheduler, processes, found),
+            engine=given_engine(scheduler, processes if _can_be_sent(found) else 1),
         )
     if status == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
     return Runs(replays, found, tuple(entries))
 
 
+@without_inner_frames
 def bound(
     scenario: str | Path | Mapping[str, Any] | Scenario | Runs = "plain",
     *,
@@ -199,8 +199,7 @@ def bound(
                 )
         found, of_runs = scenario.scenario, scenario
     else:
-        wanted = _changes(changes) | ({} if seeds is None else {"seeds": seeds})
-        found, of_runs = _scenario(scenario, wanted, jobs, cluster, {}), None
+        found, of_runs = given_scenario(scenario, seeds, changes, jobs, cluster), None
     rows = []
     classes = [of] if isinstance(of, str) else list(of)
     for proved in prove(
@@ -215,27 +214,21 @@ def bound(
     return pd.DataFrame(rows)
 
 
-def _checked(processes: int, out: object) -> int:
+def checked_processes(processes: int, out: object) -> int:
     """Check the arguments `processes` and `out` of `simulate`; return the number of processes."""
     if out is not None and not isinstance(out, str | Path):
         raise FieldError("out", str(out), "must be the path of a folder")
     return Integer(1).check("processes", processes)
 
 
-def _engine(scheduler: str | None, processes: int, scenario: Scenario) -> Engine:
+def given_engine(scheduler: str | None, processes: int) -> Engine:
+    """Return the engine that runs simulations, on this machine or through a Dask scheduler."""
     from lyra_opt.experiments.pool import LocalProcesses
     from lyra_opt.experiments.settings import checked_address, engine_of
 
     if scheduler is not None:
         return engine_of(checked_address("scheduler", scheduler), None)
-    return LocalProcesses(processes if _can_be_sent(scenario) else 1, spares_one=True)
-
-
-def _changes(changes: Mapping[str, Any] | None) -> dict[str, Any]:
-    if changes is not None and not isinstance(changes, Mapping):
-        rule = 'must be a dictionary of keys and values, such as {"cluster.servers": 44}'
-        raise FieldError("changes", str(changes), rule)
-    return dict(changes or {})
+    return LocalProcesses(processes, spares_one=True)
 
 
 def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, SchemeEntry | None]:
@@ -258,14 +251,15 @@ def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, Sch
     return found
 
 
-def _scenario(
+def given_scenario(
     scenario: str | Path | Mapping[str, Any] | Scenario,
-    changes: Mapping[str, Any],
-    jobs: str | Path | pd.DataFrame | Workload | None,
-    cluster: Cluster | None,
-    entries: Mapping[str, SchemeEntry | None],
+    seeds: int | Iterable[int] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    jobs: str | Path | pd.DataFrame | Workload | None = None,
+    cluster: Cluster | None = None,
+    entries: Mapping[str, SchemeEntry | None] | None = None,
 ) -> Scenario:
-    """Load a scenario with the given changes, jobs, cluster and schemes."""
+    """Load a scenario with the given seeds, changes, jobs, cluster and schemes."""
     from lyra_opt.experiments.simulation.scenario.documents import plain
     from lyra_opt.experiments.simulation.scenario.loading import (
         Change,
@@ -275,6 +269,10 @@ def _scenario(
     )
     from lyra_opt.instances.workloads.readers import workload_of_frame
 
+    if changes is not None and not isinstance(changes, Mapping):
+        rule = 'must be a dictionary of keys and values, such as {"cluster.servers": 44}'
+        raise FieldError("changes", str(changes), rule)
+    changes = dict(changes or {}) | ({} if seeds is None else {"seeds": seeds})
     if not isinstance(scenario, str | Path | Mapping | Scenario):
         rule = "must be a name, a TOML file, a dictionary or a Scenario"
         raise FieldError("scenario", str(scenario), rule)
@@ -304,7 +302,7 @@ def _scenario(
             workload=workload,
             is_trace=is_trace,
             cluster=cluster,
-            schemes={label: entry for label, entry in entries.items() if entry is not None},
+            schemes={name: entry for name, entry in (entries or {}).items() if entry is not None},
         ),
     )
 
@@ -318,6 +316,9 @@ def _can_be_sent(scenario: Scenario) -> bool:
     return b"__main__" not in sent  # other processes do not have the classes of the main module
 
 
-def _is_watched() -> bool:
-    is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    return is_terminal or "ipykernel" in sys.modules
+def loudness_of(progress: bool | None) -> Loudness:
+    """Return whether messages and progress are shown; None shows them if somebody watches."""
+    if progress is None:
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        progress = is_terminal or "ipykernel" in sys.modules
+    return Loudness.USUAL if progress else Loudness.QUIET

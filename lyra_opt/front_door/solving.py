@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import UserError, without_inner_frames
 from lyra_opt.core.execution import execute
 from lyra_opt.core.interrupting import heeding_signals
 from lyra_opt.core.isolation.workers import Workers
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 SolutionT = TypeVar("SolutionT")
 
 
+@without_inner_frames
 def solve(
     instance: ProblemInstance[SolutionT],
     solver: SolverLike | None = None,
@@ -122,6 +123,7 @@ def solve(
         )
 
 
+@without_inner_frames
 def compare(
     instance: ProblemInstance[SolutionT],
     solvers: Sequence[SolverLike | None],
@@ -245,6 +247,7 @@ def _type_of(values: Sequence[int | float | None]) -> str:
     return "Int64" if max(map(abs, known)) < 2**63 else "object"
 
 
+@without_inner_frames
 def verify(
     instance: ProblemInstance[SolutionT], claimed: Answer[SolutionT] | SolutionT | str | Path
 ) -> Verification:

@@ -22,13 +22,20 @@ if TYPE_CHECKING:
     from lyra_opt.network.links import LinkSet
 
 
-def print_scenarios() -> None:
-    """Print the name and the description of each bundled scenario."""
-    described_as = {
+SCHEME_COLUMNS = ("scheme", "paper", "tenure", "summary")
+
+
+def scenario_descriptions() -> dict[str, str]:
+    """Return the description of each bundled scenario, by name."""
+    return {
         name: parse_toml(entry.read_text(encoding="utf-8"), name, "a scenario")["description"]
         for name, entry in bundled().items()
     }
-    print_meanings(described_as)
+
+
+def print_scenarios() -> None:
+    """Print the name and the description of each bundled scenario."""
+    print_meanings(scenario_descriptions())
 
 
 def print_keys(text: str | None = None) -> None:
@@ -96,17 +103,32 @@ def print_parts() -> None:
 
 def print_schemes(scenario: Scenario | None) -> None:
     """Print all schemes; for a scenario, print whether each scheme runs in it, or why not."""
+    rows = scheme_rows(scenario)
+    loaded = [each for each in rows if each["tenure"] is not None]
+    if scenario is None:
+        cells = [[each[name] for name in SCHEME_COLUMNS] for each in loaded]
+        print_table(["scheme", "paper", "tenure", "what it does"], cells, right=4)
+    else:
+        cells = [[each["scheme"], each["obstacle"] or "runs"] for each in loaded]
+        print_table(["scheme", f"in scenario {scenario.table.name}"], cells, right=2)
+    for each in rows[len(loaded) :]:
+        print(f"{each['scheme']}: {each['summary']}")
+
+
+def scheme_rows(scenario: Scenario | None) -> list[dict[str, Any]]:
+    """Return a row for each scheme: `SCHEME_COLUMNS`, and its ``obstacle`` in a scenario, or None.
+
+    The last rows are schemes that cannot be loaded; their summary is the reason.
+    """
     broken: dict[str, str] = {}
     schemes = dict(_loaded(SCHEMES, broken))
-    if scenario is None:
-        rows = [[each.name, each.paper, each.tenure, each.summary] for each in schemes.values()]
-        print_table(["scheme", "paper", "tenure", "what it does"], rows, right=4)
-    else:
-        refusals = _refusals(scenario, list(schemes))
-        rows = [[name, refusals[name] or "runs"] for name in schemes]
-        print_table(["scheme", f"in scenario {scenario.table.name}"], rows, right=2)
-    for name, reason in broken.items():
-        print(f"{name}: {reason}")
+    refusals = {} if scenario is None else _refusals(scenario, list(schemes))
+    cells = [(each.name, each.paper, each.tenure, each.summary) for each in schemes.values()]
+    cells += [(name, None, None, reason) for name, reason in broken.items()]
+    return [
+        {**dict(zip(SCHEME_COLUMNS, each, strict=True)), "obstacle": refusals.get(each[0])}
+        for each in cells
+    ]
 
 
 def _refusals(scenario: Scenario, names: list[str]) -> dict[str, str | None]:

@@ -1,0 +1,51 @@
+"""The data frame that the lists of the front door return, which prints all of its text."""
+
+from __future__ import annotations
+
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from lyra_opt.core.numbers import exact
+from lyra_opt.core.table import Column, Table, as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+class Listing(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
+    """A data frame that prints its text whole, folded to the width of the terminal."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Listing:
+        """Return the frame of some columns, of which the first is the index; lists become text."""
+        cells = [[_cell(row[column]) for column in columns] for row in rows]
+        frame: Listing = cls(cells, columns=list(columns)).set_index(columns[0])
+        return frame
+
+    @property
+    def _constructor(self) -> Callable[..., Listing]:
+        return Listing
+
+    def __repr__(self) -> str:
+        """Return a table of all rows and columns as text."""
+        frame = self if self.index.names == [None] else self.reset_index()
+        columns = [
+            Column(key=str(name), values=list(values), show=_show(values), heading=str(name))
+            for name, values in frame.items()
+        ]
+        return Table(columns).plain(get_terminal_size().columns).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        with pd.option_context("display.max_colwidth", None):
+            shown: str = self.to_html(na_rep="", notebook=True)
+        return shown
+
+
+def _cell(value: object) -> object:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _show(values: pd.Series) -> Callable[[Any], str]:
+    return exact if pd.api.types.is_any_real_numeric_dtype(values) else as_text

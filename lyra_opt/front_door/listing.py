@@ -1,0 +1,221 @@
+"""Functions that list the names which other functions take, as data frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.documents import parse_toml, unknown_key
+from lyra_opt.core.errors import FieldError, without_inner_frames
+from lyra_opt.core.plugins import PROBLEMS
+from lyra_opt.front_door.simulating import given_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    import pandas as pd
+
+    from lyra_opt.experiments.simulation.scenario.loading import Scenario
+
+
+@without_inner_frames
+def solvers(problem: str | None = None) -> pd.DataFrame:
+    """List the solvers of a problem, or of all problems, as ``lyra-opt solvers --json`` does.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per solver, with the name as index ``solver``. Columns: ``problem``, ``summary``,
+        ``proves_optimality`` (the variants for which a run without limits ends with a proof),
+        ``variants``, ``gives_bound``, ``available``, and the ``reason`` of a solver that is not.
+
+    Raises
+    ------
+    UserError
+        If the problem is unknown.
+
+    Examples
+    --------
+    >>> exact = solvers("reclaim").query("proves_optimality != ''")
+    >>> "exact" in exact.index, "lyra-greedy" in exact.index
+    (True, False)
+    """
+    from lyra_opt.commands.solvers import solver_records
+    from lyra_opt.front_door.listed_frame import Listing
+
+    _require_problem(problem)
+    rows = ({"solver": each["name"], **each} for each in solver_records(problem))
+    properties = ("summary", "proves_optimality", "variants", "gives_bound", "available", "reason")
+    return Listing.of(rows, ("solver", "problem", *properties))
+
+
+@without_inner_frames
+def families(problem: str | None = None) -> pd.DataFrame:
+    """List the instance families of a problem, or of all problems, for `generate`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per family, with the name as index ``family``. Columns: ``problem``, ``summary``.
+
+    Raises
+    ------
+    UserError
+        If the problem is unknown.
+    """
+    from lyra_opt.front_door.listed_frame import Listing
+    from lyra_opt.instances.family import family_summaries
+
+    _require_problem(problem)
+    rows = (
+        {"family": name, "problem": each, "summary": summary}
+        for each in (PROBLEMS.names() if problem is None else [problem])
+        for name, summary in family_summaries(each).items()
+    )
+    return Listing.of(rows, ("family", "problem", "summary"))
+
+
+@without_inner_frames
+def schemes(
+    scenario: str | Path | Mapping[str, Any] | Scenario | None = None,
+    *,
+    changes: Mapping[str, Any] | None = None,
+) -> pd.DataFrame:
+    """List the schemes of the simulated cluster, and say which of them run in a scenario.
+
+    Parameters
+    ----------
+    scenario, changes
+        A scenario and changes to it, as for `simulate`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per scheme, with the name as index ``scheme``. Columns: ``paper``, ``tenure``,
+        ``summary`` and, for a scenario, ``obstacle``: why the scheme does not run in it, or None.
+
+    Raises
+    ------
+    UserError
+        If the scenario is unknown or not valid.
+    """
+    from lyra_opt.experiments.simulation.showing.catalogue import scheme_rows
+    from lyra_opt.front_door.listed_frame import Listing
+
+    if scenario is None and changes:
+        raise FieldError("changes", dict(changes), "change a scenario; name the scenario as well")
+    found = None if scenario is None else given_scenario(scenario, changes=changes)
+    columns = ("scheme", "paper", "tenure", "summary")
+    return Listing.of(scheme_rows(found), columns if found is None else (*columns, "obstacle"))
+
+
+@without_inner_frames
+def scenarios() -> pd.DataFrame:
+    """List the bundled scenarios: a data frame with index ``scenario`` and a ``description``."""
+    from lyra_opt.experiments.simulation.showing.catalogue import scenario_descriptions
+
+    return _described("scenario", scenario_descriptions())
+
+
+@without_inner_frames
+def studies() -> pd.DataFrame:
+    """List the bundled studies, for the command ``lyra-opt study``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per study, with the name as index ``study``, and its ``description``.
+    """
+    from lyra_opt.experiments.command import bundled_studies, find_study
+
+    texts = {name: find_study(name).read_text(encoding="utf-8") for name in bundled_studies()}
+    return _described(
+        "study",
+        {name: parse_toml(text, name, "a study")["description"] for name, text in texts.items()},
+    )
+
+
+@without_inner_frames
+def library(
+    problem: str | None = None, grade: str | None = None, status: str | None = None
+) -> pd.DataFrame:
+    """List the instances of the library, which `load` reads by id.
+
+    Parameters
+    ----------
+    problem, grade, status
+        Only instances of this problem, of this grade (easy, hard or open), and with this status
+        (optimal, infeasible or open).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per instance, with the id as index ``instance``. Columns: ``grade``, ``problem``,
+        ``variant``, ``proof``, ``size``, ``best_known`` (an objective), ``best_bound``.
+
+    Raises
+    ------
+    UserError
+        If the problem, the grade or the status is unknown.
+
+    Examples
+    --------
+    >>> int(library("reclaim").best_known["lyra-figure-5"])
+    1
+    """
+    from lyra_opt.front_door.listed_frame import Listing
+    from lyra_opt.instances.library import command
+    from lyra_opt.instances.library import library as bundled
+
+    _require_problem(problem)
+    _require_known("grade", grade, command.GRADES)
+    _require_known("status", status, command.STATUSES)
+    found = command.listed(bundled(), problem=problem, grade=grade, status=status)
+    rows = ({"instance": each["id"], **each} for each in found)
+    return Listing.of(rows, ("instance", *command.SHOWN))
+
+
+@without_inner_frames
+def papers() -> pd.DataFrame:
+    """List the papers whose tables and figures `paper` returns.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per paper, with the name as index ``paper``. Columns: ``citation``, and the numbers
+        of its ``tables`` and ``figures`` as text.
+    """
+    from lyra_opt.front_door.listed_frame import Listing
+    from lyra_opt.paper_figures.command import PAPERS
+    from lyra_opt.paper_figures.document import find_paper
+
+    def numbers(name: str, kind: str) -> list[int]:
+        return [each.number for each in find_paper(name).publications if each.kind == kind]
+
+    rows = (
+        {
+            "paper": name,
+            "citation": " ".join(find_paper(name).citation.split()),
+            "tables": numbers(name, "table"),
+            "figures": numbers(name, "figure"),
+        }
+        for name in PAPERS
+    )
+    return Listing.of(rows, ("paper", "citation", "tables", "figures"))
+
+
+def _described(noun: str, descriptions: Mapping[str, str]) -> pd.DataFrame:
+    from lyra_opt.front_door.listed_frame import Listing
+
+    rows = ({noun: name, "description": text} for name, text in descriptions.items())
+    return Listing.of(rows, (noun, "description"))
+
+
+def _require_problem(name: str | None) -> None:
+    if name is not None:
+        PROBLEMS.require_known("problem", name)
+
+
+def _require_known(field: str, given: str | None, known: Iterable[str]) -> None:
+    if given is not None and given not in known:
+        raise FieldError(field, given, unknown_key(given, list(known), noun=field))

@@ -1,0 +1,145 @@
+"""The function ``lo.paper``, which returns published tables and figures as data frames."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.messages import as_loud_as
+from lyra_opt.core.documents import unknown_key
+from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
+from lyra_opt.core.numbers import INFINITE, MISSING
+from lyra_opt.core.rules import Integer, Number
+from lyra_opt.front_door.simulating import checked_processes, given_engine, loudness_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from lyra_opt.paper_figures.stored import StoredTable
+
+
+RANGE = re.compile(r"(\S+) \((\S+) to (\S+)\)")
+"""A mean with its least and greatest value, in a cell of a page."""
+
+
+@without_inner_frames
+def paper(  # noqa: PLR0913 - all arguments but the first are keywords
+    name: str,
+    *,
+    table: int | None = None,
+    figure: int | None = None,
+    run: bool = False,
+    scale: float | None = None,
+    seeds: int | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    processes: int = 1,
+    scheduler: str | None = None,
+    progress: bool | None = None,
+) -> pd.DataFrame:
+    """Return a published table or figure: the paper's numbers, our numbers and verdicts.
+
+    Parameters
+    ----------
+    name
+        A paper that `papers` lists.
+    table, figure
+        The number of a table or of a figure; neither for the counts of verdicts of the whole paper.
+    run
+        Whether to simulate the numbers again, instead of returning those that are stored.
+    scale, seeds
+        With `run`: the share of the paper's size, and the number of workloads to average over.
+    out, resume
+        With `run`: a folder for the simulations and the pages, and whether to continue with it.
+    processes, scheduler, progress
+        With `run`: as for `simulate`.
+
+    Returns
+    -------
+    DataFrame
+        A row per published number, if the page has such a list: ``row``, ``column``, ``paper``,
+        ``ours`` (with its least and greatest value over the seeds, if they differ), their ratio and
+        the verdicts. Otherwise the page's table. ``frame.attrs`` has the ``title``, the counts of
+        ``verdicts``, the ``notes`` and the ``page``.
+
+    Raises
+    ------
+    UserError
+        If the paper, the table or the figure is unknown, or another argument is not valid.
+    KeyboardInterrupt
+        After Ctrl-C; simulations that finished are in `out`.
+
+    Examples
+    --------
+    >>> frame = paper("lyra", table=5)
+    >>> frame.pivot(index="row", columns="column", values="ours").loc["Ideal, Lyra", "JCT mean (s)"]
+    np.float64(7834.0)
+    """
+    from lyra_opt.paper_figures import stored
+    from lyra_opt.paper_figures.command import MOST_SEEDS, PAPERS, chosen, computed
+    from lyra_opt.paper_figures.document import find_paper, name_of
+
+    if name not in PAPERS:
+        raise FieldError("paper", name, unknown_key(name, list(PAPERS), noun="paper"))
+    found = find_paper(name)
+    given = {"table": table, "figure": figure}
+    numbers = {kind: [str(each)] for kind, each in given.items() if each is not None}
+    if len(numbers) == 2:
+        raise UserError("table cannot be combined with figure")
+    wanted = chosen(found, numbers)
+    page = f"{name_of(name, wanted[0])}.md" if wanted else stored.OVERVIEW
+    only_run = {"scale": scale, "seeds": seeds, "out": out, "scheduler": scheduler}
+    if not run:
+        for key, value in only_run.items():
+            if value is not None:
+                raise FieldError(key, str(value), "needs run=True")
+        return _frame(stored.parse_page(stored.PAGES / name / page, by_number=True))
+    processes = checked_processes(processes, out)
+    share = found.scale if scale is None else Number(0, 1, above=True).check("scale", scale)
+    count = found.seeds if seeds is None else Integer(1, MOST_SEEDS).check("seeds", seeds)
+    with ExitStack() as stack:
+        stack.enter_context(as_loud_as(loudness_of(progress)))
+        folder = Path(stack.enter_context(TemporaryDirectory()) if out is None else out)
+        engine = given_engine(scheduler, processes)
+        computed(found, wanted, folder, share, count, engine=engine, resume=resume, command="")
+        return _frame(stored.parse_page(folder / page, by_number=True))
+
+
+def _frame(table: StoredTable) -> pd.DataFrame:
+    from lyra_opt.front_door.listed_frame import Listing
+
+    columns: dict[str, Sequence[Any]] = {}
+    for place, heading in enumerate(table.header):
+        name = heading or "row"
+        while name in columns:
+            name += "'"
+        cells = [row[place] for row in table.rows]
+        if place < table.numbers_from:
+            columns[name] = cells
+            continue
+        ranges = [RANGE.fullmatch(cell) for cell in cells]
+        columns[name] = _numbers(
+            [each[1] if each else cell for each, cell in zip(ranges, cells, strict=True)]
+        )
+        if any(ranges):
+            for group, end in ((2, "least"), (3, "greatest")):
+                columns[f"{name}, {end}"] = _numbers(
+                    [each[group] if each else "" for each in ranges]
+                )
+    frame = Listing(columns)
+    frame.attrs = {key: getattr(table, key) for key in ("title", "verdicts", "notes", "page")}
+    return frame
+
+
+def _numbers(cells: list[str]) -> Sequence[Any]:
+    """Return the cells as numbers, NaN if missing; unchanged if one of them is not a number."""
+    plain = (each.replace(",", "").replace(INFINITE, "inf").strip(MISSING) for each in cells)
+    try:
+        return [float(each or "nan") for each in plain]
+    except ValueError:
+        return cells

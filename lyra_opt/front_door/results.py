@@ -1,0 +1,58 @@
+"""The function ``lo.diff``, which compares stored results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from lyra_opt.core.errors import UserError, without_inner_frames
+from lyra_opt.experiments.diff import Diff, compare_folders, print_diff
+from lyra_opt.front_door.printed import Printed
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReadableDiff(Printed, Diff):
+    """The differences between A and B, which print as ``lyra-opt diff`` shows them."""
+
+    a: str
+    b: str
+
+    def _print(self) -> None:
+        print_diff(self, self.a, self.b)
+
+    def __repr__(self) -> str:
+        """Return the numbers of pairs and of measures on one line."""
+        differing = self.measures.measure.nunique()
+        return f"<diff of {self.a} and {self.b}: {self.pairs} pairs, {differing} measures differ>"
+
+
+@without_inner_frames
+def diff(
+    a: str | Path, b: str | Path | None = None, *, by: tuple[str, str, str] | None = None
+) -> ReadableDiff:
+    """Compare two folders of results, or two schemes or solvers of one folder, run by run.
+
+    Parameters
+    ----------
+    a, b
+        Folders that `simulate`, ``lyra-opt study`` and other commands wrote.
+    by
+        Instead of `b`: a property and two of its values, such as ``("scheme", "fifo", "lyra")``.
+
+    Returns
+    -------
+    ReadableDiff
+        The differences: ``measures`` is a data frame with the paired difference of each measure
+        and its 95 % interval. ``print`` shows them as ``lyra-opt diff`` does.
+
+    Raises
+    ------
+    UserError
+        If a folder has no results, the property or a value does not exist, or no runs match.
+    """
+    if (b is None) == (by is None):
+        raise UserError('diff needs a second folder, or by=("scheme", "fifo", "lyra") instead')
+    found = compare_folders(Path(a), None if b is None else Path(b), by=by)
+    _, first, second = by or ("", str(a), str(b))
+    known = {each.name: getattr(found, each.name) for each in fields(Diff)}
+    return ReadableDiff(**known, a=first, b=second)

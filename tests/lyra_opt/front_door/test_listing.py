@@ -1,0 +1,78 @@
+"""The names that functions take are data frames with the rows of the commands."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+import lyra_opt as lo
+
+
+def printed(run, *arguments):
+    exit_code, out, err = run(*arguments)
+    assert exit_code == 0, err
+    return out
+
+
+def names_of(text, below=0):
+    """Return the first word of each line of a printed list, as far as it is not indented."""
+    return [line.split(" ")[0] for line in text.splitlines()[below:] if line[0] != " "]
+
+
+def test_solvers(run):
+    """Each row is an object of ``solvers --json``; lists are text."""
+    records = json.loads(printed(run, "solvers", "--problem", "network", "--json"))
+    table = lo.solvers("network")
+    assert table.index.name == "solver"
+    for name, row in zip(table.index, table.itertuples(index=False), strict=True):
+        (record,) = (each for each in records if each["name"] == name)
+        for key in ("problem", "summary", "gives_bound", "available"):
+            assert getattr(row, key) == record[key]
+        assert row.proves_optimality == ", ".join(record["proves_optimality"])
+    assert set(lo.solvers().problem) == {
+        *("allocation", "heterogeneous", "network", "preemption", "reclaim")
+    }
+
+
+def test_the_other_lists_have_the_rows_of_the_commands(run):
+    listed = json.loads(printed(run, "library", "list", "--grade", "open", "--json"))
+    table = lo.library(grade="open")
+    assert list(table.index) == [each["id"] for each in listed]
+    assert list(table.best_bound) == [each["best_bound"] for each in listed]
+    assert len(lo.library("reclaim", "hard", "open")) == 0
+    assert list(lo.schemes().index) == names_of(printed(run, "schemes"), below=2)
+    lines = printed(run, "schemes", "--for", "dally-batch").splitlines()[2:]
+    in_scenario = dict(line.strip().split("   ", 1) for line in lines)
+    obstacles = lo.schemes("dally-batch").obstacle.fillna("runs")
+    assert dict(obstacles) == {name: text.strip() for name, text in in_scenario.items()}
+    assert list(lo.scenarios().index) == names_of(printed(run, "scenarios", "list"))
+    assert list(lo.families("network").index) == names_of(printed(run, "generate", "network"))
+    assert {"reclaim-gap", "library"} <= set(lo.studies().index)
+    assert lo.papers().tables["lyra"].startswith("1, 2, 3")
+
+
+def test_a_list_prints_all_of_its_text(monkeypatch):
+    """Pandas would cut it after fifty letters; a choice of rows prints as well."""
+    monkeypatch.setenv("COLUMNS", "60")
+    table = lo.scenarios()
+    words = " ".join(str(table).replace("-\n", "-").split())
+    assert max(map(len, str(table).splitlines())) <= 60
+    for each in table.description.str.split().str[-1]:
+        assert each in words
+    assert "plain" not in str(table.loc[["pollux"]])
+    assert table.description["pollux"][:60] in table._repr_html_()
+    assert isinstance(table, pd.DataFrame)
+
+
+@pytest.mark.parametrize(
+    "name", ["solvers", "families", "scenarios", "schemes", "studies", "papers"]
+)
+def test_every_list_has_names_and_no_empty_column(name):
+    table = getattr(lo, name)()
+    assert table.index.name == (
+        "family" if name == "families" else "study" if name == "studies" else name[:-1]
+    )
+    assert len(table) > 3
+    assert not table.drop(columns="reason", errors="ignore").isna().any(axis=None)
