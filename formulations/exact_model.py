@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.result import BACKEND_RUNS, Limits, StoppedBy
@@ -158,6 +158,25 @@ class Statement:
     add_objective: Callable[[Any, Any, Any], None]
 
 
+class ReadBack(NamedTuple):
+    """The way back from the values of a complete model's variables to a solution.
+
+    Parameters
+    ----------
+    variables
+        The variables of the model, in the order of the values.
+    solution
+        Returns the solution that values of all variables describe. It returns None, or raises
+        RuntimeError, if they describe no solution.
+    has_objective
+        Whether the objective of the model is that of the instance.
+    """
+
+    variables: Sequence[Any]
+    solution: Callable[[Values], Any]
+    has_objective: bool = True
+
+
 class ExactModelSolver(Solver):
     """An exact solver that writes a formulation as a model for one backend, and runs the backend.
 
@@ -225,13 +244,22 @@ class ExactModelSolver(Solver):
         The model has the backend's own type; see `lyra_opt.front_door.models.model`.
         """
         self.load()
-        form, in_floats = self.formulation, self.backend.in_floats
-        data = (
-            form.whole(instance, in_floats) if form.whole else form.data(instance, None, in_floats)
-        )
+        data = self._whole(instance)
         model = self.build(data).model
         self.backend.set_unit(model, data.unit)
         return model
+
+    def read_back(self, instance: Any) -> ReadBack:
+        """Return the way from values of the variables of `model` to a solution of an instance."""
+        self.load()
+        data = self._whole(instance)
+        return ReadBack(self.build(data).in_order, data.solution)
+
+    def _whole(self, instance: Any) -> ModelData:
+        form, in_floats = self.formulation, self.backend.in_floats
+        return (
+            form.whole(instance, in_floats) if form.whole else form.data(instance, None, in_floats)
+        )
 
     def solve(
         self,

@@ -11,6 +11,9 @@ from lyra_opt.core.temporary import TemporaryFolder
 LP_SECTIONS = {b"bin": [b"binaries"], b"gen": [b"generals"], b"semi": []}
 """New section headings for HiGHS' LP files: CBC ignores the old ones and solves the relaxation."""
 
+OBJECTIVE_CONSTANT = "constant"
+"""The variable of LP files whose cost is the constant term of the objective."""
+
 
 def linear_bytes(model: Any, suffix: str) -> bytes:
     """Return a MathOpt model as an MPS or LP file whose numbers have 15 digits.
@@ -60,7 +63,7 @@ def linear_bytes(model: Any, suffix: str) -> bytes:
         raise RuntimeError("HiGHS rejects the model")
     if suffix == ".lp" and objective.offset:
         highs.addCol(objective.offset, 1.0, 1.0, 0, np.array([], dtype=np.int32), np.array([]))
-        highs.passColName(len(variables.ids), "constant")
+        highs.passColName(len(variables.ids), OBJECTIVE_CONSTANT)
         highs.changeObjectiveOffset(0.0)
     text = _content_written_by(
         lambda file: highs.writeModel(file) != highspy.HighsStatus.kError, suffix

@@ -44,6 +44,7 @@ __all__ = [
     "heterogeneous",
     "library",
     "load",
+    "load_solution",
     "load_study",
     "model",
     "network",

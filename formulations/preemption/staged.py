@@ -11,9 +11,9 @@ from lyra_opt.core.result import BACKEND_RUNS, Limits, StoppedBy
 from lyra_opt.core.stopwatch import OutOfTimeError, grace, require_time
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.formulations.backends.backend import NoSolutionError
-from lyra_opt.formulations.exact_model import ExactModelSolver
+from lyra_opt.formulations.exact_model import ExactModelSolver, ReadBack
 from lyra_opt.formulations.exact_solver import result_of
-from lyra_opt.formulations.preemption.model_data import PreemptionModel
+from lyra_opt.formulations.preemption.model_data import LARGEST_EXPORTED, PreemptionModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,6 +104,11 @@ class StagedSolver(ExactModelSolver):
             if self.backend.gives_bound and not is_reached(stage):
                 break
         return result_of(instance, incumbent, bound, **ending)
+
+    def read_back(self, instance: Instance) -> ReadBack:
+        """Return the way from values of the variables of `model` to a solution of an instance."""
+        is_whole = instance.terms.largest <= LARGEST_EXPORTED
+        return super().read_back(instance)._replace(has_objective=is_whole)
 
     def _at(self, model: PreemptionModel, bound: Number) -> ExactModelSolver:
         """Return the solver of one stage; it starts only from the given incumbent."""

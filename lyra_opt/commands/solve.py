@@ -93,7 +93,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     solving.add_argument(
         "--start",
         metavar="FILE",
-        help="solution file to start from (only with a single instance file)",
+        help="solution file to start from, or .sol file of another solver (only with a single "
+        "instance file)",
     )
     checking = parser.add_argument_group("proofs")
     checking.add_argument(
@@ -135,9 +136,10 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.answers import print_answers
     from lyra_opt.core.interrupting import heeding_signals
     from lyra_opt.core.isolation.workers import Workers
-    from lyra_opt.core.loading import load_instance, load_solution, save_solution
+    from lyra_opt.core.loading import load_instance, save_solution
     from lyra_opt.core.result import Status
     from lyra_opt.core.solving import evidence_of, require_valid_start
+    from lyra_opt.front_door.models import claimed_solution
 
     _require_outputs(arguments)
     if arguments.start is not None and len(arguments.files) > 1:
@@ -147,7 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
     start = None
     if arguments.start is not None:
         problem, instance = loaded[0].problem, loaded[0].instance
-        start, claims = load_solution(arguments.start, problem)
+        start, claims = claimed_solution(instance, arguments.start)
         require_valid_start(problem, instance, start, claims, arguments.start)
     with stdout_kept_clean():  # a user's solver may print while it is loaded
         runs = _runs(loaded, arguments.solvers or [])

@@ -15,6 +15,8 @@ EXAMPLES = """\
 examples:
   lyra-opt solve fleet.json --out solution.json && lyra-opt verify fleet.json solution.json
   lyra-opt solve fleet.json --json > answer.json && lyra-opt verify fleet.json answer.json --json
+  lyra-opt solve fleet.json --export model.mps && highs model.mps --solution_file highs.sol
+  lyra-opt verify fleet.json highs.sol
   lyra-opt solve fleet.json --proof proof.json && lyra-opt verify fleet.json --proof proof.json
 
 Exit code: 0 for a valid solution with correct claims, or a proof that holds; 1 for a wrong solution
@@ -41,7 +43,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "solution",
         nargs="?",
         metavar="SOLUTION",
-        help="solution file, or a file with one object of solve --json; omit it with --proof",
+        help="solution file, file with one object of solve --json, or .sol file of HiGHS, Gurobi, "
+        "SCIP or CBC for a model of solve --export; omit it with --proof",
     )
     parser.add_argument(
         "--proof", metavar="FILE", help="proof file from solve --proof, instead of a solution"
@@ -52,15 +55,16 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt verify`` and return the exit code."""
-    from lyra_opt.core.loading import load_instance, load_solution
+    from lyra_opt.core.loading import load_instance
     from lyra_opt.core.verifying import verify
+    from lyra_opt.front_door.models import claimed_solution
 
     if (arguments.solution is None) == (arguments.proof is None):
         raise UserError("verify: give either SOLUTION or --proof FILE")
     if arguments.proof is not None:
         return _check_proof(arguments)
     loaded = load_instance(arguments.instance)
-    solution, claims = load_solution(arguments.solution, loaded.problem)
+    solution, claims = claimed_solution(loaded.instance, arguments.solution)
     verification = verify(loaded.problem, loaded.instance, solution, claims)
     if arguments.json:
         print_json(verification.as_json_object())

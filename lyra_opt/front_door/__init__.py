@@ -32,6 +32,7 @@ from lyra_opt.front_door.listing import schemes as schemes
 from lyra_opt.front_door.listing import solvers as solvers
 from lyra_opt.front_door.listing import studies as studies
 from lyra_opt.front_door.models import export_model as export_model
+from lyra_opt.front_door.models import load_solution as load_solution
 from lyra_opt.front_door.models import model as model
 from lyra_opt.front_door.planning import plan as plan
 from lyra_opt.front_door.published import paper as paper

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    TypeVar,
+    overload,
+    runtime_checkable,
+)
 
 from lyra_opt.core.documents import write_bytes
-from lyra_opt.core.errors import UserError, without_inner_frames
+from lyra_opt.core.errors import InputError, UserError, without_inner_frames
+from lyra_opt.core.loading import load_solution as load_solution_document
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.solver import find_solver, solver_names
-from lyra_opt.core.texts import meant
-from lyra_opt.formulations.model_files import cpsat_bytes, linear_bytes
+from lyra_opt.core.texts import meant, nearest
+from lyra_opt.formulations.model_files import OBJECTIVE_CONSTANT, cpsat_bytes, linear_bytes
+from lyra_opt.formulations.solution_files import INTEGER_TOLERANCE, read_solver_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pulp
     from ortools.math_opt.python import mathopt
     from ortools.sat.python import cp_model
 
     from lyra_opt.core.problem import ProblemInstance
+    from lyra_opt.formulations.exact_model import ReadBack
+    from lyra_opt.formulations.solution_files import SolverFile
 
 LANGUAGE_OF_SUFFIX = {".mps": "mathopt", ".lp": "mathopt", ".pb": "cpsat", ".txtpb": "cpsat"}
 """The modelling language of the model that is written, for each suffix of a model file."""
+
+SOLVER_FILE = ".sol"
+"""The suffix of the solution files of other solvers."""
+
+CLAIM_TOLERANCE = 1e-6
+"""Objectives in these files are sums of unrounded values, and have few digits."""
+
+SolutionT = TypeVar("SolutionT")
 
 
 @runtime_checkable
@@ -43,6 +64,14 @@ class Modelled(Protocol):
 
     def model(self, instance: Any) -> Any:
         """Return the complete model, with the objective of the instance."""
+
+
+@runtime_checkable
+class Readable(Modelled, Protocol):
+    """The interface of a solver whose exported model leads back to solutions."""
+
+    def read_back(self, instance: Any) -> ReadBack:
+        """Return the way from values of the model's variables to a solution."""
 
 
 @overload
@@ -164,6 +193,103 @@ def export_model(
     if instance.variant in found.exact_variants:
         return None
     return f"{path}: the optimum of this model may differ from the instance's: {found.summary}"
+
+
+@without_inner_frames
+def load_solution(instance: ProblemInstance[SolutionT], path: str | Path) -> SolutionT | None:
+    """Return the solution in a file, which may be the file of another solver.
+
+    Parameters
+    ----------
+    instance
+        The instance that is solved.
+    path
+        A solution file of the toolkit, or a file ``*.sol`` that HiGHS, Gurobi, SCIP or CBC wrote
+        for a model of `export_model`. Its variables are recognised by their names.
+
+    Returns
+    -------
+    solution or None
+        The solution, not yet verified; `lyra_opt.verify` checks it. None if the file has none.
+
+    Raises
+    ------
+    UserError
+        If the file is not valid, names variables that no model of the instance has, or has a
+        fractional value for an integer variable.
+    """
+    solution: SolutionT | None = claimed_solution(instance, path)[0]
+    return solution
+
+
+def claimed_solution(instance: ProblemInstance, path: str | Path) -> tuple[Any, Mapping[str, Any]]:
+    """Return the solution in a file as `load_solution`, and the values that the file claims.
+
+    The variables of different forms of a model can have the same names. The first form is taken
+    whose solution has the objective that the file claims, or else the first that has a solution.
+    """
+    problem = problem_of_instance(instance)
+    if Path(path).suffix != SOLVER_FILE:
+        return load_solution_document(path, problem)
+    given = read_solver_file(path)
+    unclaimed = {"instance": instance.name}
+    if given.values is None:
+        return None, unclaimed
+    forms = {
+        one.form: one
+        for one in _models_of(instance)
+        if isinstance(one, Readable) and one.language == LANGUAGE_OF_SUFFIX[".mps"]
+    }
+    found: list[tuple[Any, Mapping[str, Any]]] = []
+    refused: list[str] = []
+    for one in forms.values():
+        if one.supports(instance) is not None:
+            continue
+        if instance.variant not in one.exact_variants:
+            refused.append(f"the values of this model describe no solution: {one.summary}")
+            continue
+        back = one.read_back(instance)
+        try:
+            solution = back.solution(_values_of(back, given))
+        except ValueError as error:
+            refused.append(str(error))
+            continue
+        except RuntimeError as error:
+            refused.append(f"its values describe no solution: {error}")
+            continue
+        objective = None if solution is None else problem.check(instance, solution).objective
+        if given.objective is None or not back.has_objective:
+            found.append((solution, unclaimed))
+        elif objective is not None and _is_close(given.objective, objective):
+            return solution, unclaimed | {"objective": objective}
+        else:
+            found.append((solution, unclaimed | {"objective": given.objective}))
+    if not found:
+        rule = refused[0] if refused else "no model of the instance can be exported"
+        raise InputError(str(path), rule)
+    return found[0]
+
+
+def _values_of(back: ReadBack, given: SolverFile) -> list[float]:
+    """Return the value of each variable; raise `ValueError` if one is unknown or fractional."""
+    names = [variable.name for variable in back.variables]
+    values = given.values or {}
+    for name in values.keys() - {*names, OBJECTIVE_CONSTANT}:
+        near = nearest(name, names)
+        hint = "" if near is None else f"; did you mean {near}?"
+        raise ValueError(f"variable {name!r}: not in a model of this instance{hint}")
+    found = []
+    for variable in back.variables:
+        value = values.get(variable.name, 0.0)
+        if variable.integer and abs(value - round(value)) > INTEGER_TOLERANCE:
+            rule = f"must be an integer within {INTEGER_TOLERANCE:g}"
+            raise ValueError(f"variable {variable.name!r}: {value:g} {rule}")
+        found.append(round(value) if variable.integer else value)
+    return found
+
+
+def _is_close(claimed: float, objective: float) -> bool:
+    return math.isclose(claimed, objective, rel_tol=CLAIM_TOLERANCE, abs_tol=CLAIM_TOLERANCE)
 
 
 def _modelled(instance: ProblemInstance, name: str) -> Modelled:

@@ -11,7 +11,6 @@ from lyra_opt.core.errors import UserError, without_inner_frames
 from lyra_opt.core.execution import execute
 from lyra_opt.core.interrupting import heeding_signals
 from lyra_opt.core.isolation.workers import Workers
-from lyra_opt.core.loading import load_solution
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.result import Limits
 from lyra_opt.core.rules import Integer, Number
@@ -24,6 +23,7 @@ from lyra_opt.core.solving import (
     solve_and_check,
 )
 from lyra_opt.core.witnesses import solve_and_certify
+from lyra_opt.front_door.models import claimed_solution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +75,8 @@ def solve(
         The largest number of threads for solvers that support it; with more than one, results may
         differ from run to run.
     start
-        A solution, an answer, or the path of a file with either; the new answer is never worse.
+        A solution, an answer, or the path of a file with either, which may be a ``.sol`` file of
+        another solver (see `load_solution`); the new answer is never worse.
     seed
         The seed of random choices.
     certify
@@ -258,8 +259,8 @@ def verify(
     instance
         An instance of any problem.
     claimed
-        An answer of `solve`, a solution object, or the path of a file with a solution or with one
-        object of ``lyra-opt solve --json``.
+        An answer of `solve`, a solution object, or the path of a file with a solution, with one
+        object of ``lyra-opt solve --json``, or of another solver (``.sol``; see `load_solution`).
 
     Returns
     -------
@@ -276,7 +277,7 @@ def verify(
     from lyra_opt.core import verifying
 
     problem = problem_of_instance(instance)
-    solution, claims = _solution(problem, claimed)
+    solution, claims = _solution(problem, instance, claimed)
     return verifying.verify(problem, instance, solution, {"instance": instance.name, **claims})
 
 
@@ -288,18 +289,20 @@ def _solver(problem: Problem, instance: ProblemInstance, given: SolverLike | Non
 
 def _checked_start(problem: Problem, instance: ProblemInstance[SolutionT], given: Any) -> SolutionT:
     """Return the solution to start from; raise `UserError` if it is not valid for the instance."""
-    solution, claims = _solution(problem, given)
+    solution, claims = _solution(problem, instance, given)
     require_valid_start(problem, instance, solution, claims, "start")
     found: SolutionT = solution
     return found
 
 
-def _solution(problem: Problem, given: Any) -> tuple[Any, Mapping[str, Any]]:
+def _solution(
+    problem: Problem, instance: ProblemInstance, given: Any
+) -> tuple[Any, Mapping[str, Any]]:
     """Return the solution in an answer, a file or an object, with the claims about it."""
     if isinstance(given, Answer):
         return given.solution, given.claims()
     if isinstance(given, str | Path):
-        return load_solution(given, problem)
+        return claimed_solution(instance, given)
     if isinstance(given, problem.all_solution_classes):
         return given, {}
     raise UserError(problem.wrong_type_message(given, "an answer, a file or "))

@@ -12,14 +12,16 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.stopwatch import remaining_s
 from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.backends.mathopt import MODULES, set_unit, solve
+from lyra_opt.formulations.exact_model import ReadBack
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.data import ShareData
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 from lyra_opt.heterogeneous.instance import Objective
 
 if TYPE_CHECKING:
+    from lyra_opt.formulations.backends.backend import Values
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
-    from lyra_opt.heterogeneous.instance import Instance
+    from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
 
 @dataclass(slots=True)
@@ -120,6 +122,19 @@ def add_objective(built: Built, data: ShareData) -> None:
 # Backend
 
 
+def _whole(instance: Instance) -> ShareData:
+    """Return the coefficients of the linear programme of an instance."""
+    arrays = ShareArrays.of(instance)
+    programme = (
+        arrays.max_min_share()
+        if instance.objective is Objective.MAX_MIN_SHARE
+        else arrays.total(instance.objective)
+    )
+    # A job whose deadline has passed would need an infinite rate, which a row cannot hold.
+    out_of_reach = 1.0 + 2.0 * programme.sets.most_of_job(programme.value).max(axis=1)
+    return ShareData.of(replace(programme, need=np.minimum(programme.need, out_of_reach)))
+
+
 class LpGlop(ShareSolver):
     """All share objectives by GLOP, the simplex method of OR-Tools.
 
@@ -149,19 +164,27 @@ class LpGlop(ShareSolver):
                 "1 / makespan instead"
             )
         self.load()
-        arrays = ShareArrays.of(instance)
-        programme = (
-            arrays.max_min_share()
-            if instance.objective is Objective.MAX_MIN_SHARE
-            else arrays.total(instance.objective)
-        )
-        # A job whose deadline has passed would need an infinite rate, which a row cannot hold.
-        out_of_reach = 1.0 + 2.0 * programme.sets.most_of_job(programme.value).max(axis=1)
-        data = ShareData.of(replace(programme, need=np.minimum(programme.need, out_of_reach)))
+        data = _whole(instance)
         model = build(data).model
         set_unit(model, CostUnit(Fraction(data.gain_scale)))
         model.objective.is_maximize = True
         return model
+
+    def read_back(self, instance: Instance) -> ReadBack:
+        """Return the way from values of the variables of `model` to time shares of an instance.
+
+        Values that break a rule within the tolerances of a solver are repaired.
+        """
+        self.load()
+        data = _whole(instance)
+        built = build(data)
+
+        def solution(values: Values) -> TimeShares:
+            shares = data.shares(np.asarray(values[:-1]))
+            repaired = data.programme.repaired(shares, float(values[-1]) * data.level_scale)
+            return ShareArrays.of(instance).solution(repaired)
+
+        return ReadBack([*built.x, built.level], solution)
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
         """Return GLOP's solution of a linear programme, whose shares or dual prices may be None."""

@@ -26,10 +26,12 @@ from lyra_opt.testing.strategies import (
 )
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous import examples
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+TABLES = tables(__file__)
 KINDS: dict[str, tuple[st.SearchStrategy[Any], tuple[str, ...]]] = {
     "reclaim": (reclaim_instances(), ("", "-strengthened")),
     "knapsacks": (
@@ -91,6 +93,11 @@ def optimum_of_file(path: Path) -> float | None:
 
         stated = mps_converter.mps_to_model_proto(path.read_text())
         return optimum_by_mathopt(mathopt.Model.from_model_proto(stated))
+    return optimum_by_highs(path)
+
+
+def optimum_by_highs(path: Path) -> float | None:
+    """Return what HiGHS finds, which also writes its solution file."""
     import highspy
 
     highs = highspy.Highs()
@@ -98,6 +105,7 @@ def optimum_of_file(path: Path) -> float | None:
     highs.setOptionValue("mip_rel_gap", 0.0)
     assert highs.readModel(str(path)) in (highspy.HighsStatus.kOk, highspy.HighsStatus.kWarning)
     highs.run()
+    highs.writeSolution(str(path.with_suffix(".highs.sol")), 0)
     if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         return None
     return highs.getInfo().objective_function_value
@@ -108,7 +116,7 @@ def optimum_by_cbc(path: Path, sense: str) -> float | None:
     import pulp
 
     command = pulp.PULP_CBC_CMD(msg=False, _skip_v4_deprecation=True).path
-    found = path.with_suffix(".solution")
+    found = path.with_suffix(".cbc.sol")
     options = ("-preprocess", "off", "-ratio", "0")
     is_told = path.suffix == ".mps" and sense == "max"
     subprocess.run(
@@ -176,7 +184,20 @@ def test_a_file_holds_the_model_and_is_the_same_every_time(
     is_taken, optimum = brute_force(instance)
     if is_taken:
         assert_same(optimum_of_file(path), optimum)
+        assert_same(optimum_by_highs(path), optimum)
         assert_same(optimum_by_cbc(path, instance.variant.sense), optimum)
+        for solver in ("highs", "cbc"):
+            assert_read_back(instance, path.with_suffix(f".{solver}.sol"), optimum)
+
+
+def assert_read_back(instance: Any, path: Path, optimum: float | None) -> None:
+    """A solver's own file is a valid solution of the instance, as good as it says."""
+    found = lo.verify(instance, path)
+    if optimum is None:
+        assert found.violations == ("there is no solution",)
+    else:
+        assert found, found.violations
+        assert_same(found.objective, optimum)
 
 
 @given(instance=heterogeneous_instances(objective=Objective.THROUGHPUT), data=st.data())
@@ -190,13 +211,18 @@ def test_names_of_variables_are_those_of_the_formulation(instance, data):
 @pytest.mark.parametrize("objective", sorted(SHARE_OBJECTIVES - NOT_LINEAR))
 @given(data=st.data())
 @draws(10)
-def test_share_models_are_worth_what_the_solvers_prove(objective, data):
+def test_share_models_are_worth_what_the_solvers_prove(objective, data, tmp_path_factory):
     """Linear programmes in the objective's unit, solved by GLOP; HiGHS and our bound prove them."""
     instance = data.draw(heterogeneous_instances(objective=objective))
     answer = lo.solve(instance, "lp-highs")
     found = optimum_by_mathopt(lo.model(instance, "mathopt"), "GLOP")
     if answer.status is Status.OPTIMAL:
         assert found == pytest.approx(answer.objective, rel=1e-4, abs=1e-6)
+        path = tmp_path_factory.mktemp("shares") / "model.mps"
+        lo.export_model(instance, path)
+        optimum_by_highs(path)
+        shares = lo.load_solution(instance, path.with_suffix(".highs.sol"))
+        assert lo.verify(instance, shares).objective == pytest.approx(found, rel=1e-4, abs=1e-6)
     elif answer.status is Status.INFEASIBLE:
         assert found is None
 
@@ -217,6 +243,42 @@ def test_models_of_mean_jct_are_on_either_side_of_the_optimum(data):
 
 
 FLEET = lo.generate("reclaim", "net", reclaim=6)
+
+
+@pytest.mark.parametrize("solver", TABLES["solution_files"])
+def test_layouts_of_other_solvers(solver, tmp_path):
+    """SCIP 10 wrote its file for this fleet; Gurobi's has the layout of its documentation."""
+    path = tmp_path / "solver.sol"
+    path.write_text(TABLES["solution_files"][solver])
+    assert lo.verify(FLEET, path).objective == 8
+    started = lo.solve(FLEET, "random", start=path)
+    assert started.objective == 8
+
+
+def test_a_strengthened_model_is_told_from_the_plain_one(tmp_path):
+    """Both number the servers, but not the same servers: the claimed objective decides."""
+    fleet = lo.generate("reclaim", "messy-dist", servers=20, seed=1)
+    model = tmp_path / "model.mps"
+    lo.export_model(fleet, model, "mathopt-strengthened")
+    optimum = optimum_by_cbc(model, "min")
+    assert_read_back(fleet, model.with_suffix(".cbc.sol"), optimum)
+
+
+@pytest.mark.parametrize(("old", "new", "says"), TABLES["damaged_solution_files"])
+def test_damaged_solution_files_are_refused_in_a_line(old, new, says, tmp_path):
+    path = tmp_path / "solver.sol"
+    text = TABLES["solution_files"]["gurobi"]
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(UserError, match=says) as refusal:
+        lo.verify(FLEET, path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_false_objective_is_a_violation(tmp_path):
+    path = tmp_path / "solver.sol"
+    path.write_text(TABLES["solution_files"]["gurobi"].replace("value = 8", "value = 7"))
+    assert lo.verify(FLEET, path).violations == ("objective is claimed to be 7.0, but is 8",)
 
 
 def test_files_of_cp_sat_are_read_back(tmp_path):
