@@ -14,7 +14,6 @@ from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.evaluation import runs_of
 from lyra_opt.paper_figures.lyra import (
     least_mean_of_slowest_s,
-    longest_gap_s,
     most_mean_of_slowest_s,
 )
 from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting
@@ -151,7 +150,6 @@ def test_a_strict_queue_cannot_have_the_papers_tail():
 
 
 STRICT = find_scheme("fifo")
-OVERTAKING = STRICT.with_parameters({"queue": "first-come-overtaking"})
 
 
 def is_kept(submit_s: list[float], wait_s: list[float], above_s: float) -> bool:
@@ -182,35 +180,6 @@ def test_no_strict_replay_breaks_the_bound(jobs, rank):
     wait_s = [run.queued_s for run in simulation.runs]
     above_s = max(wait_s[-1], sorted(wait_s)[rank % len(wait_s)])
     assert is_kept(submit_s, wait_s, above_s)
-
-
-def test_it_is_reached():
-    """One job holds up those behind it, which are submitted every 5 s and all start with it."""
-    submit_s = [0.0, *(1.0 + 5 * place for place in range(4)), 21.0]
-    jobs = [job_of("long", 0, 21, 8), *(job_of(f"j{s}", s, 1) for s in submit_s[1:])]
-    wait_s = [run.queued_s for run in replay(jobs, Cluster.of_servers(1), STRICT).runs]
-    assert wait_s == [0, 20, 15, 10, 5, 0]
-    assert np.mean(wait_s[1:5]) == most_mean_of_slowest_s(0, jobs=4, gap_s=5)
-
-
-def test_overtaking_breaks_it():
-    """A job of all GPUs waits for a minute while others come and go every 5 s: it is a bound."""
-    jobs = [
-        job_of("before", 0, 7),
-        job_of("wide", 1, 1, 8),
-        *(job_of(f"j{place}", 5.0 + 5 * place, 7) for place in range(12)),
-    ]
-    submit_s = [job.submit_s for job in jobs]
-    for scheme, keeps in ((OVERTAKING, False), (STRICT, True)):
-        runs = replay(jobs, Cluster.of_servers(1), scheme).runs
-        wait_s = [run.queued_s for run in runs]
-        assert is_kept(submit_s, wait_s, max(wait_s[-1], sorted(wait_s)[-2])) is keeps
-
-
-def test_the_gap_is_the_inverse():
-    """At that gap, exactly the mean that was asked for is possible."""
-    gap_s = longest_gap_s(10.0, 35.0, jobs=9)
-    assert most_mean_of_slowest_s(10.0, jobs=9, gap_s=gap_s) == pytest.approx(35)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=100, max_size=300))

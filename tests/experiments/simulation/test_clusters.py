@@ -12,7 +12,6 @@ import pytest
 
 from lyra_opt.core.loading import load_instance
 from lyra_opt.experiments.store import table_path
-from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.simulation.communication import MODELS
 from lyra_opt.simulation.scheme import scheme_names
 from tests.conftest import assert_one_line_error
@@ -38,7 +37,6 @@ TOO_MANY = (
 
 ONE_GPU_JOBS = HEADER + "a,0,100,1\nb,10,50,1\nc,20,30,1\n"
 
-SMALL_TYPES = ("gavel-108", *changes("jobs.parameters.jobs=6", "tenure.rounds.round_s=3600"))
 TWO_RACKS = ("dally-batch", *changes("cluster.servers=4", "cluster.servers_per_rack=2"))
 SMALL_RACKS = (*TWO_RACKS, *changes("jobs.parameters.jobs=12"))
 
@@ -116,21 +114,6 @@ class TestTypes:
         series = pd.read_csv(table_path(tmp_path / "out", "yarn-cs seed=0", "series"))
         assert (series.gpus_held_v100[0], series.running_jobs[0]) == (1, 1)
 
-    @pytest.mark.slow
-    def test_every_scheme(self, simulate):
-        """Every registered scheme runs, and all replays have the same jobs."""
-        needs_pairs = "gavel-gandiva"  # of which nothing is known here
-        assert_one_line_error(simulate("hadare-lab", "--scheme", needs_pairs), "of such pairs")
-        names = [name for name in ROUND_POLICIES if name != needs_pairs]
-        exit_code, out, err = simulate("hadare-lab", *schemes(*names), "--json")
-        assert exit_code == 0, err
-        for scheme, record in zip(names, json.loads(out), strict=True):
-            assert (record["scheme"], record["finished"]) == (scheme, 5)
-            assert any("not measured" in sentence for sentence in record["assumptions"])
-            forks = ROUND_POLICIES[scheme]().forks
-            assert (record["copies_max"] > 1) <= forks
-            assert any("copies of a job" in text for text in record["assumptions"]) == forks
-
     def test_keys_reach_the_simulation(self, simulate):
         """Changed keys of the scenario change the result as expected."""
         given = (*changes("jobs.workload=mix-1"), "--scheme", "hadare", "--json")
@@ -146,16 +129,6 @@ class TestTypes:
             4,
         )
         assert costly["ttd_s"] > plain["ttd_s"]
-        late_s, at_once_s = (
-            figures(
-                simulate(
-                    *(*SMALL_TYPES, "--scheme", "yarn-cs", "--json"),
-                    *changes(f"jobs.parameters.arrivals_per_hour={rate}"),
-                )
-            )["ttd_s"]
-            for rate in (0.001, 0)
-        )
-        assert late_s > 10 * at_once_s
 
     def test_jobs_that_would_wait_for_ever(self, simulate, tmp_path):
         """Jobs that can never run are an error, or are left out and counted, under every scheme."""
@@ -175,20 +148,6 @@ class TestTypes:
         assert (kept["jobs"], kept["dropped"]) == (1, 2)
         path.write_text(HEADER + "c,0,100,9\n")
         assert_one_line_error(simulate(*given, *drop), "no job can run")
-
-    def test_schemes_of_other_kinds(self, simulate):
-        """Schemes with other tenures run on the same cluster and state their assumptions."""
-        names = ("hadar", "lyra", "dally")
-        given = (*schemes(*names), *changes("tenure.leases.lease_s=7200"), "--json")
-        records = figures(simulate(*SMALL_TYPES, *given))
-        assert [record["scheme"] for record in records] == list(names)
-        assert all(list(each) == TABLES["keys"]["types"] for each in records)
-        assert [each["finished"] for each in records] == [6, 6, 6]
-        assert [record["round_s"] for record in records] == [3600, None, None]
-        sentences = [record["assumptions"][-1] for record in records]
-        assert "placement is decided every 3600 s" in sentences[0]
-        assert "a preempted job restarts from its last checkpoint" in sentences[1]
-        assert "returns all its GPUs after 7200 s" in sentences[2]
 
 
 class TestOwnTypes:
@@ -337,19 +296,6 @@ class TestRacks:
             [None, None, 360, 10],
         ]
 
-    def test_machines_of_unlike_sizes(self, simulate, tmp_path):
-        """No scheme needs machines of equal size."""
-        path = tmp_path / "uneven.toml"
-        path.write_text(
-            'format = "lyra-opt/topology"\nversion = 1\nname = "uneven"\n'
-            "[[rack]]\nmachines = 2\ngpus_per_machine = 8\n"
-            "[[rack]]\nmachines = 4\ngpus_per_machine = 4\n"
-        )
-        given = changes(f'cluster={{network={{topology="{path}"}}}}', "jobs.parameters.jobs=12")
-        named = (*schemes("dally", "fifo", "hadar"), "--json")
-        records = figures(simulate("dally-batch", *given, *named))
-        assert [(each["topology"], each["finished"]) for each in records] == [("uneven", 12)] * 3
-
     def test_the_example_topology_is_that_of_the_scenario(self, simulate):
         """Racks from a file and racks of the scenario give the same figures."""
         few = (*changes("jobs.parameters.jobs=12"), "--scheme", "dally", "--json")
@@ -403,15 +349,8 @@ class TestRacks:
         assert hidden["communication_share"] < plain["communication_share"]
         slower = record("cluster.network.rack_latency_s=1e-3")
         assert slower["communication_share"] > plain["communication_share"]
-        window = 'schemes=[{name="dally", label="dally", window_leases=3}]'
-        other = record(window, "tenure.leases.hand_over_s_per_gpu=0", seed=5)
+        other = record("tenure.leases.hand_over_s_per_gpu=0", seed=5)
         assert (other["seed"], other["hand_over_share"]) == (5, 0)
-        assert other["jct_mean_s"] != plain["jct_mean_s"]
-        rounds = record("tenure.rounds={round_s=3600, restart_s=60}", scheme="hadar")
-        assert (rounds["round_s"], rounds["restart_s"]) == (3600, 60)
-        few = ("jobs.workload=dally-poisson", "jobs.parameters.jobs=5", "jobs.oversized=drop")
-        slow, fast = (record(*few, f"jobs.parameters.jobs_per_day={rate}") for rate in (0.1, 100))
-        assert slow["makespan_s"] > 5 * fast["makespan_s"]
 
 
 class TestBadInput:

@@ -197,19 +197,6 @@ class TestRuns:
         held_gpu_s = (series.own_gpus_held[:-1] * series.time_s.diff()[1:].to_numpy()).sum()
         assert held_gpu_s == pytest.approx(310)
 
-    def test_series_counts_no_waits_of_no_time(self, simulate, tmp_path):
-        """A job that is preempted and restarts at once does not count as waiting."""
-        given = ("lyra-paper", *changes("cluster.servers=40", "jobs.parameters.days=1"))
-        written = ("--out", tmp_path / "out", "--json")
-        record = figures(simulate(*given, "--scheme", "lyra", *written))
-        assert record["preemptions"] > 0, "or the test says nothing"
-        assert record["queue_mean_s"] == 0, "or the test says nothing"
-        series = pd.read_csv(table_path(tmp_path / "out", "lyra seed=0", "series"))
-        assert not series.queued_jobs.any()
-        assert series.running_jobs.iloc[0] > 0
-        assert series.time_s.is_monotonic_increasing
-        assert series.time_s.is_unique
-
     def test_same_seed_same_files(self, run, tmp_path):
         """One process and two processes write the same files; another seed gives another run."""
 
@@ -393,12 +380,6 @@ class TestTraces:
         assert_one_line_error(simulate(pipe), str(pipe), "must be a regular file")
         given = ("plain", *ONE_SERVER, "--jobs", pipe)
         assert_one_line_error(simulate(*given), str(pipe), "must be a regular file")
-
-    def test_resume_of_nothing(self, three_jobs):
-        """Resuming needs a folder."""
-        exit_code, out, err = three_jobs("--resume", "--json")
-        assert exit_code == 0, err
-        assert json.loads(out)["finished"] == 3
 
 
 class TestFailures:

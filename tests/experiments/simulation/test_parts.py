@@ -28,24 +28,12 @@ from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job as HostedJob
 from lyra_opt.reclaim.instance import Semantics, Server, WorkerGroup
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.workload import Job, Workload
+from tests.lyra_opt.simulation.replays import job_of, workload_of
 
 
 def workload(*jobs):
     """Return a workload of jobs, each given as submission, duration and GPUs."""
-    return Workload(
-        name="made",
-        jobs=tuple(
-            Job(
-                id=str(number),
-                submit_s=submit_s,
-                work_worker_s=duration_s * gpus,
-                min_workers=gpus,
-                max_workers=gpus,
-            )
-            for number, (submit_s, duration_s, gpus) in enumerate(jobs)
-        ),
-    )
+    return workload_of(*(job_of(str(number), *job) for number, job in enumerate(jobs)))
 
 
 class TestReservoir:

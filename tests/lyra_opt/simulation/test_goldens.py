@@ -20,7 +20,6 @@ from tests.lyra_opt.simulation.golden_cases import (
     Case,
     Outcome,
     load_goldens,
-    save_goldens,
 )
 
 KINDS = ("pools", "rounds", "racks")
@@ -134,27 +133,3 @@ def test_differences_are_found():
         assert message.startswith(f"{case.name}: 1 jobs differ, first j3 (number 3): {column} is")
     last_digit = np.nextafter(exact_golden.completion_s, np.inf)
     assert difference(exact, exact_golden._replace(completion_s=last_digit), exact_golden)
-
-
-def test_record_keeps_every_bit(tmp_path):
-    """What is written is what is read, to the last digit, with columns or without."""
-    outcomes = {
-        "pools/a/b": Outcome(
-            np.array([0.1, 1e300, np.nextafter(1.0, 2.0)]),
-            np.array([0.0, -0.0, 1 / 3]),
-            np.array([0, 1, 2**40]),
-            np.zeros((3, 0), np.int64),
-        ),
-        "racks/c/d": Outcome(
-            np.array([5.0]), np.array([0.0]), np.array([7]), np.array([[3, 4]], np.int64)
-        ),
-    }
-    path = tmp_path / "goldens.npz"
-    save_goldens(outcomes, path)
-    read = load_goldens(path)
-    assert list(read) == list(outcomes)
-    for name, outcome in outcomes.items():
-        for ours, theirs in zip(outcome, read[name], strict=True):
-            assert ours.shape == theirs.shape
-            assert ours.dtype == theirs.dtype
-            assert ours.tobytes() == theirs.tobytes()

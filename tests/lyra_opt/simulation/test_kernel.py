@@ -6,13 +6,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lyra_opt.simulation.job_run import Copies, steps_within, time_of_steps
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.scheme import Options
-from lyra_opt.simulation.tenure import Epochs, Forever, Leases, Rounds
+from lyra_opt.simulation.tenure import Epochs, Leases, Rounds
 from tests.lyra_opt.simulation.replays import borrowing, job_from, job_of, lending, workload_of
 from tests.lyra_opt.simulation.steps import FirstFits
 from tests.tables import tables
@@ -103,15 +99,6 @@ def test_who_found_no_room_is_tried_again(policy, on_loan, start_s):
     assert simulation.runs[1].start_s == start_s
 
 
-def test_by_name():
-    """Each scheme has the tenure that it names, as the options have it."""
-    options = Options(forever=Forever(preemption_s=1), leases=Leases(lease_s=2))
-    assert options.tenure("forever") == Forever(preemption_s=1)
-    assert options.tenure("leases") == Leases(lease_s=2)
-    assert options.tenure("rounds") == Rounds()
-    assert options.tenure("epochs") == Epochs()
-
-
 def test_rounds_begin_at_multiples():
     """Whatever is between them is decided as the next one begins."""
     rounds = Rounds(round_s=0.1, restart_s=0.0, merge_s=0.0)
@@ -119,42 +106,3 @@ def test_rounds_begin_at_multiples():
         assert rounds.round_from(number * 0.1) == number
         assert rounds.decides_at_s(number * 0.1 + 0.05) == (number + 1) * 0.1
         assert Epochs(epoch_s=0.1).decides_at_s(number * 0.1 + 0.05) == (number + 1) * 0.1
-
-
-COPIES = st.lists(st.tuples(st.floats(0.01, 100), st.floats(0, 50)), min_size=1, max_size=5)
-
-
-@given(steps=st.floats(0.1, 1e4), rates=st.lists(st.floats(0.01, 100), min_size=1, max_size=5))
-def test_forking_costs_nothing_where_it_is_free(steps, rates):
-    """Without costs, one more copy never delays a single job."""
-    times_s = [
-        time_of_steps(steps, rates[:count], [0.0] * count) for count in range(1, len(rates) + 1)
-    ]
-    assert times_s == sorted(times_s, reverse=True)
-
-
-@given(copies=COPIES, time_s=st.floats(60, 1000))
-def test_time_and_steps_are_inverse(copies, time_s):
-    """The two directions of the division agree."""
-    rates, lost_s = (list(column) for column in zip(*copies, strict=True))
-    steps = steps_within(time_s, rates, lost_s)
-    assert time_of_steps(steps, rates, lost_s) == pytest.approx(time_s)
-
-
-@given(copies=COPIES, steps=st.floats(1, 1e5), merge_s=st.sampled_from((0.0, 5.0)))
-def test_a_while_of_copies(copies, steps, merge_s):
-    """They complete within it, after the merge, or leave what they did not do."""
-    rates, lost_s = (list(column) for column in zip(*copies, strict=True))
-    trains_s = 100.0
-    found = Copies(rates, lost_s, trains_s=trains_s, merge_s=merge_s, began_s=1000.0, left=steps)
-    assert found.left_at(1000.0) == steps
-    assert found.left_at(1040.0) == pytest.approx(
-        max(0.0, steps - steps_within(40.0, rates, lost_s))
-    )
-    after_s = found.completes_after_s(1e-9 * steps)
-    if after_s is None:
-        assert found.left_at(1000.0 + trains_s) > 0
-        assert found.left_at(1e9) == found.left_at(1000.0 + trains_s), "it trains no longer"
-    else:
-        assert merge_s < after_s <= trains_s + merge_s
-        assert steps_within(after_s - merge_s, rates, lost_s) == pytest.approx(steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +15,6 @@ from lyra_opt.heterogeneous.heuristics.policy_solver import SUMMARIES as ROUND_S
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy_solver import SUMMARIES as PLACEMENT_SUMMARIES
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
-from lyra_opt.simulation.class_timers import ClassTimers, TimerClass
 from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster
 from lyra_opt.simulation.communication import ClosedForm
 from lyra_opt.simulation.metrics import require_conserved
@@ -276,19 +274,6 @@ def test_solvers_of_ones_own_are_parts():
     assert outcomes[2] == outcomes[3]
 
 
-def test_timers_of_ones_own():
-    """A rule with other parameters is a scheme of the same name."""
-    scheme = find_scheme("manual")
-    assert isinstance(scheme, PlacementScheme)
-    jobs = workload_of(*(on_racks.job(n, 1000) for n in "xyz"), on_racks.job("w", 10, gang=2))
-    cluster = on_racks.cluster_of(1, 2, 2)
-    for leases, other in ((math.inf, "consolidated"), (0, "no-wait")):
-        timer = TimerClass(largest_gang=9, rack_leases=leases, network_leases=leases)
-        mine = replace(scheme, make=ClassTimers((timer,)).policy)
-        found, expected = (simulate(jobs, cluster, each) for each in (mine, other))
-        assert completions(found) == completions(expected)
-
-
 def test_distance_can_be_ignored():
     """Then gangs run as fast anywhere, and may train what they like."""
     simulation = simulate(LARGE, RACKS, "fifo", ignores_distance=True)
@@ -296,13 +281,6 @@ def test_distance_can_be_ignored():
     assert completions(simulate(LARGE, RACKS, "fifo")) == [20]
     unsaid = workload_of(job_of("x", 0, 10, 3))
     assert completions(simulate(unsaid, RACKS, "fifo", ignores_distance=True)) == [10]
-
-
-def test_a_prepared_simulation_has_not_begun():
-    """`run` carries it out."""
-    kernel = prepare(GANG, RACKS, "fifo")
-    assert completions(kernel) == [-1]
-    assert completions(kernel.run()) == [10]
 
 
 TWO_TYPES = in_rounds.cluster_of({"fast": 2}, {"slow": 2}, {"slow": 2}, slow=0.5)
