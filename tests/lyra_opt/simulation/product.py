@@ -56,7 +56,7 @@ from tests.lyra_opt.simulation.watches import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from lyra_opt.heterogeneous.instance import GangJob
     from lyra_opt.simulation.kernel import Kernel
@@ -508,32 +508,7 @@ class Watch(Observer):
             raise AssertionError(f"{what}: {found}, but the watch has {expected}")
 
 
-# Policies of our own.
-
-
-class LeastLeft(QueuePolicy):
-    """Least remaining GPU time first; whoever has more left gives way."""
-
-    def decide(self, view: View) -> None:
-        for run in view.running.values():
-            view.account(run)
-
-        def left(run: JobRun) -> tuple[float, int]:
-            job = run.job
-            return run.left * view.speed.worker_s(job) * job.gpus_per_worker, run.order
-
-        for run in sorted(self.waiting.values(), key=left):
-            victims = [other for other in view.running.values() if left(other) > left(run)]
-            # A job that has just started stays, so that nothing goes round in a circle.
-            victims = [other for other in victims if other.began_s < view.now_s]
-            parts = view.fit(run)
-            while parts is None and victims:
-                victim = max(victims, key=left)
-                victims.remove(victim)
-                view.stop(victim)
-                parts = view.fit(run)
-            if parts is not None:
-                self.start(view, run, parts)
+# A policy of our own.
 
 
 class AnyLegal(QueuePolicy):
@@ -548,7 +523,7 @@ class AnyLegal(QueuePolicy):
     """
 
     def __init__(self, draw: random.Random, whims: int = 25) -> None:
-        super().__init__("any-legal")
+        super().__init__(OWN)
         self._draw = draw
         self._whims = whims
 
@@ -638,43 +613,6 @@ def grow(draw: random.Random, view: View, run: JobRun) -> None:
     view.grow(run, part, workers, gpus)
 
 
-class Growing(QueuePolicy):
-    """First come, first served, and whoever is elastic grows by a worker now and then.
-
-    Parameters
-    ----------
-    draw
-        Who grows and shrinks.
-    """
-
-    def __init__(self, draw: random.Random) -> None:
-        super().__init__("growing")
-        self._draw = draw
-        self._changes = 40
-
-    def decide(self, view: View) -> None:
-        for run in view.running.values():
-            if run.flexible_workers and self._draw.random() < 0.5:
-                shrink(view, run)
-        for run in list(self.waiting.values()):
-            parts = view.fit(run)
-            if parts is None:
-                # All that was given beyond base demands makes room.
-                for other in view.running.values():
-                    shrink(view, other)
-                parts = view.fit(run)
-            if parts is None:
-                break
-            self.start(view, run, parts)
-        for run in view.running.values():
-            if self._changes and run.workers < run.job.max_workers and self._draw.random() < 0.7:
-                self._changes -= 1
-                grow(self._draw, view, run)
-        if self._changes and view.running:
-            self._changes -= 1
-            self.wake_s = view.now_s + self._draw.choice([1.0, 5.0, 12.0])
-
-
 def grows_anywhere(view: View, run: JobRun) -> bool:
     """Whether a running job may have workers on any host of its pool."""
     job = run.job
@@ -737,17 +675,12 @@ class OwnFitting(OwnScheme):
         return None
 
 
-OWN: Mapping[str, Callable[[random.Random], QueuePolicy]] = {
-    "least-left": lambda draw: LeastLeft("least-left"),
-    "any-legal": AnyLegal,
-    "growing": Growing,
-}
+OWN = "any-legal"
 
 
-def own_scheme(name: str, seed: int) -> Scheme:
-    """Return a scheme of a policy of our own."""
-    make = OWN[name]
-    return OwnFitting(name=name, summary="for tests", make=lambda: make(random.Random(seed)))
+def own_scheme(seed: int) -> Scheme:
+    """Return a scheme of the policy of our own."""
+    return OwnFitting(name=OWN, summary="for tests", make=lambda: AnyLegal(random.Random(seed)))
 
 
 # Parts that are combined.
@@ -761,13 +694,13 @@ TENURES = ("forever", "forever at once", "forever soon", "leases", "rounds", "ep
 TUNED = ("pollux", "lyra-tuned")
 KNOWN = tuple(name for name in scheme_names() if name != "gavel-gandiva")
 """But for one that asks how fast two jobs are on the same GPUs, which is not drawn."""
-POLICIES = (*KNOWN, *OWN, *OWN)
-"""Those of our own twice, so that there are enough of them."""
+POLICIES = (*KNOWN, *[OWN] * 5)
+"""That of our own five times, so that it is drawn often."""
 
 
 def preempts(policy: str) -> bool:
     """Whether a scheme stops jobs for waiting gangs, which needs GPUs that are free at once."""
-    return policy not in OWN and getattr(find_scheme(policy), "preempter", None) is not None
+    return policy != OWN and getattr(find_scheme(policy), "preempter", None) is not None
 
 
 class Kind(NamedTuple):
@@ -800,7 +733,7 @@ class Kind(NamedTuple):
 @cache
 def policy_kind(name: str) -> str:
     """Return ``composed``, ``rounds``, ``placement``, ``epochs`` or ``own``."""
-    if name in OWN:
+    if name == OWN:
         return "own"
     scheme = find_scheme(name)
     if isinstance(scheme, RoundScheme):
@@ -868,8 +801,8 @@ def kind_of(seed: int) -> Kind:
 def draw(seed: int) -> Drawn:
     """Return what a seed stands for."""
     kind, rng = kind_of(seed), random.Random(seed)
-    if kind.policy in OWN:
-        scheme = own_scheme(kind.policy, seed)
+    if kind.policy == OWN:
+        scheme = own_scheme(seed)
     else:
         scheme = find_scheme(kind.policy)
         if random.Random(f"times {seed}").random() < 0.5:

@@ -5,8 +5,7 @@ Replays worked out by hand are in ``by_hand.toml``.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, given
@@ -21,8 +20,7 @@ from lyra_opt.heterogeneous.instance import GangJob, Instance, Objective
 from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.scheme import find_scheme
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.tenure import Rounds
-from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.workload import Job
 from tests.draws import draws
 from tests.lyra_opt.simulation.in_rounds import (
     FREE_ROUNDS,
@@ -33,7 +31,7 @@ from tests.lyra_opt.simulation.in_rounds import (
     run_rule,
     simulate,
 )
-from tests.lyra_opt.simulation.replays import completions
+from tests.lyra_opt.simulation.replays import completions, workload_of
 from tests.lyra_opt.simulation.test_by_hand import replayed
 
 if TYPE_CHECKING:
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
     from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.view import Observer
-
-    Case = tuple[Cluster, Workload, Rounds]
 
 
 # Rules that let GPUs idle on purpose, and rounds that end as a job does.
@@ -95,13 +89,9 @@ ALONE = [name for name in ROUND_POLICIES if name != "gavel-gandiva"]
 """Those that need not know how fast two jobs are on the same GPUs, which is not drawn here."""
 
 
-def slower(rates: dict[str, float], factor: float) -> dict[str, float]:
-    return {name: rate / factor for name, rate in rates.items()}
-
-
 @st.composite
-def drawn_cases(draw: st.DrawFn) -> Case:
-    """Draw a cluster of two types, a few gangs that fit it, and options."""
+def drawn_cases(draw: st.DrawFn) -> tuple[Cluster, list[Job]]:
+    """Draw a cluster of two types, and a few gangs that fit it."""
     cluster = cluster_of(
         {"a": draw(st.integers(1, 2))},
         {"b": draw(st.integers(1, 3))},
@@ -113,44 +103,19 @@ def drawn_cases(draw: st.DrawFn) -> Case:
         release_s += draw(st.sampled_from((0.0, 1.0, 10.0, 15.0, 300.0)))
         rates = {name: draw(RATES) for name in TYPES}
         assume(any(rates.values()))
+        half = {name: rate / 2 for name, rate in rates.items()}
         job = GangJob(
             id=f"j{number}",
             gang=draw(st.integers(1, 3)),
             steps=draw(st.sampled_from((1.0, 10.0, 35.0, 120.0))),
             release_s=release_s,
             throughput=rates,
-            spread_throughput=draw(st.sampled_from((None, slower(rates, 2)))),
+            spread_throughput=draw(st.sampled_from((None, half))),
             weight=draw(st.sampled_from((1.0, 2.0))),
         )
         jobs.append(Job.of_gang(job))
         assume(Speed(cluster).rates_of(jobs[-1]))
-    rounds = Rounds(
-        round_s=10.0,
-        restart_s=draw(st.sampled_from((0.0, 2.0))),
-        merge_s=draw(st.sampled_from((0.0, 1.0))),
-        copy_efficiency=draw(st.sampled_from(((1.0,), (1.0, 0.75)))),
-    )
-    return cluster, Workload(name="drawn", jobs=tuple(jobs)), rounds
-
-
-def runnable(name: str, case: Case) -> Workload:
-    """Return the jobs that a policy can run."""
-    cluster, workload, rounds = case
-    scheme = find_scheme(name)
-    jobs = tuple(
-        job
-        for job in workload.jobs
-        if scheme.obstacle(replace(workload, jobs=(job,)), cluster, rounds) is None
-    )
-    assume(jobs)
-    return replace(workload, jobs=jobs)
-
-
-def ruled(name: str, case: Case, *observers: Observer, **parameters: Any) -> Kernel:
-    """Run a policy on the jobs that it can run."""
-    cluster, _, rounds = case
-    policy = ROUND_POLICIES[name](**parameters)
-    return run_rule(policy, runnable(name, case), cluster, rounds, observers=observers)
+    return cluster, jobs
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -158,9 +123,10 @@ def ruled(name: str, case: Case, *observers: Observer, **parameters: Any) -> Ker
 @given(case=drawn_cases())
 def test_without_costs_it_is_the_schedule_of_the_solver(name, case):
     """The simulated cluster and the policy as a solver complete each job in the same round."""
-    cluster, workload, _ = case
-    free = FREE_ROUNDS
-    simulation = ruled(name, (cluster, workload, free))
+    (cluster, drawn), free, scheme = case, FREE_ROUNDS, find_scheme(name)
+    jobs = [job for job in drawn if scheme.obstacle(workload_of(job), cluster, free) is None]
+    assume(jobs)
+    simulation = run_rule(ROUND_POLICIES[name](), workload_of(*jobs), cluster, free)
     last = {run.job.id: free.round_from(run.completion_s) - 1 for run in simulation.runs}
     policy = ROUND_POLICIES[name]()
     instance = Instance(
