@@ -224,17 +224,6 @@ def test_what_forking_must_give_one_job():
         assert figures[MAKESPAN] < figures["makespan_s"] < 1.1 * figures[MAKESPAN]
 
 
-def test_both_are_proved_of_gangs_in_a_network():
-    """All schemes have the same two bounds, and no scheme is better."""
-    found = figures_of(
-        "dally-batch", ("jobs.parameters.jobs", 20), ("schemes", ["dally", "best-fit", "hadar"])
-    )
-    assert len({(figures[MAKESPAN], figures[MEAN_JCT]) for figures in found.values()}) == 1
-    for figures in found.values():
-        assert 0 < figures[MAKESPAN] <= figures["makespan_s"]
-        assert 0 < figures[MEAN_JCT] <= figures["jct_mean_s"]
-
-
 @pytest.mark.parametrize("figure", FIGURE_OF.values())
 def test_a_replay_that_beats_what_is_proved_is_no_result(figure):
     """Either the replay or the bound is wrong then."""

@@ -28,7 +28,7 @@ from tests.lyra_opt.simulation.replays import (
     preemptions,
     workload_of,
 )
-from tests.lyra_opt.simulation.steps import STEPS, FirstFits, grows, numbered, starts, takes
+from tests.lyra_opt.simulation.steps import STEPS, FirstFits, numbered
 from tests.tables import tables
 
 if TYPE_CHECKING:
@@ -153,7 +153,6 @@ TENURE_OF_NAME = {
     "short leases": Leases(lease_s=10),
     "rounds": IN_ROUNDS,
 }
-ELASTIC = (job_of("x", 0, 100, max_workers=2), job_of("y", 0, 100))
 
 
 @pytest.mark.parametrize("name", TABLES["refused"])
@@ -172,17 +171,6 @@ def test_a_job_is_handled_wrongly(name):
         case["cluster"] = TYPED
     with raises(case.pop("rule")):
         run_broken(act, **case)
-
-
-def test_an_elastic_job_grows():
-    """The same way is allowed up to its most workers, and what it did until then is counted."""
-    at_once = one_after_the_other(starts(0, {0: 1}), takes({1: 1}), grows(1, {1: 1}))
-    found = run_broken(at_once, jobs=ELASTIC)
-    assert [run.completion_s for run in found.runs] == [50, 100]
-    later = one_after_the_other(takes({1: 1}), grows(1, {1: 1}), at_s=50)
-    found = run_broken(later, jobs=(*ELASTIC, job_of("z", 50, 10)))
-    assert found.runs[0].completion_s == 75
-    assert found.runs[0].held_gpu_s == 100
 
 
 # Loans.

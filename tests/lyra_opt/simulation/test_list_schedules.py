@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import require_conserved
@@ -68,43 +66,3 @@ def test_leases_of_single_gpus(durations, gaps, gpus):
         free_s[place] = max(free_s[place], entry.submit_s) + entry.duration_s
         expected.append(free_s[place])
     assert completions(simulation) == pytest.approx(expected)
-
-
-ARRIVALS, WARM_UP, REPLICATIONS = 2500, 500, 12
-
-
-def erlang_c(servers: int, offered: float) -> float:
-    """Return the probability that an arrival waits, by Erlang's formula."""
-    waits = offered**servers / math.factorial(servers) / (1 - offered / servers)
-    return waits / (sum(offered**k / math.factorial(k) for k in range(servers)) + waits)
-
-
-def waiting_times(servers: int, offered: float) -> np.ndarray:
-    """Return the queuing times of independent replications, without their warm-up."""
-    rows = []
-    for seed in range(REPLICATIONS):
-        rng = np.random.default_rng(seed)
-        arrivals = np.cumsum(rng.exponential(1 / offered, ARRIVALS))
-        services = rng.exponential(1.0, ARRIVALS)
-        jobs = [job_of(f"j{j}", float(arrivals[j]), float(services[j])) for j in range(ARRIVALS)]
-        simulation = replay(jobs, Cluster.of_servers(1, gpus_per_server=servers), "fifo")
-        rows.append([run.queued_s for run in simulation.runs[WARM_UP:]])
-    return np.array(rows)
-
-
-def assert_in_interval(means: np.ndarray, expected: float) -> None:
-    """Assert that the 99 % confidence interval of independent means covers a value."""
-    half = stats.t.ppf(0.995, len(means) - 1) * means.std(ddof=1) / math.sqrt(len(means))
-    assert abs(means.mean() - expected) <= half
-    assert half < 0.25 * expected, "an interval this wide would prove nothing"
-
-
-@pytest.mark.parametrize(("servers", "offered"), [(1, 0.6), (4, 3.0)])
-def test_waits_are_erlangs(servers, offered):
-    """The share that waits is C(c, a), and the mean wait C(c, a) / (c mu - lambda) with mu = 1.
-
-    Seeds are fixed.
-    """
-    waits_s, share = waiting_times(servers, offered), erlang_c(servers, offered)
-    assert_in_interval((waits_s > 0).mean(axis=1), share)
-    assert_in_interval(waits_s.mean(axis=1), share / (servers - offered))

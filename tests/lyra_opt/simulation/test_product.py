@@ -198,14 +198,6 @@ def test_measured_jobs_borrow_as_many_gpus_as_were_measured():
     assert [(run.completion_s, run.held_gpu_s) for run in found.runs] == [(10, 10)] * 2
 
 
-@pytest.mark.parametrize("name", ["hadare", "yarn-cs", "gavel-las", "priced-progress"])
-def test_measured_jobs_stay_on_own_gpus_in_rounds(name):
-    """However fast they would be on borrowed ones."""
-    jobs = workload_of(in_rounds.measured("x", 10, V100=1.0, T4=2.0))
-    found = simulate(jobs, BORROWING, name, plan=lending(4), tenure=FREE)
-    assert found.runs[0].completion_s == 10
-
-
 @pytest.mark.parametrize("name", ["hadar", "priced-progress"])
 def test_fungible_jobs_are_on_one_kind_of_gpus(name):
     """Rules that mix types must not mix own and borrowed ones for them."""

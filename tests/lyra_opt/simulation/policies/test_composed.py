@@ -10,12 +10,11 @@ import pytest
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.reclaim.instance import Solution
-from lyra_opt.simulation.cluster import Cluster, GpuType
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.decisions import DecisionError, ReclaimRule
 from lyra_opt.simulation.policies.parts import LoanRule
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, prepare
 from lyra_opt.simulation.series import CaptureObserver
-from tests.lyra_opt.simulation.in_rounds import cluster_of, measured
 from tests.lyra_opt.simulation.replays import (
     EVERY_EVENT,
     borrowing,
@@ -29,56 +28,7 @@ from tests.lyra_opt.simulation.replays import (
 BORROWING = borrowing(1, 1, 1)
 
 
-@pytest.mark.parametrize("queue", ["first-come", "first-come-overtaking", "shortest-base"])
-def test_all_jobs_may_fill_loans_first(queue):
-    """An inelastic job too, until they are full; but not who may be on both kinds of GPUs."""
-    jobs = [
-        job_of("first", 0, 10, fungible=True),
-        job_of("mixed", 1, 10, heterogeneous=True),
-        job_of("bound", 2, 10),
-        job_of("second", 3, 10, 9, fungible=True),
-    ]
-    on_loan = []
-    for prefers in (False, True):
-        parts = {"queue": queue, "reclaimer": "lyra-greedy", "prefers_loans": prefers}
-        scheme = ComposedScheme(name="borrowing", summary="for tests", **parts)
-        simulation = replay(jobs, borrowing(16, 1, 8), scheme, plan=lending(1))
-        on_loan.append([run.ran_on_loan for run in simulation.runs])
-    assert on_loan == [[False] * 4, [True, False, False, False]]
-
-
 # Measured jobs.
-
-
-@pytest.mark.parametrize(
-    ("rates", "on_loan"),
-    [({"own": 2.0}, False), ({"own": 2.0, "lent": 0.0}, False), ({"own": 2.0, "lent": 1.0}, True)],
-)
-@pytest.mark.parametrize("scheme", ["lyra-loaning", "opportunistic", "opportunistic-confined"])
-def test_measured_jobs_borrow_what_they_run_on(scheme, rates, on_loan):
-    """A fungible job that has no speed there waits for own GPUs, and for nothing else."""
-    lent = GpuType(name="lent")
-    cluster = cluster_of({"own": 1}).with_lent(1, gpus_per_server=10, gpu_type=lent)
-    jobs = [
-        measured("trains", 100, own=2.0),
-        measured("may-borrow", 60, release_s=1.0, fungible=True, **rates),
-    ]
-    simulation = replay(jobs, cluster, scheme, plan=lending(1))
-    assert simulation.runs[1].ran_on_loan is on_loan
-    assert completions(simulation) == [50, 61 if on_loan else 80]
-
-
-def test_the_fastest_type_comes_first():
-    """For each job its own, until that is full."""
-    cluster = cluster_of({"a": 1, "b": 2}, b=0.5)
-    jobs = [
-        measured("likes-b", 30, a=1.0, b=3.0),
-        measured("likes-a", 30, a=3.0, b=1.0),
-        measured("likes-a-too", 30, a=2.0, b=1.0),
-        job_of("unmeasured", 1, 10),
-    ]
-    # The last one has `a` to itself from 10 s on.
-    assert completions(replay(jobs, cluster, "fifo")) == [10, 10, 30, 20]
 
 
 # What is refused.
