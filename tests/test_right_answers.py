@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
+from lyra_opt import preemption
+from lyra_opt.allocation import WorkerAllocation
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, same_value
 from lyra_opt.core.solver import find_solver, solver_names
@@ -24,11 +28,9 @@ from lyra_opt.testing.strategies import (
     network_instances,
     network_solutions_of,
     preemption_instances,
-    preemption_solutions_of,
     reclaim_instances,
     reclaim_servers_of,
     round_schedules_of,
-    worker_allocations_of,
 )
 from tests.draws import draws
 from tests.fuzz.judging import Truth
@@ -48,11 +50,41 @@ TAKEN_BY = {
 }
 """What solvers ask of an instance beside its variant."""
 ONE_SHOT = ("jct_reduction", "two_phase", "joint")
+
+
+def allocations_of(instance: Any) -> st.SearchStrategy[WorkerAllocation]:
+    """Draw a number of workers for each job, in its range or 0."""
+    ranges = (st.integers(job.min_workers, job.max_workers) for job in instance.jobs)
+    return st.tuples(*(st.just(0) | workers for workers in ranges)).map(WorkerAllocation)
+
+
+def losses_of(instance: Any) -> st.SearchStrategy[Any]:
+    """Draw the solution of a heuristic, of which some parts are replaced by any others."""
+    found = lo.solve(instance, "fewest-pods-first").solution or preemption.Solution(lost_gangs=())
+    nodes = st.sampled_from([node.id for node in instance.nodes])
+    parts: dict[str, st.SearchStrategy[Any]] = {"emptied_nodes": st.lists(nodes, unique=True)}
+    if instance.gangs:
+        gangs = st.sampled_from([gang.id for gang in instance.gangs])
+        pods = {"gang": gangs, "group": st.integers(0, 1), "count": st.integers(1, 2)}
+        parts |= {
+            "lost_gangs": st.lists(gangs, unique=True),
+            "lost_pods": st.lists(st.builds(preemption.LostPods, **pods), max_size=2),
+            "moved_pods": st.lists(st.builds(preemption.MovedPods, to=nodes, **pods), max_size=2),
+        }
+    if instance.demand is not None:
+        shapes = st.sampled_from([shape.id for shape in instance.demand.shapes])
+        counts = st.integers(1, 2)
+        placed = st.builds(preemption.PlacedPods, shape=shapes, node=nodes, count=counts)
+        parts["placements"] = st.lists(placed, max_size=3)
+    changes = st.fixed_dictionaries({}, optional=parts)
+    return changes.map(lambda changed: replace(found, **changed).in_file_order(instance))
+
+
 SOLUTIONS: dict[str, tuple[tuple[str, ...], Any]] = {
-    "allocation": (ONE_SHOT, worker_allocations_of),
+    "allocation": (ONE_SHOT, allocations_of),
     "heterogeneous": (ROUNDS, round_schedules_of),
     "network": (PROBLEMS["network"].VARIANTS, network_solutions_of),
-    "preemption": (PROBLEMS["preemption"].VARIANTS, preemption_solutions_of),
+    "preemption": (PROBLEMS["preemption"].VARIANTS, losses_of),
     "reclaim": (
         PROBLEMS["reclaim"].VARIANTS,
         lambda one: reclaim_servers_of(one).map(lambda places: Solution.of_positions(one, places)),

@@ -1,7 +1,7 @@
 """Rules for the values of fields: each rule is an object that checks, writes and describes values.
 
 `lyra_opt.core.fields.key` gives each field of a dataclass its rule. Checks of values, JSON schemas,
-tables of keys for users, and Hypothesis strategies are derived from the rules.
+and tables of keys for users are derived from the rules.
 """
 
 from __future__ import annotations

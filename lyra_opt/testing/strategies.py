@@ -16,10 +16,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from hypothesis import strategies as st
 
-from lyra_opt.allocation.instance import ElasticJob, Objective, WorkerAllocation
+from lyra_opt.allocation.instance import ElasticJob, Objective
 from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.core.rules import require_choice
 from lyra_opt.heterogeneous.checker import due_steps
@@ -39,7 +38,6 @@ from lyra_opt.network.instance import GangPlacement, Machine, Solution, WaitingJ
 from lyra_opt.network.instance import Instance as NetworkInstance
 from lyra_opt.network.instance import Objective as NetworkObjective
 from lyra_opt.network.links import Tier
-from lyra_opt.preemption.heuristics.base import State
 from lyra_opt.preemption.instance import (
     GPU,
     VICTIMS,
@@ -52,7 +50,6 @@ from lyra_opt.preemption.instance import (
     Shape,
 )
 from lyra_opt.preemption.instance import Instance as PreemptionInstance
-from lyra_opt.preemption.instance import Solution as PreemptionSolution
 from lyra_opt.preemption.objective import BUDGET_COUNTS, TERMS
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
@@ -70,11 +67,9 @@ __all__ = [
     "network_instances",
     "network_solutions_of",
     "preemption_instances",
-    "preemption_solutions_of",
     "reclaim_instances",
     "reclaim_servers_of",
     "round_schedules_of",
-    "worker_allocations_of",
 ]
 
 
@@ -284,17 +279,6 @@ def allocation_instances(
         objective=drawn_objective,
         gpus=draw(st.integers(least_gpus, max(least_gpus, max_gpus))),
         jobs=tuple(jobs),
-    )
-
-
-@st.composite
-def worker_allocations_of(draw: DrawFn, instance: AllocationInstance) -> WorkerAllocation:
-    """Draw a number of workers for each job, in its range or 0; the result may be invalid."""
-    return WorkerAllocation(
-        tuple(
-            draw(st.just(0) | st.integers(job.min_workers, job.max_workers))
-            for job in instance.jobs
-        )
     )
 
 
@@ -835,41 +819,3 @@ def _budgets(draw: DrawFn, gangs: Sequence[Gang], lost: Sequence[str]) -> list[B
         )
         budgets.append(budget)
     return budgets
-
-
-@st.composite
-def preemption_solutions_of(draw: DrawFn, instance: PreemptionInstance) -> PreemptionSolution:
-    """Draw a solution that keeps all rules, except those that it may be impossible to keep.
-
-    It may place too few pending pods, break hard budgets, and leave pods on nodes that are to be
-    empty.
-    """
-    state, index = State(instance), instance.index
-    candidates = np.flatnonzero(index.can_be_chosen_empty).tolist()
-    for node in draw(st.permutations(candidates))[: instance.empty_nodes]:
-        state.choose_empty(node)
-        for k in state.groups_on(node):
-            state.put_back(int(k))
-    must_leave = index.must_be_empty.copy()
-    must_leave[state.emptied] = True
-    for k, (gang, home) in enumerate(zip(index.group_gang, index.group_node, strict=True)):
-        count, request = int(index.group_count[k]), index.group_request[k]
-        for _ in range(count if must_leave[home] else draw(st.integers(0, count))):
-            fits = state.may_move_to(k) & (state.free >= request).all(axis=1)
-            targets = [*np.flatnonzero(fits).tolist(), *[None] * int(index.may_lose[gang])]
-            if not targets:
-                break
-            target = draw(st.sampled_from(targets))
-            state.evict(k, 1)
-            if target is not None:
-                state.move(k, target)
-    area = draw(st.integers(0, state.areas - 1))
-    for s, count in enumerate(index.shape_count.tolist()):
-        for _ in range(draw(st.integers(int(index.shape_min[s]), count))):
-            places = np.flatnonzero((state.area == area) & (state.room[s] > 0)).tolist()
-            if not places:
-                break
-            state.place(s, draw(st.sampled_from(places)))
-    return PreemptionSolution.of_counts(
-        instance, lost=state.lost, placed=state.placed, moved=state.moves, emptied=state.emptied
-    )

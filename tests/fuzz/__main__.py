@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from tests.fuzz.running import FILES, Tally, reduced, try_many
+from tests.fuzz.running import FILES, Tally, try_many
 from tests.reference import PROBLEMS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MOST_BYTES = 8 * 2**30
 AT_ONCE = 50
 """Instances or files of a task."""
 MOST_WRITTEN = 3
-"""Failures of one kind that are written, the first made as small as can be; others are counted."""
+"""Failures of one kind that are written; others are counted."""
 OF_INSTANCES = (
     "instances",
     "at the edge",
@@ -130,9 +130,8 @@ def write_failures(failures: Sequence[Failure | FileFailure], folder: Path) -> N
     for failure in failures:
         seen[failure.kind] += 1
         if seen[failure.kind] <= MOST_WRITTEN:
-            small = reduced(failure) if seen[failure.kind] == 1 else failure
             path = folder / f"{'-'.join(failure.kind[:2])}-{len(seen)}-{seen[failure.kind]}"
-            print(f"{small.text}\n  {small.written(path)}", flush=True)
+            print(f"{failure.text}\n  {failure.written(path)}", flush=True)
     for kind, count in seen.items():
         if count > MOST_WRITTEN:
             print(f"and {count - MOST_WRITTEN:,} more of {' '.join(kind)}")

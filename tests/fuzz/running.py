@@ -17,14 +17,13 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import Solver, find_solver, solver_names
 from lyra_opt.core.solving import refute_claims, solve_and_check
-from lyra_opt.testing.reductions import reductions
 from tests.fuzz.damage import DamagedFile, at_the_edge, readers
 from tests.fuzz.judging import Truth, faults
 from tests.reference import PROBLEMS
 from tests.reference.drawing import UNKNOWN, Draw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from lyra_opt.core.solving import Answer
     from tests.reference.drawing import Document
@@ -46,8 +45,6 @@ MOST_DRAWS = 20
 SHORT_TIME_S = 0.05
 WEAK_AT_THE_EDGE = ("time-indexed-milp",)
 """Not asked there: with its slots SCIP calls infeasible what is 1e9 times shorter than others."""
-MOST_REDUCTIONS = 600
-"""Documents that are tried to make that of a failure smaller."""
 
 
 @dataclass(frozen=True)
@@ -264,39 +261,3 @@ def try_file(seed: int, number: int, folder: Path) -> Tally:
     what = "faults" if is_fault else said
     counts = Counter({(FILES, file.kind, "files"): 1, (FILES, file.kind, what): 1})
     return Tally(counts, [FileFailure(file, said)] if is_fault else [])
-
-
-def reduced(failure: Failure | FileFailure) -> Failure | FileFailure:
-    """Return the smallest failure of the kind that single steps lead to.
-
-    One with a start is left as it is: the start is of that instance alone.
-    """
-    if isinstance(failure, FileFailure) or failure.start is not None:
-        return failure
-    left = MOST_REDUCTIONS
-    is_smaller = True
-    while is_smaller and left > 0:
-        is_smaller = False
-        for found in smaller(failure):
-            left -= 1
-            if found is not None:
-                failure, is_smaller = found, True
-                break
-            if left <= 0:
-                break
-    return failure
-
-
-def smaller(failure: Failure) -> Iterator[Failure | None]:
-    """Yield, for each smaller document, the failure of the same kind that it shows, or None."""
-    problem = find_problem(failure.problem)
-    solver = find_solver(failure.problem, failure.solver)
-    for document in reductions(failure.document):
-        try:
-            instance = problem.parse_instance(document)
-            truth = Truth.of(failure.problem, document)
-        except (UserError, LookupError, TypeError):  # no instance: brute force checks no form
-            yield None
-            continue
-        _, found = attempt(truth, instance, solver, failure.limits, None)
-        yield next((each for each in found if each.kind == failure.kind), None)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import networkx
 from hypothesis import given
 
-from lyra_opt.reclaim.graph import conflict_graph
 from lyra_opt.testing.strategies import reclaim_instances
 
 
@@ -28,22 +26,3 @@ def test_servers_and_jobs_are_bipartite(instance):
         assert graph.degree(node, weight="flexible") == job.total_workers - job.base_workers
         assert graph.nodes[node]["weight"] == job.weight
         assert graph.nodes[node]["min_workers"] == job.min_workers
-
-
-@given(reclaim_instances(min_servers=1))
-def test_jobs_conflict_where_they_share_a_server(instance):
-    """As in networkx' own projection of the bipartite graph, shared servers counted."""
-    bipartite = instance.to_networkx()
-    jobs = [("job", job.id) for job in instance.jobs]
-    projected = networkx.bipartite.weighted_projected_graph(bipartite, jobs)
-    conflicts = conflict_graph(instance)
-    assert {job: conflicts.nodes[job]["weight"] for job in conflicts} == {
-        job.id: job.weight for job in instance.jobs
-    }
-    assert {
-        frozenset((first, second)): len(servers)
-        for first, second, servers in conflicts.edges(data="servers")
-    } == {
-        frozenset((first, second)): shared
-        for (_, first), (_, second), shared in projected.edges(data="weight")
-    }

@@ -7,11 +7,11 @@ import pickle
 import re
 from copy import deepcopy
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -26,36 +26,28 @@ from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.network.instance import GangPlacement, Machine, WaitingJob
 from lyra_opt.reclaim.instance import Job, Server, WorkerGroup
 from lyra_opt.testing import strategies
-from lyra_opt.testing.fields import documents_of
 from tests.draws import draws
 from tests.malformed import INSTANCES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TABLES = (
     *(Deadline, ElasticJob, GangJob, GangPlacement, GpuServer, GpuType, InverseJct, Job, Machine),
     *(RoundEntry, SchedulePiece, Server, WaitingJob, WorkerGroup),
 )
-EVERY_TABLE = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
+EVERY_PROBLEM = pytest.mark.parametrize("name", INSTANCES)
 
 
-@st.composite
-def objects_of(draw: st.DrawFn, table: type[Any]) -> Any:
-    """Draw an object that breaks no rule between its fields either."""
-    try:
-        return parsed(table, draw(documents_of(table)))
-    except FieldError:
-        assume(False)
+def instance_of(name: str, data: st.DataObject) -> Any:
+    """Draw an instance of a problem."""
+    return data.draw(getattr(strategies, f"{name}_instances")())
 
 
-@EVERY_TABLE
+@EVERY_PROBLEM
 @given(data=st.data())
-@draws(30, suppress_health_check=list(HealthCheck))
-def test_objects_come_back_from_documents_and_pickles(table, data):
+@draws(30)
+def test_objects_come_back_from_documents_and_pickles(name, data):
     """Equal, of one hash, and defaults left out."""
-    drawn = data.draw(objects_of(table))
-    document = json.loads(json.dumps(written(drawn)))
+    drawn = instance_of(name, data)
+    table, document = type(drawn), json.loads(json.dumps(written(drawn)))
     for back in (parsed(table, document), pickle.loads(pickle.dumps(drawn)), deepcopy(drawn)):
         assert back == drawn
         assert hash(back) == hash(drawn)
@@ -81,32 +73,11 @@ def deepened(value: Any, draw: st.DrawFn) -> Any:
     return value
 
 
-def outcome_of(make: Callable[[], Any]) -> Any:
-    """Return what is made, or the error."""
-    try:
-        return make()
-    except FieldError as error:
-        return str(error)
-
-
-@EVERY_TABLE
-@given(data=st.data())
-@draws(30, suppress_health_check=list(HealthCheck))
-def test_what_a_file_can_say_an_object_can_say(table, data):
-    """In the same words, lists or tuples, at every depth, and with the same errors."""
-    document = data.draw(documents_of(table))
-    given_as = {key: deepened(value, data.draw) for key, value in document.items()}
-    said = outcome_of(lambda: parsed(table, document))
-    assert outcome_of(lambda: with_fields(table, document)) == said
-    assert outcome_of(lambda: with_fields(table, given_as)) == said
-
-
-@pytest.mark.parametrize("name", INSTANCES)
+@EVERY_PROBLEM
 @given(data=st.data())
 def test_an_instance_is_made_as_its_file_says_it(name, data):
     """From dictionaries, from objects where dictionaries are, and from both side by side."""
-    problem = find_problem(name)
-    drawn = data.draw(getattr(strategies, f"{name}_instances")())
+    problem, drawn = find_problem(name), instance_of(name, data)
     document = written(drawn)
     assert with_fields(problem.instance_class, document) == drawn
     for key, value in document.items():
@@ -118,7 +89,7 @@ def test_an_instance_is_made_as_its_file_says_it(name, data):
     assert with_fields(problem.instance_class, document) == drawn
 
 
-@EVERY_TABLE
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
 def test_parameters_of_the_docstring_are_the_fields(table):
     """With what is said of each."""
     for each in keys_of(table):
@@ -144,10 +115,13 @@ VALUES = (
 )
 
 
-@pytest.mark.parametrize("name", INSTANCES)
+@EVERY_PROBLEM
 @given(data=st.data())
 def test_a_broken_rule_is_named_by_its_place(name, data):
-    """Whatever the schema of a field refuses the parser refuses, in one line that begins there."""
+    """Whatever a schema refuses the parser refuses, in one line, and the constructor in the same.
+
+    The constructor gets lists or tuples, at every depth; None leaves out an argument.
+    """
     problem, document = find_problem(name), deepcopy(INSTANCES[name].valid)
     path, schema = data.draw(st.sampled_from(places(problem.instance_class, document)))
     value = data.draw(st.sampled_from(VALUES))
@@ -162,6 +136,11 @@ def test_a_broken_rule_is_named_by_its_place(name, data):
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
     assert refusal.value.field.startswith(place)
     assert str(refusal.value).isprintable()
+    if value is None or isinstance(value, dict):
+        return
+    arguments = {key: document[key] for key in document if key not in ("format", "version")}
+    with pytest.raises(FieldError, match=f"^{re.escape(str(refusal.value))}$"):
+        with_fields(problem.instance_class, deepened(arguments, data.draw))
 
 
 def test_lists_and_mappings_of_the_caller_are_copied():
@@ -184,10 +163,10 @@ def test_lists_and_mappings_of_the_caller_are_copied():
     assert held.workers == (WorkerGroup(server="s", base=1),)
 
 
-@given(st.lists(objects_of(Machine), max_size=3))
-@settings(suppress_health_check=list(HealthCheck))
-def test_frame_has_a_row_an_object(machines):
+@given(strategies.network_instances(), st.integers(0, 3))
+def test_frame_has_a_row_an_object(instance, count):
     """And a column a field, with its type though there be no rows."""
+    machines = instance.machines[:count]
     frame = frame_of(Machine, machines)
     assert [*frame.dtypes.astype(str)] == [each.dtype for each in columns_of(Machine)]
     assert [*frame.id] == [each.id for each in machines]
