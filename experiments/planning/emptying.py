@@ -23,8 +23,8 @@ import numpy as np
 from lyra_opt.core.result import Limits
 from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.preemption import Solution
+from lyra_opt.preemption.exact.kinds import matched_moves, pod_kinds
 from lyra_opt.preemption.exact.programme import Linear, Programme
-from lyra_opt.preemption.instance import matches
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -88,14 +88,10 @@ def most_emptied(
     b_of = np.full(len(names), NONE)
     b_of[chosen] = b
     groups = np.flatnonzero(b_of[index.group_node] != NONE)
-    kinds = _kinds(instance, groups)
-    rooms = [
-        _room(instance, int(groups[kinds == k][0])) for k in range(kinds.max(initial=NONE) + 1)
-    ]
-    kind, node = np.nonzero(np.reshape(rooms, (len(rooms), len(names))))
-    i = programme.columns([rooms[k][n] for k, n in zip(kind, node, strict=True)])
-    request = np.array([index.group_request[groups[kinds == k][0]] for k in range(len(rooms))])
-    request = request.reshape(len(rooms), index.free.shape[1])
+    kinds, first, rooms = pod_kinds(instance, groups, index.free)
+    kind, node = np.nonzero(rooms)
+    i = programme.columns(rooms[kind, node])
+    request = index.group_request[first]
     count, b_here = index.group_count[groups], b_of[index.group_node[groups]]
     programme.at_most(np.zeros(len(rooms)), (kinds, b_here, count), (kind, i, -1))
     for r in range(index.free.shape[1]):
@@ -121,25 +117,18 @@ def most_emptied(
     if outcome.values is None or not outcome.values[b].any():
         return Emptied(solution=None, most=most)
     values = _with_fewer_moves(programme, b, Linear(b_here, count), outcome.values)
-    into: list[dict[int, int]] = [{} for _ in rooms]
+    into: dict[int, dict[int, int]] = {}
     for k, n, pods in zip(kind.tolist(), node.tolist(), values[i].tolist(), strict=True):
-        if pods:
-            into[k][n] = pods
+        into.setdefault(k, {})[n] = pods
     emptied = chosen[values[b] > 0]
-    moved = []
-    for group, k in zip(groups.tolist(), kinds.tolist(), strict=True):
-        left = int(index.group_count[group]) if index.group_node[group] in emptied else 0
-        for n, room in into[k].items():
-            if step := min(left, room):
-                into[k][n] -= step
-                left -= step
-                moved.append((group, n, step))
+    leaving = np.isin(index.group_node[groups], emptied)
+    columns = (each[leaving].tolist() for each in (groups, kinds, count))
     nothing = np.zeros(len(index.group_count), dtype=np.int64)
     solution = Solution.of_counts(
         instance,
         lost=nothing.tolist(),
         placed=np.zeros((0, len(names)), dtype=np.int64),
-        moved=moved,
+        moved=matched_moves(zip(*columns, strict=True), into),
         emptied=emptied.tolist(),
     )
     return Emptied(solution=solution, most=most)
@@ -158,29 +147,3 @@ def _with_fewer_moves(
     with limited_to(Limits(time_s=MOVES_S)):
         found = programme.minimise().values
     return values if found is None else found
-
-
-def _kinds(instance: Instance, groups: np.ndarray) -> np.ndarray:
-    """Return the kind of each pod group; groups with equal requests and selectors are of a kind."""
-    index = instance.index
-    numbers: dict[object, int] = {}
-    found = np.zeros(len(groups), dtype=np.int64)
-    for place, k in enumerate(groups.tolist()):
-        gang = index.group_gang[k]
-        selector = instance.gangs[gang].pods[k - index.first_group[gang]].selector
-        key = index.group_request[k].tobytes(), tuple(sorted(selector.items()))
-        found[place] = numbers.setdefault(key, len(numbers))
-    return found
-
-
-def _room(instance: Instance, group: int) -> np.ndarray:
-    """Return the number of pods like those of a group that fit into the free room of each node."""
-    index = instance.index
-    gang = index.group_gang[group]
-    selector = instance.gangs[gang].pods[group - index.first_group[gang]].selector
-    room = np.where(index.may_use, index.group_count.sum(), 0)
-    if selector:
-        room[[not matches(node, selector) for node in instance.nodes]] = 0
-    for r in np.flatnonzero(index.group_request[group]):
-        room = np.minimum(room, index.free[:, r] // index.group_request[group, r])
-    return np.maximum(room, 0)

@@ -16,9 +16,9 @@ import numpy as np
 
 from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.counting import node_room
+from lyra_opt.preemption.exact.kinds import matched_moves, pod_kinds
 from lyra_opt.preemption.exact.plan import Plan
 from lyra_opt.preemption.exact.programme import Linear, Programme
-from lyra_opt.preemption.instance import matches
 
 if TYPE_CHECKING:
     from lyra_opt.preemption.index import Flags, Integers
@@ -115,31 +115,16 @@ class Model:
 
     def _add_moves(self) -> None:
         """Add the columns i, and require that as many pods of a kind move in as move out."""
-        instance, index, programme = self._instance, self._index, self.programme
         movable = np.flatnonzero(self._o_of != NONE)
-        kinds: dict[Any, int] = {}
+        kinds, first, rooms = pod_kinds(self._instance, self._k[movable], self._available)
         self._kind = np.full(len(self._k), NONE)
-        inward = [np.zeros((3, 0), dtype=np.int64)]
-        for position in movable.tolist():
-            k, gang = self._k[position], self._gang[position]
-            selector = instance.gangs[gang].pods[k - index.first_group[gang]].selector
-            key = self._request[position].tobytes(), tuple(sorted(selector.items()))
-            if key not in kinds:
-                kinds[key] = len(kinds)
-                room = np.where(index.may_use, self._count[movable].sum(), 0)
-                if selector:
-                    room[[not matches(node, selector) for node in instance.nodes]] = 0
-                for r in np.flatnonzero(self._request[position]):
-                    most = self._available[:, r] // self._request[position, r]
-                    room = np.minimum(room, most)
-                nodes = np.flatnonzero(room)
-                inward.append(np.stack((np.full(len(nodes), position), nodes, room[nodes])))
-            self._kind[position] = kinds[key]
-        like, self._i_node, self._i_most = np.hstack(inward)
-        self._i = programme.columns(self._i_most)
-        self._i_kind, self._i_request = self._kind[like], self._request[like]
-        out = self._kind[movable], self._o_of[movable], 1
-        programme.at_most(np.zeros(len(kinds)), out, (self._i_kind, self._i, -1))
+        self._kind[movable] = kinds
+        self._i_kind, self._i_node = np.nonzero(rooms)
+        self._i_most = rooms[self._i_kind, self._i_node]
+        self._i_request = self._index.group_request[first[self._i_kind]]
+        self._i = self.programme.columns(self._i_most)
+        out = kinds, self._o_of[movable], 1
+        self.programme.at_most(np.zeros(len(rooms)), out, (self._i_kind, self._i, -1))
 
     def _gone(self, groups: Integers, sign: int) -> list[tuple[Any, Any, Any]]:
         """Return matrix entries for `sign` times the lost and moved pods of each group."""
@@ -337,13 +322,8 @@ class Model:
             number[position] -= stays
             if stays:
                 places[node] -= stays
-        moved = []
-        for position, pods in number.items():
-            places = into.get(int(self._kind[position]), {})
-            for node in places:
-                step = min(pods, places[node])
-                if step:
-                    moved.append((int(self._k[position]), node, step))
-                    places[node] -= step
-                    pods -= step
-        return moved
+        leaving = (
+            (int(self._k[position]), int(self._kind[position]), pods)
+            for position, pods in number.items()
+        )
+        return matched_moves(leaving, into)
