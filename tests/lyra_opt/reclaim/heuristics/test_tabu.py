@@ -216,9 +216,6 @@ class TestSearch:
         start = first_places(reduced)
         assert searched(reduced, 50, start, start[::-1]).moves == 50
 
-    def test_needs_a_start(self):
-        with pytest.raises(ValueError, match="start"):
-            searched(reduce_instance(cluster(10, 3, "rigid")), 1)
 
 
 class TestTabu:
@@ -255,17 +252,7 @@ class TestTabu:
         assert huge.objective == plain.objective * LARGEST_WEIGHT
         assert huge.solution == plain.solution
 
-    def test_ends_at_objective_0(self):
-        """Nothing is better."""
-        instance = replace(cluster(20, 5, "rigid"), jobs=())
-        answer = lo.solve(instance, Tabu())
-        assert (answer.objective, answer.counters["moves"]) == (0, 0)
 
-    @pytest.mark.parametrize("reclaim", [0, 9])
-    def test_without_a_choice_there_is_no_move(self, reclaim):
-        """None or all servers are to be reclaimed."""
-        answer = lo.solve(cluster(9, reclaim, "rigid"), Tabu())
-        assert answer.counters["moves"] == 0
 
     @given(st.data())
     @draws(40)
