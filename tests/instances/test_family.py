@@ -12,7 +12,7 @@ import pytest
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
-from lyra_opt.instances.family import generate
+from lyra_opt.instances.family import family_names, generate
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -25,6 +25,13 @@ def test_golden_bytes(sha256):
     instance = generate(problem, family, **parameters)
     text = format_document(find_problem(problem).instance_document(instance))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == sha256
+
+
+@pytest.mark.parametrize("problem", ["reclaim", "preemption"])
+def test_every_family_is_pinned(problem):
+    """Families that read files have tests of their own."""
+    pinned = {family for of, family, _ in TABLES["golden"].values() if of == problem}
+    assert {*family_names(problem)} - pinned <= {"snapshot", "recorded"}
 
 
 @pytest.mark.parametrize("name", TABLES["names"])

@@ -53,8 +53,6 @@ def incidences(jobs: Iterable[Job]) -> int:
     return sum(job.weight * len(plain_rules.servers_of(job, base_only=True)) for job in jobs)
 
 
-
-
 def first_costs(instance: Instance) -> list[Fraction]:
     """Return Lyra's costs of the N_R cheapest servers on loan before any is taken."""
     costs = server_preemption_costs(instance)
@@ -72,8 +70,6 @@ def is_root_of(square: Fraction | int, rounded: str) -> bool:
     return (middle - half) ** 2 <= square < (middle + half) ** 2
 
 
-
-
 def known_optimum(family: str, reclaim: int, instance: Instance) -> int:
     """Return the optimum that the family states, once the checker has confirmed its solution."""
     known = find_family("reclaim", family).known_optimum({"reclaim": reclaim})
@@ -81,10 +77,6 @@ def known_optimum(family: str, reclaim: int, instance: Instance) -> int:
     report = check(instance, solution)
     assert (report.violations, report.objective) == ((), optimum)
     return optimum
-
-
-
-
 
 
 class TestLyraGreedy:
@@ -100,9 +92,6 @@ class TestLyraGreedy:
             greedy = paid(LyraGreedy(tie_rule), instance)
             assert greedy**2 <= incidence * bound
             assert greedy**2 <= incidence * harmonic(instance.reclaim_servers) * optimum
-
-
-
 
     def test_the_span_must_be_the_same_in_cost_and_in_e(self):
         """With servers off loan in the cost but not in E, the inequality fails."""
@@ -142,13 +131,11 @@ class TestTightness:
         assert is_root_of(everywhere, with_optimum)
         assert is_root_of(everywhere * harmonic(k), with_harmonic)
 
-
     @given(instance=RIGID)
     def test_marginal_pays_at_most_k_times_the_optimum(self, instance):
         """Some server of an optimal choice is always free, and preempts at most its jobs."""
         optimum = least_weight(instance)
         assert paid(Marginal(), instance) <= instance.reclaim_servers * optimum
-
 
     @pytest.mark.parametrize(
         ("order", "rounded", "lyra", "marginal", "peeling", "guarantee"), TABLES["net"]
@@ -177,5 +164,3 @@ class TestTightness:
         assert paid(Marginal(), instance) == marginal
         assert paid(Peeling(), instance) == peeling
         assert is_root_of(incidences(instance.jobs) * value, guarantee)
-
-

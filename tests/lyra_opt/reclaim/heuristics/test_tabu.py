@@ -217,7 +217,6 @@ class TestSearch:
         assert searched(reduced, 50, start, start[::-1]).moves == 50
 
 
-
 class TestTabu:
     """The solver."""
 
@@ -251,8 +250,6 @@ class TestTabu:
         plain, huge = (lo.solve(one, Tabu(20)) for one in (instance, heavy))
         assert huge.objective == plain.objective * LARGEST_WEIGHT
         assert huge.solution == plain.solution
-
-
 
     @given(st.data())
     @draws(40)
