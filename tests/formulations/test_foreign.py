@@ -11,7 +11,7 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.result import Status, StoppedBy
+from lyra_opt.core.result import Status
 from lyra_opt.core.solver import MAKERS, find_solver
 from lyra_opt.formulations.backends import foreign
 from lyra_opt.formulations.backends.pulp import CBC
@@ -106,15 +106,6 @@ def test_cp_sat_through_mathopt_finds_the_optimum():
     instance = CASES["network"].instance
     answer = lo.solve(instance, "mathopt-cp-sat-patterns")
     assert answer.objective == lo.solve(instance, "cpsat").objective
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("time_s", [1e-3, 0.3])
-def test_cp_sat_through_mathopt_keeps_what_it_has_at_its_limit(time_s):
-    """The start at least, whether it found a solution of its own or none."""
-    fleet = lo.generate("reclaim", "messy-dist", servers=200, seed=1)
-    answer = lo.solve(fleet, "mathopt-cp-sat", time_limit_s=time_s)
-    assert (answer.status, answer.stopped_by) == (Status.FEASIBLE, StoppedBy.TIME)
 
 
 @pytest.mark.parametrize(

@@ -93,23 +93,6 @@ def test_starts_satisfy_every_row_and_become_the_solution_again(kind):
         assert PREEMPTION.check(instance, again).objective == best.objective
 
 
-@pytest.mark.parametrize("name", SOLVERS)
-def test_time_limit_keeps_the_start_and_a_bound(name):
-    """With no time at all nothing is built; with a little, a stage ends early or not."""
-    best = solve_and_check(PREEMPTION, SCATTERED, PULP_HIGHS)
-    start = solve_and_check(PREEMPTION, replace(SCATTERED, objective=("lost_pods",)), CPSAT)
-    for time_s in (0, 1e-6, 0.03):
-        answer = solve_and_check(
-            *(PREEMPTION, SCATTERED, SOLVERS[name]),
-            limits=Limits(time_s=time_s),
-            warm_start=start.solution,
-        )
-        assert answer.status in (Status.FEASIBLE, Status.OPTIMAL), answer.message
-        assert 0 <= answer.dual_bound <= best.objective <= answer.objective
-        if not time_s:
-            assert (answer.stopped_by, answer.solution) == (StoppedBy.TIME, start.solution)
-
-
 def with_run(run):
     """Return the solver of CP-SAT with another way to run it."""
     return StagedSolver(CPSAT.formulation, CPSAT.statement, replace(CPSAT.backend, run=run))

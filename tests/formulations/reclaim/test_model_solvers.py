@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import lyra_opt as lo
 from lyra_opt.core.result import Status, StoppedBy
 from lyra_opt.formulations.reclaim.brute_force import BruteForce
-from lyra_opt.formulations.reclaim.cpsat_model import CPSAT, CPSAT_STRENGTHENED
+from lyra_opt.formulations.reclaim.cpsat_model import CPSAT
 from lyra_opt.formulations.reclaim.model_data import LARGEST_WEIGHT_IN_FLOATS
 from lyra_opt.formulations.reclaim.pulp_model import PULP_HIGHS
-from lyra_opt.testing.strategies import reclaim_instances
-from tests.draws import draws
-from tests.formulations.backends import lying
 from tests.formulations.reclaim.exact_solvers import MODEL_SOLVERS, last_servers, scattered_jobs
 from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.optima import objective
@@ -58,19 +53,6 @@ def test_heavy_weights_are_solved_or_left_open_but_never_wrong(name):
         assert "floating point" in answer.message
 
 
-@given(reclaim_instances(max_servers=6), st.data())
-@draws(60)
-def test_cpsat_proves_every_optimum(instance, data):
-    """Its bound as a double was below the optimum on instances of weight 1, above on heavy ones."""
-    weight = st.integers(0, 3) | st.integers(2**53 - 4, 2**53 - 1)
-    jobs = tuple(replace(job, weight=data.draw(weight)) for job in instance.jobs)
-    heavy = replace(instance, jobs=jobs)
-    best = lo.solve(heavy, BruteForce)
-    for solver in (CPSAT, CPSAT_STRENGTHENED):
-        answer = lo.solve(heavy, solver)
-        assert (answer.status, answer.objective) == ("optimal", best.objective), answer.message
-
-
 def test_weights_beyond_64_bits_are_declined_by_cpsat():
     jobs = [job_on(f"j{number}", "s", weight=2**53 - 1) for number in range(600)]
     assert "2**62" in CPSAT.supports(fleet("st", *jobs)).reason
@@ -83,13 +65,3 @@ def test_too_many_workers_for_floats_are_declined():
     crowded = fleet("st", job, gpus=10**6, semantics="interchangeable")
     assert "job 'j' has 1999999" in PULP_HIGHS.supports(crowded).reason
     assert lo.solve(crowded, CPSAT).objective == 0
-
-
-# Backends that lie
-
-
-def test_choice_of_the_wrong_size_is_reported(figure_5):
-    wrong = lying(CPSAT, values=[0.0] * 10, bound=1.0)
-    answer = lo.solve(replace(figure_5, reclaim_servers=2), wrong)
-    assert answer.status is Status.ERROR
-    assert "chose 0 servers instead of 2" in answer.message

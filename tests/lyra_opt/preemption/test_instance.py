@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import pickle
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.preemption import PROBLEM, Gang, Instance, Moves, Node, PodGroup
-from tests.draws import draws
-from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.examples import BEST, example, example_document
 from tests.malformed import changed
 from tests.tables import tables
@@ -72,18 +66,6 @@ def test_arrays_by_hand():
     assert index.min_pods.tolist() == [1, 2, 2, 1]
     assert index.shape_allowed.tolist() == [[True, True, True, False]]
     assert not index.free.flags.writeable
-
-
-@given(st.sampled_from(KINDS), st.integers(0, 10_000))
-@draws(60)
-def test_documents_and_pickles_survive(kind, seed):
-    """Files, pickles and solutions are read as they were written."""
-    instance = draw(np.random.default_rng(seed), kind)
-    text = json.dumps(PROBLEM.instance_document(instance))
-    assert PROBLEM.parse_instance(json.loads(text)) == instance
-    again = pickle.loads(pickle.dumps(instance))
-    assert again == instance
-    assert again.index.free.tolist() == instance.index.free.tolist()
 
 
 @pytest.mark.parametrize("objective", [5, 2**1000])

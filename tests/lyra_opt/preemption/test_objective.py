@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.objective import Objective, Term
 from tests.draws import draws
-from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.examples import example
-from tests.optima import document_of
-from tests.reference import preemption as reference
 
 NOTHING = Costs(*np.zeros((3, 0)))
 LARGEST = st.lists(st.integers(1, 2**60), min_size=1, max_size=6)
@@ -66,12 +63,3 @@ def test_one_term_is_its_own_value():
     terms = example(objective=["moved_pods", "lost:gpu", "unplaced"]).terms
     assert [term.key for term in terms.terms] == ["lost:gpu"]
     assert terms.encode([8]) == 8
-
-
-@given(st.sampled_from(KINDS), st.integers(0, 100_000))
-@draws(200)
-def test_terms_are_those_of_the_reference(kind, seed):
-    """Names, priorities and largest values agree with the reference."""
-    instance = draw(np.random.default_rng(seed), kind)
-    expected = [tuple(term) for term in reference.terms(document_of(instance))]
-    assert [(t.name, t.priority, t.largest) for t in instance.terms.terms] == expected

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.fields import written
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.preemption import PROBLEM, Demand, Shape, check
 from lyra_opt.preemption.bounds.dual_bound import dual_bound
@@ -18,10 +17,12 @@ from lyra_opt.preemption.counting import Verdict, count
 from lyra_opt.preemption.exact import solver
 from lyra_opt.preemption.exact.solver import Exact
 from tests.draws import draws
+from tests.fuzz.judging import Truth
+from tests.fuzz.running import attempt
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.examples import BEST, example
 from tests.lyra_opt.preemption.heuristics.small import cluster, gang, pending
-from tests.reference import preemption as reference
+from tests.optima import document_of, optimum
 from tests.reference.drawing import INFEASIBLE, UNKNOWN
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -42,19 +43,19 @@ def require_valid(instance, found):
 
 def require_agreement(instance):
     """Require that brute force confirms the optimum, the bound and the verdict of counting."""
-    best = reference.optimum(written(instance))
-    if best == UNKNOWN:
+    truth = Truth.of("preemption", document_of(instance))
+    if (best := truth.optimum) == UNKNOWN:
         return
-    found, verdict = solve(instance), count(instance).verdict
-    require_valid(instance, found)
+    answer, failures = attempt(truth, instance, Exact(), Limits(), None)
+    assert failures == []
+    verdict = count(instance).verdict
     if best == INFEASIBLE:
-        assert found.status is Status.INFEASIBLE
+        assert answer.status is Status.INFEASIBLE
         assert verdict is not Verdict.FITS
         return
     assert verdict is not Verdict.IMPOSSIBLE
     assert dual_bound(instance) <= best
-    assert found.status is Status.OPTIMAL
-    assert found.objective == found.dual_bound == best
+    assert answer.status is Status.OPTIMAL
 
 
 @draws(600)
@@ -171,7 +172,7 @@ def test_gangs_on_several_nodes_are_kept_beside_cheap_nodes():
 def test_limits_leave_valid_claims(seed, kind, limits):
     """A stopped run has a bound and, unless counting says nothing, a solution."""
     instance, told = draw(np.random.default_rng(seed), kind), []
-    best = reference.optimum(written(instance))
+    best = optimum(instance)
     found = solve(instance, limits, observer=lambda what, value, _=None: told.append((what, value)))
     require_valid(instance, found)
     if best in (INFEASIBLE, UNKNOWN):

@@ -1,4 +1,4 @@
-"""On random instances, brute force confirms the claims of all rules."""
+"""Rules on random instances; `tests.test_right_answers` confirms the claims of all rules."""
 
 from __future__ import annotations
 
@@ -10,21 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.fields import written
-from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
-from lyra_opt.preemption.checker import check
 from lyra_opt.preemption.heuristics.base import State
 from tests.draws import draws
+from tests.fuzz.judging import Truth
+from tests.fuzz.running import attempt
 from tests.lyra_opt.preemption.draws import KINDS, draw
-from tests.reference import preemption as reference
-from tests.reference.drawing import INFEASIBLE, UNKNOWN
+from tests.optima import document_of
 
 if TYPE_CHECKING:
     from lyra_opt.preemption import Instance
-
-RULES = ["kube-pods", "kube-gang", "slurm", "volcano-gang", "volcano-gang-trim", "kueue", "kai"]
-RULES += ["karpenter", "fewest-pods-first", "fast"]
 
 
 @st.composite
@@ -38,29 +34,10 @@ def is_best(name: str, instance: Instance) -> bool | None:
 
     None stands for an instance without a known optimum.
     """
-    rule, best = find_solver("preemption", name), reference.optimum(written(instance))
-    if rule.supports(instance) is not None:
-        return None
-    found = rule.solve(instance, limits=Limits(), rng=np.random.default_rng(0))
-    if found.solution is not None:
-        assert check(instance, found.solution).objective == found.objective
-    if best == INFEASIBLE:
-        assert found.status in (Status.INFEASIBLE, Status.UNKNOWN)
-    if best in (INFEASIBLE, UNKNOWN):
-        return None
-    assert found.status is not Status.INFEASIBLE
-    assert found.dual_bound is None or found.dual_bound <= best
-    assert found.objective is None or found.objective >= best
-    is_proved = found.dual_bound is not None and found.objective == found.dual_bound
-    assert (found.status is Status.OPTIMAL) == is_proved
-    return found.objective == best
-
-
-@pytest.mark.parametrize("name", RULES)
-@draws(200)
-@given(instance=instances())
-def test_claims_agree_with_brute_force(name, instance):
-    is_best(name, instance)
+    rule, truth = find_solver("preemption", name), Truth.of("preemption", document_of(instance))
+    answer, failures = attempt(truth, instance, rule, Limits(), None)
+    assert failures == []
+    return None if isinstance(truth.optimum, str) else answer.objective == truth.optimum
 
 
 @pytest.mark.slow

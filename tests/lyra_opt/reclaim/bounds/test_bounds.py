@@ -8,7 +8,6 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-import networkx
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -103,42 +102,6 @@ def test_rigid_bound_equals_the_linear_relaxation(mode):
         assert abs(float(relaxation(instance)) - value) <= TOLERANCE * max(1, value)
 
     agree()
-
-
-def cut_value(instance: Instance, servers: int, weight: int) -> int:
-    """Return the least of servers * w(X) - weight * |X| over all sets X of servers on loan.
-
-    By networkx: a minimum cut of source -> server -> job -> sink, built from the records.
-    """
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(("source", "sink"))
-    on_loan = [server.id for server in instance.servers if server.on_loan]
-    for server in on_loan:
-        graph.add_edge("source", ("server", server), capacity=weight)
-    for job in instance.jobs:
-        graph.add_edge(("job", job.id), "sink", capacity=servers * job.weight)
-        for group in job.workers:
-            if group.base and group.server in on_loan:
-                graph.add_edge(("server", group.server), ("job", job.id))  # no capacity: unbounded
-    return int(networkx.minimum_cut_value(graph, "source", "sink")) - weight * len(on_loan)
-
-
-@given(
-    reclaim_instances(semantics="rigid", min_servers=1, max_servers=9, max_jobs=12),
-    st.sampled_from((1, 7, 10**15)),
-)
-def test_the_segment_is_a_minimum_cut(instance, factor):
-    """At its slope networkx finds no set of servers below it, in integers of any size."""
-    instance = _scaled(instance, factor)
-    bound = rigid_bound(instance)
-    count = len(bound.lower_servers)
-    run = len(bound.upper_servers) - count
-    if not run:  # a breakpoint of the envelope, the end of two segments of unknown slope
-        return
-    rise = bound.upper_weight - bound.lower_weight
-    height = run * bound.lower_weight - rise * count
-    assert cut_value(instance, run, rise) == height
-    assert bound.bound == -(-(height + rise * instance.reclaim_servers) // run)
 
 
 @pytest.mark.parametrize("family", ["messy-trace", "messy-dist", "rnd-dist", "span", "planted"])
@@ -276,20 +239,6 @@ def test_huge_weights_do_not_overflow_interchangeable(instance):
 def _scaled(instance: Instance, factor: int) -> Instance:
     jobs = tuple(replace(job, weight=factor * job.weight) for job in instance.jobs)
     return replace(instance, jobs=jobs)
-
-
-def test_lyras_costs_are_one_certificate(figure_5):
-    """Equal shares are feasible multipliers; the cut finds better ones where there are any."""
-    index = figure_5.index
-    span = index.losses.span()
-    shares = 2 // span[index.losses.server_jobs]
-    equal = PriceCertificate(
-        denominator=2,
-        row_multipliers=np.zeros(index.losses.jobs, dtype=np.int64),
-        entry_multipliers=shares.astype(np.int64),
-    )
-    for reclaim_servers, bound in enumerate([0, 1, 1, 2, 2, 3, 4]):
-        assert equal.bound(index, reclaim_servers) == bound
 
 
 def test_a_job_that_no_server_can_preempt_costs_nothing():

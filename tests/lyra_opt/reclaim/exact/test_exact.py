@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import count, pairwise
+from itertools import count
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-import networkx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +14,7 @@ from lyra_opt.core import stopwatch
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver
 from lyra_opt.instances.family import generate
-from lyra_opt.reclaim.exact.components import _connected_places, search_components
+from lyra_opt.reclaim.exact.components import search_components
 from lyra_opt.reclaim.exact.solver import SHORT_SEARCH, Exact
 from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.reduction import reduce_instance
@@ -91,20 +90,6 @@ def test_components_bracket_the_optimum_and_return_the_set(instance):
     best = TreeSearch(reduced, worst, dual_bound=0).search().objective
     assert found.bound <= best <= found.objective == reduced.objective(found.places)
     assert len(set(found.places)) == reduced.reclaim_servers
-
-
-@given(reclaim_instances(semantics="rigid", max_servers=9, max_jobs=6))
-def test_components_are_those_of_networkx(instance):
-    """But for the servers that share nothing, which are one part together."""
-    losses = reduce_instance(instance).losses
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(losses.servers))
-    for start, end in pairwise(losses.job_start.tolist()):
-        networkx.add_path(graph, losses.job_servers[start:end].tolist())
-    groups = [group for group in networkx.connected_components(graph) if len(group) > 1]
-    alone = set(networkx.isolates(graph))
-    found = [set(places.tolist()) for places in _connected_places(losses)]
-    assert sorted(found, key=min) == sorted([*groups, *([alone] if alone else [])], key=min)
 
 
 def test_components_alone_prove_best_fit_fleets():

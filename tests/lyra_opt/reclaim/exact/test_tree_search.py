@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.tree import search as tree_search
-from lyra_opt.reclaim.exact.tree.kernel import (
-    Split,
-    Tree,
-    drop_first_node,
-    level_prices,
-    push_node,
-    smallest_prices,
-)
 from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
@@ -103,44 +93,3 @@ def test_interpreted_and_compiled_search_make_the_same_tree(monkeypatch):
     interpreted = search(reduced, Limits(nodes=40))
     monkeypatch.setattr("lyra_opt.core.kernels.COMPILE_FROM_WORK", 0)
     assert search(reduced, Limits(nodes=40)) == interpreted
-
-
-@given(RIGID, st.integers(1, 12))
-def test_prices_never_charge_a_job_more_than_its_weight(instance, rounds):
-    """So any number of the smallest prices is a bound, after any number of rounds."""
-    reduced = reduce_instance(instance)
-    losses = reduced.losses
-    split = Split(
-        weight=reduced.weight * 1024,
-        job_start=losses.job_start,
-        job_servers=losses.job_servers,
-        share=np.zeros(losses.entries, dtype=np.int64),
-        price=reduced.server_cost * 1024,
-        without=np.zeros(losses.servers, dtype=np.int64),
-    )
-    price = level_prices.interpreted(rounds, losses.jobs, 10**9, split).price
-    for picks in range(len(price) + 1):
-        bound = sum(sorted(price)[:picks])
-        assert bound <= 1024 * least_cost(with_picks(reduced, picks))
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.data())
-def test_smallest_prices_are_selected(prices, data):
-    picks = data.draw(st.integers(1, len(prices)))
-    scratch = [0] * len(prices)
-    total, dearest = smallest_prices(len(prices), picks, 8, prices, scratch)
-    smallest = sorted(prices)[:picks]
-    assert (total, dearest) == ((8, 8) if smallest[-1] >= 8 else (sum(smallest), smallest[-1]))
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=40))
-def test_nodes_come_out_by_bound_then_depth(nodes):
-    tree = Tree(*([0] * len(nodes) for _ in Tree._fields))
-    for size, (bound, depth) in enumerate(nodes):
-        push_node(size, bound, depth, size, tree)
-    order = []
-    for size in range(len(nodes), 0, -1):
-        order.append((tree.bounds[0], -tree.depths[0]))
-        assert nodes[tree.slots[0]] == (tree.bounds[0], tree.depths[0])
-        drop_first_node(size, tree)
-    assert order == sorted(order)
