@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.pool import Engine
     from lyra_opt.paper_figures.document import PaperTable, PublicationTable
     from lyra_opt.paper_figures.paper import PaperReport
+    from lyra_opt.paper_figures.setting import Setting
 
 PAPERS = ("lyra", "hadar", "dally", "gavel", "pollux")
 MOST_SEEDS = 100
@@ -140,15 +141,14 @@ def _compute(
 ) -> int:
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.paper_figures.paper import PAGE
+    from lyra_opt.paper_figures.setting import Setting
     from lyra_opt.paper_figures.stored import OVERVIEW
 
     folder = Path(paper.folder if arguments.out is None else arguments.out)
     status, report = computed(
-        paper,
+        Setting(paper, arguments.scale or paper.scale, arguments.seeds or paper.seeds),
         publications,
         folder,
-        arguments.scale or paper.scale,
-        arguments.seeds or paper.seeds,
         engine=engine_of(arguments.scheduler, arguments.processes, spares_one=True),
         resume=arguments.resume,
         command=arguments.command_line,
@@ -163,11 +163,9 @@ def _compute(
 
 
 def computed(
-    paper: PaperTable,
+    setting: Setting,
     publications: Sequence[PublicationTable],
     folder: Path,
-    scale: float,
-    seeds: int,
     *,
     engine: Engine,
     resume: bool,
@@ -185,13 +183,12 @@ def computed(
     from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.paper_figures.paper import report_of, run_paper, write_pages
-    from lyra_opt.paper_figures.setting import Setting
 
-    publications = publications or paper.publications
+    publications = publications or setting.paper.publications
     require_folder_path("--out", folder)
     with output_folder("--out", folder), stdout_kept_clean():
         status, results = run_paper(
-            Setting(paper, scale, seeds),
+            setting,
             publications,
             folder,
             engine=engine,

@@ -136,79 +136,47 @@ def _limit(text: str) -> tuple[str, int]:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt counterexample`` and return the exit code."""
     from lyra_opt.core.isolation.loading import find_solver_safely, require_loadable
-    from lyra_opt.testing.counterexamples import SolverFailedError
+    from lyra_opt.testing.counterexamples import SolverFailedError, find_counterexample
 
     given = (arguments.heuristic, arguments.against)
     with stdout_kept_clean():  # a user's solver may print while it is loaded
         for solver in given:
             require_loadable(solver, arguments.problem)
-        question = asked(
+        space, first, second = asked(
             *given, arguments.problem, arguments.variant, arguments.limits, find_solver_safely
         )
-    out = Path(arguments.out or f"{question.space.name}.json")
+    names = names_of(first, second)
+    out = Path(arguments.out or f"{space.name}.json")
     require_file_path("--out", str(out))
     if out.exists() and not out.is_file():
         raise UserError(f"--out {out}: is not a regular file, so it cannot be read back")
-    files = [out, *(_beside(out, each) for each in question.names)]
+    files = [out, *(_beside(out, each) for each in names)]
     try:
         with stdout_kept_clean(), _progress() as progress:
-            found = question.searched(
-                arguments.min_ratio, arguments.seed, arguments.time_limit_s, progress
+            search = find_counterexample(
+                space,
+                first,
+                second,
+                min_ratio=arguments.min_ratio,
+                seed=arguments.seed,
+                time_limit_s=arguments.time_limit_s,
+                progress=progress,
             )
-            if found.counterexample is not None:
-                _write(found.counterexample, files)
+            if search.counterexample is not None:
+                _write(search.counterexample, files)
     except SolverFailedError as error:
         write_traceback("counterexample", error.traceback)
         complain(f"error: {error}")
         return 1
-    if found.counterexample is None:
+    if search.counterexample is None:
         files = []
+    found = Searched(search, space, names, arguments.min_ratio, arguments.seed)
     if arguments.json:
         print_json(found.as_json_object(files))
     else:
         for line in found.lines(files):
             print_line(line, indent="  ")
     return 0 if files else 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """The instances of a search for a counterexample, and the two solvers to compare.
-
-    Without `against`, the heuristic is compared with the optimum.
-    """
-
-    space: InstanceSpace
-    heuristic: Solver
-    against: Solver | None
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The names of both sides of the comparison."""
-        from lyra_opt.testing.counterexamples import OPTIMUM
-
-        return self.heuristic.name, OPTIMUM if self.against is None else self.against.name
-
-    def searched(
-        self,
-        min_ratio: float | Fraction = 1,
-        seed: int = 0,
-        time_limit_s: float | None = None,
-        progress: Callable[[Mapping[str, Number]], None] | None = None,
-    ) -> Searched:
-        """Return the result of the search; see `find_counterexample`."""
-        from lyra_opt.testing.counterexamples import find_counterexample
-
-        search = find_counterexample(
-            self.space,
-            self.heuristic,
-            self.against,
-            min_ratio=min_ratio,
-            seed=seed,
-            time_limit_s=time_limit_s,
-            progress=progress,
-        )
-        return Searched(question=self, search=search, min_ratio=min_ratio, seed=seed)
 
 
 def asked(
@@ -218,8 +186,8 @@ def asked(
     variant: str | None,
     limits: Iterable[tuple[str, int]],
     find: Callable[[str, Any], Solver],
-) -> Question:
-    """Return the question that a user asks, with the solvers that `find` finds.
+) -> tuple[InstanceSpace, Solver, Solver | None]:
+    """Return the instances to search and both solvers, as `find` finds them; None is the optimum.
 
     Raises
     ------
@@ -232,15 +200,21 @@ def asked(
     of = _find_problem(heuristic, against, problem)
     first = find(of, heuristic)
     second = None if against == OPTIMUM else find(of, against)
-    names = (first.name, OPTIMUM if second is None else second.name)
     space = InstanceSpace(
         problem=of,
         variant=variant or _common_variant(first, second),
         limits=dict(limits),
-        name=_file_name("-against-".join(names)),
+        name=_file_name("-against-".join(names_of(first, second))),
     )
     require_comparable(of, space.variant, first, second)
-    return Question(space=space, heuristic=first, against=second)
+    return space, first, second
+
+
+def names_of(heuristic: Solver, against: Solver | None) -> tuple[str, str]:
+    """Return the names of both sides of a comparison."""
+    from lyra_opt.testing.counterexamples import OPTIMUM
+
+    return heuristic.name, OPTIMUM if against is None else against.name
 
 
 def _find_problem(heuristic: SolverLike, against: SolverLike, problem: str | None) -> str:
@@ -329,12 +303,13 @@ def _write(found: Counterexample, files: list[Path]) -> None:
             raise SolverFailedError(f"{path}: {'; '.join(verification.violations)}")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Searched:
     """The result of a search for a counterexample, which prints as the command does."""
 
-    question: Question
     search: CounterexampleSearch
+    space: InstanceSpace
+    names: tuple[str, str]
     min_ratio: float | Fraction
     seed: int
 
@@ -344,12 +319,8 @@ class Searched:
         return self.search.counterexample
 
     def __repr__(self) -> str:
-        """Return whether there is a counterexample, on one line."""
-        found, (heuristic, against) = self.counterexample, self.question.names
-        if found is None:
-            return f"<no counterexample found for {heuristic} against {against}>"
-        values = f"{found.heuristic.objective} against {found.against.objective}"
-        return f"<counterexample: {heuristic} is worse than {against}, {values}>"
+        """Return the first sentence that the command prints."""
+        return f"<{next(self.lines([]))}>"
 
     def __str__(self) -> str:
         """Return the sentences that the command prints."""
@@ -361,14 +332,12 @@ class Searched:
 
     def as_json_object(self, files: Sequence[Path]) -> dict[str, Any]:
         """Return the object that ``counterexample --json`` prints, with null for missing values."""
-        search, space, found = self.search, self.question.space, self.counterexample
-        heuristic, against = self.question.names
+        search, space, found = self.search, self.space, self.counterexample
         return {
             "found": found is not None,
             "problem": space.problem,
             "variant": str(space.variant),
-            "heuristic": heuristic,
-            "against": against,
+            **dict(zip(("heuristic", "against"), self.names, strict=True)),
             "min_ratio": float(self.min_ratio),
             "seed": self.seed,
             "limits": dict(space.limits),
@@ -393,8 +362,8 @@ class Searched:
 
     def lines(self, files: Sequence[Path]) -> Iterator[str]:
         """Yield the sentences that the command prints."""
-        search, space, found = self.search, self.question.space, self.counterexample
-        names = " is worse than ".join(self.question.names)
+        search, space, found = self.search, self.space, self.counterexample
+        names = " is worse than ".join(self.names)
         tried = f"{search.tried} instance{'' if search.tried == 1 else 's'} tried"
         if search.stopped_by is not None:
             tried += ", ended by the time limit"

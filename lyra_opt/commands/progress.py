@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import is_quiet
@@ -164,11 +166,54 @@ def _shown(
     description: str, total: float, in_words: Callable[[float], str]
 ) -> Iterator[Callable[[float], None]]:
     """Show progress towards `total`; yield a function that takes the amount completed."""
-    if sys.stderr.isatty():
+    if is_notebook():
+        yield _notebook_bar(description, total, in_words)
+    elif sys.stderr.isatty():
         with _bar(description, total, in_words) as show:
             yield show
     else:
         yield _lines(description, total, in_words)
+
+
+def is_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook, which shows HTML."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+@dataclass
+class _NotebookBar:
+    """A progress bar that a notebook shows, or its words if the notebook cannot show HTML."""
+
+    description: str
+    total: float
+    done: float
+    words: str
+
+    def __repr__(self) -> str:
+        return f"{self.description}: {self.words}"
+
+    def _repr_html_(self) -> str:
+        bar = f'<progress value="{self.done:g}" max="{max(self.total, self.done):g}"></progress>'
+        return f"{escape(self.description)} {bar} {escape(self.words)}"
+
+
+def _notebook_bar(
+    description: str, total: float, in_words: Callable[[float], str]
+) -> Callable[[float], None]:
+    """Display a progress bar below the cell of a notebook; return a function that updates it."""
+    from IPython.display import display
+
+    started = time.monotonic()
+    bar = _NotebookBar(description, total, 0, in_words(0))
+    handle = display(bar, display_id=True)
+
+    def show(done: float) -> None:
+        elapsed_s = time.monotonic() - started
+        bar.done, bar.words = done, _with_time_left(in_words(done), elapsed_s, done, total)
+        handle.update(bar)
+
+    return show
 
 
 @contextmanager
@@ -216,11 +261,13 @@ def _lines(
         now = time.monotonic()
         if now - last_line >= SECONDS_BETWEEN_LINES and done > 0:
             last_line = now
-            left_s = (now - started) / done * max(0.0, total - done)
-            words = f"; {told}" if (told := words_of_run()) else ""
-            print(
-                f"{description}: {in_words(done)}, about {left_s:.0f} s left{words}",
-                file=sys.stderr,
-            )
+            words = _with_time_left(in_words(done), now - started, done, total)
+            print(f"{description}: {words}", file=sys.stderr)
 
     return show
+
+
+def _with_time_left(words: str, elapsed_s: float, done: float, total: float) -> str:
+    """Return the words on a run with the time that is left and the words that the run reported."""
+    left = f", about {elapsed_s * (total / done - 1):.0f} s left" if 0 < done < total else ""
+    return words + left + (f"; {told}" if (told := words_of_run()) else "")

@@ -25,8 +25,12 @@ class UserError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Return the text for IPython and notebooks: the user's own lines, and the message."""
-        shown = [f"line {frame.lineno}: {frame.line}" for frame in _own_frames(self)]
-        return [*shown, f"{type(self).__name__}: {self}"]
+        lines = []
+        for frame in _own_frames(self):
+            path = Path(frame.filename)  # a cell of a notebook has no file
+            file = f"{path.name}, " if path.is_file() else ""
+            lines.append(f"{file}line {frame.lineno}: {frame.line}")
+        return [*lines, f"{type(self).__name__}: {self}"]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the data from which pickle rebuilds the error, including its attributes."""

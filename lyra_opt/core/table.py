@@ -232,10 +232,17 @@ def _grid(columns: Sequence[FoldedColumn], width: int) -> str:
     # The terminal breaks text that cannot be folded, such as a long name.
     # Without a height, rich assumes 80 columns for a dumb terminal, so the height is set.
     grid_width = max(width, sum(widths) + between * gaps)
-    console = Console(width=grid_width, height=len(grid.rows), highlight=False, file=io.StringIO())
-    with console.capture() as shown:
-        console.print(grid)
-    return shown.get()
+    shown = io.StringIO()
+    console = Console(
+        width=grid_width,
+        height=len(grid.rows),
+        highlight=False,
+        file=shown,
+        force_jupyter=False,  # a notebook would also get the table as HTML
+        color_system=None,
+    )
+    console.print(grid)
+    return shown.getvalue()
 
 
 def _as_json(table: Table) -> str:

@@ -83,6 +83,7 @@ def paper(  # noqa: PLR0913 - all arguments but the first are keywords
     from lyra_opt.paper_figures import stored
     from lyra_opt.paper_figures.command import MOST_SEEDS, PAPERS, chosen, computed
     from lyra_opt.paper_figures.document import find_paper, name_of
+    from lyra_opt.paper_figures.setting import Setting
 
     if name not in PAPERS:
         raise FieldError("paper", name, unknown_key(name, list(PAPERS), noun="paper"))
@@ -106,7 +107,8 @@ def paper(  # noqa: PLR0913 - all arguments but the first are keywords
         stack.enter_context(as_loud_as(loudness_of(progress)))
         folder = Path(stack.enter_context(TemporaryDirectory()) if out is None else out)
         engine = given_engine(scheduler, processes)
-        computed(found, wanted, folder, share, count, engine=engine, resume=resume, command="")
+        setting = Setting(found, share, count)
+        computed(setting, wanted, folder, engine=engine, resume=resume, command="")
         return _frame(stored.parse_page(folder / page, by_number=True))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import without_inner_frames
 from lyra_opt.core.rules import Integer, Number
@@ -63,12 +63,15 @@ def counterexample(
     >>> found.heuristic.objective, found.optimum.objective
     (2, 1)
     """
-    from lyra_opt.commands.counterexample import asked
+    from lyra_opt.commands.counterexample import Searched, asked, names_of
     from lyra_opt.core.solver import find_solver
+    from lyra_opt.testing.counterexamples import find_counterexample
 
     seed = Integer().check("seed", seed)
     if time_limit_s is not None:
         time_limit_s = Number(above=True).check("time_limit_s", time_limit_s)
     chosen = (limits or {}).items()
-    question = asked(heuristic, against, problem, variant, chosen, find_solver)
-    return question.searched(min_ratio, seed, time_limit_s)
+    space, first, second = asked(heuristic, against, problem, variant, chosen, find_solver)
+    options: dict[str, Any] = {"min_ratio": min_ratio, "seed": seed, "time_limit_s": time_limit_s}
+    search = find_counterexample(space, first, second, **options)
+    return Searched(search, space, names_of(first, second), min_ratio, seed)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 from lyra_opt.commands import progress
 from lyra_opt.commands.messages import Loudness, as_loud_as
@@ -59,6 +61,22 @@ def test_a_long_solve_says_what_it_knows_and_how_long_it_lasts(monkeypatch):
         line = "exact: 0 s, at most 30 s left, incumbent 7, bound 3"
         while line not in screen.getvalue():
             pass
+
+
+def test_a_notebook_shows_a_bar(monkeypatch):
+    """Its own, below the cell, which is updated; words where it cannot show HTML."""
+    shown: list[Any] = []
+    handle = SimpleNamespace(update=lambda bar: shown.append((repr(bar), bar._repr_html_())))
+    shell = SimpleNamespace(kernel=True)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    display = SimpleNamespace(display=lambda bar, display_id: handle)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.setattr("lyra_opt.commands.progress.time.monotonic", lambda: 0.0)
+    with progress.progress("a < b", 4) as advance:
+        advance()
+    text, html = shown[0]
+    assert text == "a < b: 1 of 4 runs, about 0 s left"
+    assert html == ('a &lt; b <progress value="1" max="4"></progress> 1 of 4 runs, about 0 s left')
 
 
 def test_moments_in_words():

@@ -71,19 +71,6 @@ def test_refused(arguments, message):
         lo.generate("reclaim", "rnd-dist", **arguments)
 
 
-@pytest.mark.parametrize(
-    ("problem", "family", "message"),
-    [
-        ("reclam", "messy-dist", "did you mean reclaim"),
-        ("messy-dist", "reclaim", "unknown problem; known: allocation"),
-    ],
-)
-def test_problems_that_there_are_not(problem, family, message):
-    """Of a slip in the problem no family may be said to be missing."""
-    with pytest.raises(UserError, match=f"problem is .{problem}.: .*{message}"):
-        lo.generate(problem, family, servers=8)
-
-
 def test_seeds_that_say_nothing_are_refused():
     """As `--count` is: five times the same instance is no sample."""
     with pytest.raises(UserError, match="seeds has 5 entries: must have 1 for family decoy"):

@@ -21,6 +21,7 @@ from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import ComposedScheme, OwnScheme, find_scheme
 from lyra_opt.simulation.workload import Job, Workload
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -294,60 +295,37 @@ def test_pictures_show_every_variant():
     assert [text.get_text() for text in legend.get_texts()] == ["fifo", "sjf"]
 
 
-REFUSED: dict[str, dict[str, Any]] = {
-    "scenario 'no'": {"scenario": "no"},
-    "cluster.servers is 0: must be an integer": {"changes": {"cluster.servers": 0}},
-    "clster": {"changes": {"clster": 1}},
-    "row 0, column gpus is": {"jobs": TRACE.assign(gpus=0), "changes": ONE_SERVER},
+OBJECTS: dict[str, dict[str, Any]] = {
+    "row 0, column gpus is": {"jobs": TRACE.assign(gpus=0)},
     "must include submit_s": {"jobs": pd.DataFrame({"id": ["a"], "work_worker_s": 1.0})},
-    "jobs.trace is .*an object is given": {
-        "jobs": TRACE,
-        "changes": {"jobs.trace": "t", "cluster.servers": 1},
-    },
-    "cluster.servers is 3: must not be set": {
-        "cluster": Cluster.of_servers(2),
-        "changes": {"cluster.servers": 3},
-    },
-    "cluster.gpus_per_server is 4: must not be set": {
-        "cluster": Cluster.of_servers(2),
-        "changes": {"cluster.gpus_per_server": 4},
-    },
-    "cluster.loans.servers is 4: must not be set": {
-        "cluster": Cluster.of_servers(2, inference_servers=2),
-        "changes": {"cluster.loans.servers": 4},
-    },
-    'jobs is "5": must be a file, a data frame or a Workload': {"jobs": 5},
-    "is named twice; give one of them another label": {
-        "schemes": ["fifo", find_scheme("fifo")],
-        "jobs": TRACE,
-    },
-    "schemes.name is 5: must be a non-empty string": {"schemes": 5},
+    "is named twice; give one of them another label": {"schemes": ["fifo", find_scheme("fifo")]},
     "object must be a text, a number": {"changes": {"cluster.servers": object()}},
-    'cluster is "4": must be a lyra_opt.simulation.cluster.Cluster': {"cluster": 4},
-    "changes is .*must be a dictionary of keys": {"changes": ["a=1"]},
-    "processes is 0: must be": {"processes": 0},
-    "out is .*must be the path of a folder": {"out": 5},
     "schemes.lyra.reclaimr is .*did you mean reclaimer": {
-        "schemes": [{"name": "lyra", "reclaimr": FirstInFile}],
-        "jobs": TRACE,
-        "changes": ONE_SERVER,
+        "schemes": [{"name": "lyra", "reclaimr": FirstInFile}]
     },
     "scheme FirstInFile must be a ": {"schemes": [{"name": FirstInFile}]},
-    "scenario is .*must be a name, a TOML file": {"scenario": 5},
-    "scheme 'fifoo'": {"schemes": ["fifoo"], "jobs": TRACE, "changes": ONE_SERVER},
-    "is a file, not a folder": {
-        "jobs": TRACE,
-        "changes": ONE_SERVER,
-        "out": __file__,
-    },
+    "is a file, not a folder": {"out": __file__},
 }
+PLAIN = [({}, given, says) for given, says in tables(__file__)["refused"]]
+OF_A_CLUSTER = [
+    (
+        {"cluster": Cluster.of_servers(2, inference_servers=2)},
+        {"changes": {f"cluster.{key}": 4}},
+        f"{key} is 4: must not be set",
+    )
+    for key in ("servers", "gpus_per_server", "loans.servers")
+]
 
 
-@pytest.mark.parametrize("message", REFUSED)
-def test_refused(message):
+@pytest.mark.parametrize(
+    ("base", "given", "message"),
+    [*PLAIN, *OF_A_CLUSTER, *(({}, given, message) for message, given in OBJECTS.items())],
+)
+def test_refused(base, given, message):
     """Before anything is simulated, in one line."""
+    usual = {"jobs": TRACE, "changes": ONE_SERVER} if not base else {"jobs": TRACE}
     with pytest.raises(UserError, match=message) as caught:
-        lo.simulate(**REFUSED[message])
+        lo.simulate(**usual | base | given)
     assert "\n" not in str(caught.value)
 
 

@@ -1,0 +1,87 @@
+"""What `diff`, `counterexample`, `paper` and `tune` return is what their commands print."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.paper_figures.document import find_paper
+from tests.experiments.tuning.test_command import SMALL
+
+SMALL_CLUSTER = {"cluster.servers": 4, "jobs.parameters.days": 1}
+
+
+def printed_json(run, *arguments):
+    exit_code, out, err = run(*arguments)
+    assert exit_code == 0, err
+    return json.loads(out)
+
+
+def test_diff(run, tmp_path, monkeypatch):
+    """Two schemes of a folder; the text is that of a terminal."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lo.simulate(
+        "lyra-paper", schemes=["fifo", "lyra"], seeds=2, changes=SMALL_CLUSTER, out=tmp_path
+    )
+    found = lo.diff(tmp_path, by=("scheme", "fifo", "lyra"))
+    record = printed_json(run, "diff", tmp_path, "--by", "scheme", "fifo", "lyra", "--json")
+    assert found.as_json_object() == record | {"a": "fifo", "b": "lyra"}
+    assert repr(found).startswith("<diff of fifo and lyra: 2 pairs, ")
+    assert max(map(len, str(found).splitlines())) <= 80
+    assert "jct_mean_s" in found._repr_html_()
+
+
+def test_counterexample(run, tmp_path, monkeypatch):
+    """The same search; the instance and both answers are objects."""
+    monkeypatch.chdir(tmp_path)
+    options = ("--heuristic", "scf", "--against", "lyra-greedy", "--max", "jobs=2", "--json")
+    record = printed_json(run, "counterexample", *options)
+    found = lo.counterexample("scf", "lyra-greedy", limits={"jobs": 2})
+    of_files = ("file", "solution_files", "wall_time_s")
+    assert {**found.as_json_object([]), **{key: record[key] for key in of_files}} == record
+    assert lo.solve(found.counterexample.instance, "scf").objective == record["objective"]
+    assert repr(found)[1:-1] == str(found).splitlines()[0]
+    assert "svg" in found._repr_html_()
+    none = lo.counterexample("peeling", limits={"jobs": 1})
+    assert none.counterexample is None
+    assert "no counterexample found" in none._repr_html_()
+
+
+def test_the_tables_of_papers():
+    """Each is a frame whose numbers are numbers; ranges are columns, and verdicts are counted."""
+    table = lo.paper("lyra", table=5)
+    ours = table.pivot(index="row", columns="column", values="ours")
+    assert ours.loc["Baseline", "JCT mean (s)"] / table.paper[3] == pytest.approx(
+        table["ours / paper"][3], abs=0.01
+    )
+    assert table.attrs["verdicts"].startswith(f"{len(table)} published numbers")
+    for name in lo.papers().index:
+        assert lo.paper(name).numbers.dtype == float
+        for each in find_paper(name).publications:
+            frame = lo.paper(name, **{each.kind: each.number})
+            if "ours" in frame:
+                assert frame.ours.dtype == float
+    ranged = lo.paper("gavel", table=1).dropna()
+    assert ranged["ours, least"].le(ranged.ours).all()
+    assert ranged["ours, greatest"].ge(ranged.ours).all()
+    again = lo.paper("lyra", table=1, run=True)
+    pd.testing.assert_frame_equal(again, lo.paper("lyra", table=1))
+
+
+@pytest.mark.slow
+def test_tune(tmp_path):
+    """Best values and trials are frames; the scenario with the best values is kept."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    tuned = lo.tune(tmp_path / "small.toml", out=tmp_path / "out")
+    record = json.loads((tmp_path / "out/tuning.json").read_text())
+    assert len(tuned.trials) == len(record["tried"]["rows"])
+    assert tuned.best.loss.item() == tuned.trials.loss.min() == record["loss"]
+    for key, value in record["parameters"].items():
+        assert tuned.best[key].item() == value
+        assert f"{key} = {value}" in repr(tuned)
+        assert f"  {key} = {value}" in str(tuned)
+    assert np.isfinite(lo.simulate(tmp_path / "out/best.toml").summary.jct_mean_s).all()
