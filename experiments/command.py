@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.arguments import (
     add_command,
     add_engine_options,
+    add_picture_options,
     add_repeated_option,
     add_resume_option,
     completed_by,
@@ -18,6 +19,8 @@ from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     import argparse
+
+    from lyra_opt.experiments.chosen_pictures import ChosenPictures
 
 DEFAULT_RESULTS_FOLDER = Path("results")
 STUDIES = Path(__file__).parent / "studies"
@@ -115,6 +118,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         )
     )
     add_resume_option(study, "results that are already stored")
+    add_picture_options(study, "draw the results", "the first of the report")
     study.set_defaults(run=run_study_command)
 
     report = add_command(
@@ -140,6 +144,12 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--baseline",
         metavar="NAME",
         help="scheme or solver with which the others are compared (default: the first)",
+    )
+    add_picture_options(report, "draw the results", "the first of the page")
+    report.add_argument(
+        "--pictures",
+        choices=("pdf", "png"),
+        help="also write every picture of the page in this format, in the style of --style",
     )
     report.set_defaults(run=run_report_command)
 
@@ -188,6 +198,9 @@ def print_keys(arguments: argparse.Namespace, table: type[Any], title: str) -> b
 def run_study_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt study``; return the exit code."""
     from lyra_opt.commands.output import require_folder_path
+    from lyra_opt.experiments.chosen_pictures import OF_STUDIES, chosen, chosen_pictures
+    from lyra_opt.experiments.executor import EXIT_INTERRUPTED
+    from lyra_opt.experiments.report import make_report
     from lyra_opt.experiments.runner import run_study
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.experiments.study import read_study
@@ -200,51 +213,56 @@ def run_study_command(arguments: argparse.Namespace) -> int:
         raise UserError("STUDY is missing: give a study file or the name of a bundled study")
     if arguments.out is not None:
         require_folder_path("--out", Path(arguments.out))
+    pictures = chosen_pictures(arguments, OF_STUDIES, (arguments.study, arguments.trace))
     trace = None if arguments.trace is None else find_trace(arguments.trace)
     study = read_study(find_study(arguments.study), trace, solvers=arguments.solvers)
     folder = DEFAULT_RESULTS_FOLDER / study.name if arguments.out is None else Path(arguments.out)
-    return run_study(
+    status = run_study(
         study,
         folder,
         engine=engine_of(arguments.scheduler, arguments.processes),
         resume=arguments.resume,
         command=arguments.command_line,
     )
+    if status != EXIT_INTERRUPTED and pictures.file is not None:
+        pictures.write(lambda name: chosen(make_report(folder).drawn(), name))
+    return status
 
 
 def run_report_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt report``; return the exit code."""
+    from lyra_opt.experiments.chosen_pictures import OF_REPLAYS, OF_STUDIES, chosen_pictures
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.store import ResultStore
 
     folder = Path(arguments.folder)
+    pictures = chosen_pictures(arguments, (*OF_REPLAYS, *OF_STUDIES))
     with ResultStore.open(folder) as store:
         kind, settings = store.study.kind, store.study.settings
     if settings.get("tuning"):
         again = f"lyra-opt tune FILE --out {folder} --resume"
         raise UserError(f"{folder}: has runs of a tuning; {again} writes its page")
     if kind == ReplayRecord.kind:
-        return _report_replays(folder, arguments.window, arguments.captured, arguments.baseline)
+        return _report_replays(folder, arguments, pictures)
     for name in ("window", "captured"):
         if (given := getattr(arguments, name)) is not None:
             raise UserError(f"--{name} {given}: {folder} has runs of a study, not replays")
     from lyra_opt.experiments.report import write_report
 
-    return write_report(folder)
+    return write_report(folder, pictures)
 
 
-def _report_replays(
-    folder: Path, window: str | None, captured: str | None, baseline: str | None
-) -> int:
+def _report_replays(folder: Path, arguments: argparse.Namespace, pictures: ChosenPictures) -> int:
     from lyra_opt.experiments.simulation.measuring.comparison import require_baseline
     from lyra_opt.experiments.simulation.running.replays import load_replays
     from lyra_opt.experiments.simulation.showing.report import parse_window, write_report
     from lyra_opt.experiments.simulation.showing.results import print_replays
 
+    window, captured, baseline = arguments.window, arguments.captured, arguments.baseline
     window_h = None if window is None else parse_window(window)
     replays = load_replays(folder, captured=None if captured is None else Path(captured))
     require_baseline(baseline, replays.schemes)
-    page = write_report(replays, window_h=window_h, baseline=baseline)
+    page = write_report(replays, window_h=window_h, baseline=baseline, pictures=pictures)
     print_replays(replays, baseline)
     print(f"{page}: the full report, with plots")
     return 0

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.output import make_folder
-from lyra_opt.core.documents import write_text
+from lyra_opt.core.documents import write_bytes, write_text
 from lyra_opt.core.errors import one_line
+from lyra_opt.core.picture_styles import picture_bytes
+from lyra_opt.core.pictures import data_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.experiments.records import RunRecord, StudyRecord
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -57,8 +59,19 @@ def _by_first(rows: Sequence[Sequence[str]]) -> list[tuple[str, list[Sequence[st
     return list(found.items())
 
 
-def write_plots(folder: Path, plots: Iterable[Plot]) -> None:
-    """Write plots into the plots folder of a page, and delete plots of an earlier page.
+def write_plots(
+    folder: Path, plots: Sequence[Plot], more: Sequence[Plot] = (), kind: str = ""
+) -> None:
+    """Write plots and their data into the plots folder of a page; delete those of an earlier page.
+
+    Parameters
+    ----------
+    folder
+        Folder of the page.
+    plots
+        Plots of the page, which are written as SVG.
+    more, kind
+        Plots that are also written in another format, ``pdf`` or ``png``.
 
     Raises
     ------
@@ -68,11 +81,16 @@ def write_plots(folder: Path, plots: Iterable[Plot]) -> None:
     plots_folder = folder / PLOTS_FOLDER
     make_folder(plots_folder)
     drawn = {f"{plot.name}.svg": plot.svg for plot in plots}
+    for plot in plots:
+        drawn |= data_of(plot.figure, plot.name)
     for path in plots_folder.glob("*.svg"):
         if path.name not in drawn:
-            path.unlink()
-    for name, svg in drawn.items():
-        write_text(plots_folder / name, svg)
+            for stale in plots_folder.glob(f"{path.stem}.*"):
+                stale.unlink()
+    for name, text in drawn.items():
+        write_text(plots_folder / name, text)
+    for plot in more:
+        write_bytes(plots_folder / f"{plot.name}.{kind}", picture_bytes(plot.figure, kind))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,12 @@ from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.gaps import gap_words
+from lyra_opt.core.picture_styles import house_style
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.experiments import tables
 from lyra_opt.experiments.analysis import GROUP, Analysis
+from lyra_opt.experiments.chosen_pictures import ChosenPictures, chosen
 from lyra_opt.experiments.frames import stored_runs
 from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
 from lyra_opt.experiments.plots.figures import draw_plots
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lyra_opt.core.gaps import GapWords
-    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.experiments.records import StudyRecord
     from lyra_opt.experiments.scoreboard import Scoreboard
     from lyra_opt.experiments.tables import TextTable
@@ -55,8 +57,6 @@ class StudyReport:
         Configurations whose gap is the main result of the study.
     contradictions
         Results that cannot all be right, one line each.
-    plots
-        Drawn plots.
     scoreboard
         Ranking of the solvers; None without instances of the library.
     """
@@ -65,8 +65,20 @@ class StudyReport:
     analysis: Analysis
     headline_solvers: Sequence[str]
     contradictions: Sequence[str]
-    plots: Sequence[Plot]
     scoreboard: Scoreboard | None = None
+
+    @cached_property
+    def plots(self) -> list[Plot]:
+        """The plots of the page."""
+        return self.drawn()
+
+    def drawn(self) -> list[Plot]:
+        """Return the plots in the style in force."""
+        plots = [] if self.scoreboard is None else draw_profiles(self.scoreboard)
+        if self.scoreboard is None or len(self.analysis.problems) == 1:
+            # The plots of a study do not fit a hundred solvers.
+            plots += draw_plots(self.analysis, self.headline_solvers)
+        return plots
 
     def runs_in_words(self) -> str:
         """Return a sentence with the number of stored runs and how they ended."""
@@ -125,8 +137,15 @@ class StudyReport:
         return [run for run in self.analysis.runs if run.status is status]
 
 
-def write_report(folder: Path) -> int:
+def write_report(folder: Path, pictures: ChosenPictures | None = None) -> int:
     """Write the report of the store in `folder` into that folder, and print its tables.
+
+    Parameters
+    ----------
+    folder
+        Folder of the store.
+    pictures
+        Pictures to write in addition to those of the page.
 
     Returns
     -------
@@ -140,14 +159,16 @@ def write_report(folder: Path) -> int:
         cannot be written.
     """
     report = make_report(folder)
-    write_files(report, folder)
+    write_files(report, folder, pictures)
     _print_report(report)
     print(f"{folder / PAGE}: the full report")
     return 1 if report.contradictions else 0
 
 
-def write_files(report: StudyReport, folder: Path) -> None:
+def write_files(report: StudyReport, folder: Path, pictures: ChosenPictures | None = None) -> None:
     """Write tables, plots and page of a report; raise `UserError` if a file cannot be written."""
+    pictures = pictures or ChosenPictures()
+    pictures.write(lambda name: chosen(report.drawn(), name))
     overall = report.analysis.overall_table()
     for name, table in (("gap_table", report.gaps), ("overall_table", overall)):
         write_text(folder / f"{name}.csv", frame_text(table))
@@ -155,7 +176,9 @@ def write_files(report: StudyReport, folder: Path) -> None:
     if report.scoreboard is not None:
         write_text(folder / "scoreboard.csv", frame_text(report.scoreboard.table))
         write_text(folder / "scoreboard.md", scoreboard_page(report.scoreboard, report.plots))
-    write_plots(folder, report.plots)
+    with house_style(pictures.style):
+        more = report.drawn() if pictures.kind else ()
+    write_plots(folder, report.plots, more, pictures.kind or "")
     write_text(folder / PAGE, page_text(report))
 
 
@@ -172,17 +195,11 @@ def make_report(folder: Path) -> StudyReport:
     analysis = Analysis(runs)
     headline_solvers = _headline_solvers(study, analysis)
     scoreboard = scoreboard_of(study, analysis)
-    plots = [] if scoreboard is None else draw_profiles(scoreboard)
-    if (
-        scoreboard is None or len(analysis.problems) == 1
-    ):  # the plots of a study do not fit a hundred solvers
-        plots += draw_plots(analysis, headline_solvers)
     return StudyReport(
         study=study,
         analysis=analysis,
         headline_solvers=headline_solvers,
         contradictions=find_contradictions(runs),
-        plots=plots,
         scoreboard=scoreboard,
     )
 

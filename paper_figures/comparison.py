@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.pictures import record
 from lyra_opt.paper_figures.verdicts import (
     RULE,
     Spread,
@@ -22,6 +23,8 @@ from lyra_opt.paper_figures.verdicts import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from matplotlib.figure import Figure
 
 MISSING = "–"
 
@@ -297,6 +300,24 @@ class Comparison:
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     remembered: str = ""
     findings: Sequence[str] = ()
+
+    def record(self, figure: Figure) -> None:
+        """Add the numbers and the points of the lines to the data of a figure that shows them."""
+        entries = [
+            {"row": entry.row, "column": entry.column, "paper": entry.paper, "ours": entry.ours}
+            | (
+                {"paper_gain": gains.paper, "our_gain": gains.ours}
+                if (gains := entry.gains)
+                else {}
+            )
+            for entry in self.entries
+        ]
+        points = [
+            {"line": name, "x": x, "y": y} for name, found in self.series.items() for x, y in found
+        ]
+        for table, rows in (("numbers", entries), ("lines", points)):
+            if rows:
+                record(figure, rows, table)
 
     @property
     def verdicts(self) -> dict[str, Counter[str]]:

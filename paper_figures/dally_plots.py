@@ -5,8 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import COLOURS, as_written
-from lyra_opt.experiments.plots.style import line_style
+from lyra_opt.core.pictures import COLOURS, as_written, line_style
 from lyra_opt.paper_figures.dally_reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
 from lyra_opt.paper_figures.document import Call, by_name, find_paper, name_of
 from lyra_opt.paper_figures.plots import (
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.paper_figures.comparison import Comparison
     from lyra_opt.paper_figures.dally_reductions import Claim
 

@@ -11,7 +11,7 @@ from lyra_opt.paper_figures.plots import bars, draw_lines, new_figure, with_lege
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.paper_figures.comparison import Comparison
 
 TESTBEDS = ("AWS", "laboratory")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import as_written, make_logarithmic
-from lyra_opt.experiments.plots.style import line_style
+from lyra_opt.core.pictures import as_written, line_style, make_logarithmic
 from lyra_opt.paper_figures.document import by_name
 from lyra_opt.paper_figures.plots import (
     OUR_COLOUR,
@@ -21,7 +20,7 @@ from lyra_opt.paper_figures.plots import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.paper_figures.comparison import Comparison
 
 LETTERS_A_LINE = 26

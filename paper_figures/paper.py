@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import say
 from lyra_opt.core.documents import write_text
-from lyra_opt.core.pictures import house_style
+from lyra_opt.core.picture_styles import house_style
 from lyra_opt.core.version import VERSION
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.page import (
@@ -34,7 +34,7 @@ from lyra_opt.paper_figures.verdicts import RULE, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.running.tasks import ReplayTask
@@ -94,7 +94,7 @@ def write_pages(report: PaperReport, folder: Path, *, command: str) -> Path:
         plot = report.plots.get(comparison.name)
         picture = f"![{plot.title}]({PLOTS_FOLDER}/{plot.name}.svg)" if plot else ""
         write_text(folder / f"{comparison.name}.md", comparison.as_markdown(picture))
-    write_plots(folder, report.plots.values())
+    write_plots(folder, list(report.plots.values()))
     made_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     write_text(folder / OVERVIEW, overview_text(report, _how(report, command, made_at)))
     write_text(folder / PAGE, page_text(report, command, made_at))
@@ -253,12 +253,16 @@ def report_of(results: Results, publications: Sequence[PublicationTable]) -> Pap
             for publication, comparison in zip(publications, comparisons, strict=True)
             if publication.plot is not None
         }
+    plots = {name: plot for name, plot in drawn.items() if plot is not None}
+    for comparison in comparisons:
+        if comparison.name in plots:
+            comparison.record(plots[comparison.name].figure)
     return PaperReport(
         title=paper.title,
         introduction=paper.introduction,
         setting=results.setting.in_words(),
         comparisons=comparisons,
-        plots={name: plot for name, plot in drawn.items() if plot is not None},
+        plots=plots,
         runs=results.runs,
         failed=results.failed,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.pictures import COLOURS, as_written, legend_above, svg_text
-from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import line_style, new_panels
+from lyra_opt.core.pictures import COLOURS, as_written, legend_above, legend_beside, line_style
+from lyra_opt.experiments.plots.plot import Plot
+from lyra_opt.experiments.plots.style import new_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,7 @@ def new_figure(
     panels: int, height: float = PANEL_INCHES[1], width: float = PANEL_INCHES[0]
 ) -> tuple[Figure, Sequence[Axes]]:
     """Return a figure of panels in a row; each panel is `width` by `height` inches."""
-    figure, grid = new_panels(1, panels, (width * panels, height))
-    return figure, list(grid[0])
+    return new_row(panels, (width * panels, height))
 
 
 def with_legend(
@@ -42,11 +41,9 @@ def with_legend(
         Whether the legend is above the panels; otherwise it is on the right.
     """
     handles, labels = axes.get_legend_handles_labels()
-    if above:
-        legend_above(figure, handles, labels)
-    else:
-        figure.legend(handles, labels, loc="outside right upper")
-    return Plot(name, title, remark, svg_text(figure, name.replace("_", "-")))
+    put = legend_above if above else legend_beside
+    put(figure, handles, labels)
+    return Plot(name, title, remark, figure)
 
 
 def bars(

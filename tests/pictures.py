@@ -11,7 +11,7 @@ import re
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import MOST_WIDTH_INCHES, TEXT_POINTS, house_style
+from lyra_opt.core.picture_styles import STYLES, house_style
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
     from matplotlib.transforms import Bbox
+
+    from lyra_opt.core.picture_styles import Style
 
 _NUMBER = re.compile(r"[-−+]?[\d,]+(\.\d+)?%?")
 _SLACK_PIXELS = 1.0
@@ -35,22 +37,23 @@ def faults_of(figure: Figure, *, is_trimmed: bool = False) -> list[str]:
     is_trimmed
         Whether it is written with all that lies outside of it (``bbox_inches="tight"``).
     """
-    with house_style():
+    name = getattr(figure, "style", "page")
+    with house_style(name):
         figure.draw_without_rendering()
     return [
-        *_size_faults(figure, is_trimmed=is_trimmed),
+        *_size_faults(figure, STYLES[name], is_trimmed=is_trimmed),
         *_axis_faults(figure),
         *_legend_faults(figure),
-        *_text_faults(figure, is_trimmed=is_trimmed),
+        *_text_faults(figure, STYLES[name].text_points, is_trimmed=is_trimmed),
     ]
 
 
-def _size_faults(figure: Figure, *, is_trimmed: bool) -> Iterator[str]:
+def _size_faults(figure: Figure, style: Style, *, is_trimmed: bool) -> Iterator[str]:
     width = figure.get_size_inches()[0]
     if is_trimmed:
         width = max(width, figure.get_tightbbox().width)
-    if width > MOST_WIDTH_INCHES + 0.05:
-        yield f"is {width:.1f} inches wide, a page is {MOST_WIDTH_INCHES:g}"
+    if width > style.most_width_inches + 0.05:
+        yield f"is {width:.1f} inches wide, a page is {style.most_width_inches:g}"
 
 
 def _axis_faults(figure: Figure) -> Iterator[str]:
@@ -89,10 +92,10 @@ def _legend_faults(figure: Figure) -> Iterator[str]:
                 yield f"a legend covers the panel {axes.get_title()!r}"
 
 
-def _text_faults(figure: Figure, *, is_trimmed: bool) -> Iterator[str]:
+def _text_faults(figure: Figure, points: float, *, is_trimmed: bool) -> Iterator[str]:
     texts = _shown_texts(figure)
     for text in texts:
-        if text.get_fontsize() < TEXT_POINTS:
+        if text.get_fontsize() < points:
             yield f"{_called(text)} has {text.get_fontsize():g} points"
         if "^{" in text.get_text():
             yield f"{_called(text)} has an exponent, which is smaller than the text"

@@ -10,12 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import lyra_opt as lo
-from lyra_opt.core.pictures import (
-    MOST_WIDTH_INCHES,
-    house_style,
-    legend_above,
-    make_logarithmic,
-)
+from lyra_opt.core.picture_styles import STYLES, house_style
+from lyra_opt.core.pictures import legend_above, make_logarithmic
 from tests.pictures import faults_of
 from tests.tables import tables
 
@@ -61,7 +57,7 @@ def test_what_breaks_a_rule_is_found(fault):
 
 def test_a_picture_wider_than_a_page_is_found():
     """A page would make it smaller, and its text with it."""
-    (fault,) = faults_of(panel(MOST_WIDTH_INCHES + 1)[0])
+    (fault,) = faults_of(panel(STYLES["page"].most_width_inches + 1)[0])
     assert "inches wide" in fault
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 
-from lyra_opt.core.pictures import PNG_DOTS_PER_INCH, house_style
+from lyra_opt.core.picture_styles import house_style
+from lyra_opt.core.pictures import PNG_DOTS_PER_INCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,6 +9,7 @@ from lyra_opt.commands.arguments import (
     above_zero,
     add_command,
     add_json_option,
+    add_picture_options,
     add_repeated_option,
     add_seed_option,
     integer_from,
@@ -134,8 +135,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         questions,
         "fit",
         "whom to preempt so that pending pods fit",
-        "Choose the running jobs of lower priority that give way so that pending pods fit: those "
-        "of a pending gang of the snapshot, or pods that the options describe.",
+        "Choose the jobs of lower priority that give way to a pending gang, or to described pods.",
         EPILOG.format(examples=FIT_EXAMPLE),
     )
     fit.add_argument("gang", nargs="?", metavar="GANG", help="a pending gang or job, by name")
@@ -223,15 +223,15 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         files,
         "--owner",
         "KIND=WORD",
-        "pods of an unknown owner: gang (all needed), single or fixed",
+        "unknown owner: gang (all needed), single or fixed",
     )
     choices = parser.add_argument_group("choices")
     choices.add_argument(
         "--cost",
         default="gangs",
         metavar="COST",
-        help="what a loss costs: gangs (by priority, then GPUs), pods, gpus, time (GPU time since "
-        "the start), or annotation:KEY (a number or a time) (default: gangs)",
+        help="what a loss costs: gangs (by priority, then GPUs; the default), pods, gpus, time (of "
+        "GPUs since the start), or annotation:KEY",
     )
     choices.add_argument(
         "--force", action="store_true", help="pods without a controller may be stopped"
@@ -239,7 +239,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     choices.add_argument(
         "--keep-budgets",
         action="store_true",
-        help="refuse plans that exceed a disruption budget (default: as little as possible)",
+        help="refuse plans that exceed a disruption budget, even by little",
     )
     choices.add_argument(
         "--time-limit",
@@ -252,7 +252,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add_repeated_option(
         output, "--explain", "NODE", "say why the plan uses a node, or why it does not"
     )
-    output.add_argument("--picture", metavar="FILE", help="draw the nodes: FILE.svg or FILE.png")
+    add_picture_options(output, "draw the nodes")
     output.add_argument("--page", metavar="FILE", help="write an HTML page to pass on")
     add_json_option(output)  # type: ignore[arg-type]
     parser.set_defaults(run=run)
@@ -300,8 +300,9 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.planning.words import explanation_sentence
     from lyra_opt.instances.snapshots.reading import read_snapshot
 
-    if arguments.picture is not None:
-        require_picture_path("--picture", arguments.picture)
+    if arguments.plot is not None:
+        require_picture_path("--plot", arguments.plot, arguments.snapshots)
+        require_file_path("--plot", arguments.plot)
     if arguments.page is not None:
         require_file_path("--page", arguments.page)
     choices = choices_of(
@@ -316,10 +317,10 @@ def run(arguments: argparse.Namespace) -> int:
         explanation_sentence(found, explain(found, name, time_limit_s=arguments.time_limit))
         for name in arguments.explains
     ]
-    if found.exists and arguments.picture is not None:
+    if found.exists and arguments.plot is not None:
         import lyra_opt
 
-        lyra_opt.plot(found.answer, file=arguments.picture)
+        lyra_opt.plot(found.answer, style=arguments.style, file=arguments.plot)
     if arguments.page is not None:
         from lyra_opt.core.documents import write_text
 

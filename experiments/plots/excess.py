@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.pictures import as_written
-from lyra_opt.experiments.plots.style import line_style, mark_points, round_numbers, stretches
+from lyra_opt.core.pictures import as_written, line_style
+from lyra_opt.experiments.plots.style import mark_points, round_numbers, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,22 +9,28 @@ import numpy as np
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.gaps import EXCESS, gap_words
 from lyra_opt.core.loading import content_hash
-from lyra_opt.core.pictures import as_written, house_style, svg_text
+from lyra_opt.core.picture_styles import house_style
+from lyra_opt.core.pictures import as_written
 from lyra_opt.core.problem import find_problem
 from lyra_opt.experiments.analysis import family_label, fixed_parameters
 from lyra_opt.experiments.frames import in_order
 from lyra_opt.experiments.plots.excess import plot_excess, plot_excess_over_axis, set_excess_limits
-from lyra_opt.experiments.plots.style import add_legend, new_panels
+from lyra_opt.experiments.plots.plot import Plot
+from lyra_opt.experiments.plots.style import (
+    add_legend_of_all,
+    columns_of,
+    new_panels,
+    record_columns,
+)
 from lyra_opt.experiments.plots.times import plot_cactus, plot_solve_time
 from lyra_opt.experiments.study_cells import FILE
 from lyra_opt.experiments.tables import axis_in_words, parameter_in_words
 from lyra_opt.instances.family import find_family
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from lyra_opt.experiments.analysis import Analysis
@@ -115,25 +120,13 @@ PANEL_INCHES = (2.7, 2.6)
 PANELS_A_ROW, TIMES_A_ROW = 3, 2
 LEGEND_INCHES = 1.5
 
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """A drawn plot.
-
-    Parameters
-    ----------
-    name
-        Name of its file, without the suffix.
-    title, caption
-        Title, and an explanation of how to read the plot.
-    svg
-        SVG element.
-    """
-
-    name: str
-    title: str
-    caption: str
-    svg: str
+OF_RUN = {
+    "family_group": "group",
+    "family_label": "family",
+    "cell": "instance",
+    "configuration": "solver",
+}
+"""Columns of the data of plots that show single runs, and their names in the data."""
 
 
 def draw_plots(analysis: Analysis, headline_solvers: Sequence[str] = ()) -> list[Plot]:
@@ -189,7 +182,7 @@ def over_axis(analysis: Analysis, group: str, axis: str) -> pd.DataFrame:
 
 
 def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.DataFrame]) -> Plot:
-    columns = min(PANELS_A_ROW, len(panels))
+    columns = min(columns_of(PANELS_A_ROW), len(panels))
     rows = -(-len(panels) // columns)
     width, height = PANEL_INCHES
     inches = width * columns + LEGEND_INCHES, height * rows
@@ -199,11 +192,14 @@ def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.Dat
     words = gap_words(*analysis.frame.sense.dropna())
     for (group, means), axes in zip(panels.items(), grid.flat, strict=False):
         plot_excess_over_axis(means, list(means.value.unique()), analysis.heuristics, axes)
+        names = {"value": axis, "configuration": "solver", "is_proved": "is_proved"}
+        names["excess_percent"] = f"mean_{words.noun}_percent"
+        record_columns(axes, means, names, group=group)
         axes.set_xlabel(axis_in_words(axis))
         axes.set_title(as_written(group))
     for axes in grid[:, 0]:
         axes.set_ylabel(f"Mean {words.noun} (%)")
-    _add_legend_of_all(figure, grid.flat, analysis.heuristics)
+    add_legend_of_all(figure, grid.flat, analysis.heuristics)
     return Plot(
         f"excess_over_{axis}",
         f"Mean {words.noun} over {axis_in_words(axis)}",
@@ -212,21 +208,8 @@ def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.Dat
         "proved optima. At a hollow mark some optimum is not proved; the best bound replaces it, "
         f"so the mark is an upper bound on the {words.noun}. Each panel has its own scale, which "
         "is logarithmic above 10 % if some marks are far from the others.",
-        svg_text(figure, f"over-{axis}"),
+        figure,
     )
-
-
-def _add_legend_of_all(
-    figure: Figure, all_axes: Iterable[Axes], configurations: Sequence[str]
-) -> None:
-    """Put one legend for several axes to their right, with each configuration once."""
-    handles = {
-        label: handle
-        for axes in all_axes
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    labels = [label for name in configurations if (label := as_written(name)) in handles]
-    figure.legend([handles[label] for label in labels], labels, loc="outside right upper")
 
 
 def _excess(analysis: Analysis) -> Plot | None:
@@ -254,7 +237,9 @@ def _excess(analysis: Analysis) -> Plot | None:
         axes.set_title(as_written(", ".join(filter(None, (group, *common)))))
         axes.set_ylabel(f"{words.title} {words.preposition} the proved optimum (%)")
     set_excess_limits(list(all_axes))
-    _add_legend_of_all(figure, all_axes, analysis.heuristics)
+    columns = OF_RUN | {"excess_percent": f"{words.noun}_percent"}
+    record_columns(figure, frame, columns)
+    add_legend_of_all(figure, all_axes, analysis.heuristics)
     caption = (
         "A faint dot is an instance with a proved optimum, a mark with a white rim is the mean. "
         "The axis is linear up to 10 % and logarithmic above."
@@ -268,7 +253,7 @@ def _excess(analysis: Analysis) -> Plot | None:
         "excess_by_family",
         f"{words.title} {words.preposition} the proved optimum, by family",
         caption,
-        svg_text(figure, "excess"),
+        figure,
     )
 
 
@@ -282,7 +267,7 @@ def _solutions(analysis: Analysis, configurations: Sequence[str]) -> Plot | None
         f"Solutions side by side: {run.cell}",
         "The small instance on which the first headline solver differs most from another headline "
         "solver.",
-        svg_text(figure, "solutions"),
+        figure,
     )
 
 
@@ -294,7 +279,7 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     }
     if not panels:
         return None
-    columns = min(TIMES_A_ROW, len(panels))
+    columns = min(columns_of(TIMES_A_ROW), len(panels))
     rows = -(-len(panels) // columns)
     width, height = SIZE_INCHES
     inches = width * (columns + 1) / 2, height * rows
@@ -304,9 +289,10 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     for (group, timed), axes in zip(panels.items(), grid.flat, strict=False):
         plot_solve_time(timed, analysis.configurations, analysis.size_name, axes)
         axes.set_title(as_written(group))
+        record_columns(axes, timed, OF_RUN | {"size": analysis.size_name, "time_s": "time_s"})
     for axes in grid[:, 0]:
         axes.set_ylabel("Solve time (ms)")
-    _add_legend_of_all(figure, grid.flat[: len(panels)], analysis.configurations)
+    add_legend_of_all(figure, grid.flat[: len(panels)], analysis.configurations)
     return Plot(
         "solve_time",
         "Solve time against the size of the instance",
@@ -314,7 +300,7 @@ def _solve_time(analysis: Analysis) -> Plot | None:
         "Whiskers reach from the shortest to the longest time. A size with fewer than "
         f"{FEWEST_TIMES} instances is left out if the solver has a size with more. Runs stopped by "
         "a time limit count with the time that they took. Times exclude the problem's own bound.",
-        svg_text(figure, "time"),
+        figure,
     )
 
 
@@ -357,12 +343,14 @@ def _cactus(analysis: Analysis) -> Plot | None:
     instances = analysis.frame.cell.nunique()
     figure, ((axes,),) = new_panels(1, 1, SIZE_INCHES)
     plot_cactus(analysis.frame, analysis.configurations, instances, axes)
-    add_legend(axes)
+    add_legend_of_all(figure, [axes], analysis.configurations)
+    proved = analysis.frame.dropna(subset="proof_time_s")
+    record_columns(axes, proved, OF_RUN | {"proof_time_s": "proof_time_s"})
     return Plot(
         "cactus",
         "Instances proved over time",
         "Number of instances that a solver proves optimal within a given time each. The dotted "
         f"line is the total, {instances}. The proof of a heuristic is the problem's own bound, and "
         "its time is included.",
-        svg_text(figure, "cactus"),
+        figure,
     )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.pictures import house_style, make_logarithmic, svg_text
-from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import add_legend, draw_steps, new_panels
+from lyra_opt.core.picture_styles import house_style
+from lyra_opt.core.pictures import make_logarithmic, record
+from lyra_opt.experiments.plots.plot import Plot
+from lyra_opt.experiments.plots.style import add_legend_of_all, draw_steps, new_panels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +57,12 @@ def plot_profiles(
             continue
         share = (100 * np.arange(1, len(values) + 1) / len(of_solver)).tolist()
         draw_steps(axes, configuration, configurations, values, share, right)
+        points = zip(values, share, strict=True)
+        record(
+            axes,
+            ({"solver": configuration, column: at, "share_percent": up} for at, up in points),
+            column,
+        )
     axes.set_xlim(right=right)
     axes.set_ylim(0, 104)
     axes.set_ylabel("Supported instances (%)")
@@ -63,8 +70,8 @@ def plot_profiles(
 
 def plot_time_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes: Axes) -> None:
     """Draw the share of instances that each solver proves within a factor of the fastest proof."""
-    ratios = frame.assign(ratio=time_ratios(frame))
-    plot_profiles(ratios, "ratio", configurations, axes)
+    ratios = frame.assign(time_ratio=time_ratios(frame))
+    plot_profiles(ratios, "time_ratio", configurations, axes)
     make_logarithmic(axes.xaxis)
     axes.set_xlim(left=1.0)
     axes.set_xlabel("Time to proof / that of the fastest solver")
@@ -73,7 +80,7 @@ def plot_time_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes:
 def plot_gap_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes: Axes) -> None:
     """Draw the share of instances on which each solver is within a gap of the best known value."""
     within = frame.gap_to_best_percent.where(frame.gap_to_best_percent < LARGEST_PERCENT)
-    plot_profiles(frame.assign(gap=within), "gap", configurations, axes)
+    plot_profiles(frame.assign(gap_percent=within), "gap_percent", configurations, axes)
     axes.set_xscale("symlog", linthresh=LINEAR_UP_TO_PERCENT)
     axes.set_xlim(0.0, LARGEST_PERCENT)
     ticks = (0, 0.5, 1, 2, 5, 10, 20, 50, 100)
@@ -84,7 +91,7 @@ def plot_gap_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes: 
 
 WIDTH_INCHES, PANEL_INCHES = 8.2, 3.8
 FRAME_INCHES, LINE_INCHES = 0.7, 0.19
-"""Height of a panel with a long legend: fixed part, and height of each legend line."""
+"""Height of a plot with a long legend: fixed part, and height of each legend line."""
 
 
 def draw_profiles(scoreboard: Scoreboard) -> list[Plot]:
@@ -103,16 +110,13 @@ def _profiles(problem: str, frame: pd.DataFrame) -> Plot:
         (frame[~frame.reference], plot_gap_profiles, "Solutions of heuristics"),
     ]
     panels = [each for each in panels if len(each[0])]
-    heights = [
-        max(PANEL_INCHES, FRAME_INCHES + LINE_INCHES * runs.configuration.nunique())
-        for runs, _, _ in panels
-    ]
-    inches = WIDTH_INCHES, sum(heights)
-    figure, grid = new_panels(len(panels), 1, inches, height_ratios=heights)
+    configurations = list(frame.configuration.unique())
+    height = max(PANEL_INCHES * len(panels), FRAME_INCHES + LINE_INCHES * len(configurations))
+    figure, grid = new_panels(len(panels), 1, (WIDTH_INCHES, height))
     for (runs, draw, title), axes in zip(panels, grid[:, 0], strict=True):
-        draw(runs, list(runs.configuration.unique()), axes)
+        draw(runs, configurations, axes)
         axes.set_title(f"{title}, {problem}")
-        add_legend(axes)
+    add_legend_of_all(figure, grid[:, 0], configurations)
     return Plot(
         f"profiles_{problem}",
         f"Performance profiles, {problem}",
@@ -121,5 +125,5 @@ def _profiles(problem: str, frame: pd.DataFrame) -> Plot:
         "no solver proves within the limit counts as not proved. Bottom: share of instances on "
         "which a heuristic is within a gap of the best known value. Higher and further left is "
         "better.",
-        svg_text(figure, f"profiles-{problem}"),
+        figure,
     )

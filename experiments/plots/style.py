@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.pictures import COLOURS, as_written
+from lyra_opt.core.picture_styles import style_in_force
+from lyra_opt.core.pictures import as_written, legend_beside, line_style, new_figure, record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more than colours, so pairs repeat late
 _MARK_SCALE = {"*": 1.7, "P": 1.25, "X": 1.25, "^": 1.15, "v": 1.15, "D": 0.9}
 """Scale factors that make marks of different shapes look equally large."""
 
-DASHES = ("-", (0, (4, 2)), (0, (1.5, 3)), (0, (6, 2, 1, 2)))
-"""Line styles; their number is coprime to that of colours, so overlapping lines differ."""
+MARKS_PER_STEP_LINE = 4
 
 
 def new_panels(
@@ -34,20 +34,48 @@ def new_panels(
     shared
         Further options of `matplotlib.figure.Figure.subplots`, such as ``sharey``.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=inches, layout="constrained")
+    figure = new_figure(*inches)
     return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
 
-def line_style(configuration: str, configurations: Sequence[str]) -> dict[str, Any]:
-    """Return colour, mark and dashes of a configuration, which are the same in every plot."""
-    position = list(configurations).index(configuration)
-    return {
-        "color": COLOURS[position % len(COLOURS)],
-        "marker": MARKERS[position % len(MARKERS)],
-        "linestyle": DASHES[position % len(DASHES)],
-    }
+def new_row(
+    count: int, inches: tuple[float, float], **shared: Any
+) -> tuple[Figure, Sequence[Axes]]:
+    """Return a figure and its panels, side by side if the style is wide enough for them.
+
+    Parameters
+    ----------
+    inches
+        Width and height of the figure if all panels are side by side.
+    shared
+        Further options of `matplotlib.figure.Figure.subplots`, such as ``sharey``.
+    """
+    columns = columns_of(count)
+    width, height = inches
+    figure, grid = new_panels(
+        -(-count // columns), columns, (width, height * count / columns), **shared
+    )
+    return figure, list(grid.flat)
+
+
+def columns_of(most: int) -> int:
+    """Return the number of panels side by side: at most `most`, and as many as the style allows."""
+    return min(most, style_in_force().most_columns)
+
+
+def record_columns(
+    part: Axes | Figure, frame: pd.DataFrame, names: Mapping[str, str], **added: object
+) -> None:
+    """Add columns of a frame to the data that is saved with a picture.
+
+    Parameters
+    ----------
+    names
+        The new name of each column, which ends with its unit.
+    added
+        Values of further columns, the same in each row.
+    """
+    record(part, frame[list(names)].rename(columns=names).assign(**added).to_dict("records"))
 
 
 def draw_steps(
@@ -58,14 +86,23 @@ def draw_steps(
     heights: Sequence[float],
     right: float,
 ) -> None:
-    """Draw a step line in a solver configuration's style, and extend it to the value `right`."""
-    style = line_style(configuration, configurations) | {"marker": ""}
+    """Draw a step line in a solver configuration's style, and extend it to the value `right`.
+
+    Where colours may be missing, the line has a few marks.
+    """
+    style = line_style(configuration, configurations)
+    if style_in_force().is_narrow:
+        start = list(configurations).index(configuration) / len(configurations)
+        every = max(1, (len(values) + 2) // MARKS_PER_STEP_LINE)
+        style |= {"markevery": (int(start * every), every), "markersize": 3.5}
+    else:
+        style["marker"] = ""
     axes.step(
         [values[0], *values, right],
         [0.0, *heights, heights[-1]],
         where="post",
         label=as_written(configuration),
-        linewidth=1.4,
+        linewidth=1.4 * style_in_force().line_factor,
         **style,
     )
 
@@ -103,6 +140,14 @@ def stretches(kinds: Sequence[object]) -> list[slice]:
     return found
 
 
-def add_legend(axes: Axes) -> None:
-    """Put the legend to the right of the axes, where it covers no data."""
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+def add_legend_of_all(
+    figure: Figure, all_axes: Iterable[Axes], configurations: Sequence[str]
+) -> None:
+    """Add one legend for several axes, with each configuration once."""
+    handles = {
+        label: handle
+        for axes in all_axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    labels = [label for name in configurations if (label := as_written(name)) in handles]
+    legend_beside(figure, [handles[label] for label in labels], labels)

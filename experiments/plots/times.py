@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import as_written, make_logarithmic
-from lyra_opt.experiments.plots.style import draw_steps, line_style, mark_points, stretches
+from lyra_opt.core.pictures import as_written, line_style, make_logarithmic
+from lyra_opt.experiments.plots.style import draw_steps, mark_points, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.arguments import (
     add_command,
     add_engine_options,
+    add_picture_options,
     add_repeated_option,
     add_resume_option,
     completed_by,
@@ -164,6 +165,7 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
     output.add_argument(
         "--json", action="store_true", help="print a JSON object; an array for several replays"
     )
+    add_picture_options(output, "draw the results", "overview")
     output.add_argument(
         "--bound", action="store_true", help="prove lower bounds, and show each scheme's distance"
     )
@@ -197,16 +199,19 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.messages import say
     from lyra_opt.commands.output import print_json, stdout_kept_clean
     from lyra_opt.core.own_files import name_in
+    from lyra_opt.experiments.chosen_pictures import OF_REPLAYS, chosen_pictures
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.experiments.simulation.measuring.comparison import require_baseline
     from lyra_opt.experiments.simulation.running.replays import run_scenario
+    from lyra_opt.experiments.simulation.showing.figures import figure_of
     from lyra_opt.experiments.simulation.showing.report import write_report
     from lyra_opt.experiments.simulation.showing.results import print_replays
 
     out, capture = (
         None if path is None else Path(path) for path in (arguments.out, arguments.capture)
     )
+    pictures = chosen_pictures(arguments, OF_REPLAYS, (arguments.jobs,))
     scenario = given_scenario(arguments, arguments.seeds)
     labels = arguments.schemes or [each.label for each in scenario.table.schemes]
     require_baseline(arguments.baseline, [name_in(label) for label in labels])
@@ -235,6 +240,8 @@ def run_simulate(arguments: argparse.Namespace) -> int:
             print_json(figures[0] if replays.study.runs == 1 else figures)
     elif replays.runs:
         print_replays(replays, arguments.baseline)
+    if replays.runs:
+        pictures.write(lambda name: figure_of(replays, name, baseline=arguments.baseline))
     if out is not None and replays.runs:
         page = write_report(replays, baseline=arguments.baseline)
         if not arguments.json:

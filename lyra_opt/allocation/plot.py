@@ -11,10 +11,10 @@ from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.instance import NamedWorkers, Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.errors import counted
+from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     MOST_NAMED,
     ROW_INCHES,
-    TEXT_POINTS,
     UNNAMED_COLOURS,
     Drawing,
     add_colour_legend,
@@ -24,13 +24,15 @@ from lyra_opt.core.pictures import (
     grid_of,
     handles_of_named,
     in_words,
+    legend_beside,
     named_colours,
+    record,
     shortened,
     time_unit,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -89,12 +91,15 @@ def drawing_of_workers(
             axes.set_xlabel("GPUs of the job's workers")
         if solutions:
             for (name, given), panel in zip(workers.items(), rows, strict=True):
-                _draw_workers(jobs, [given[place] for place in shown], panel)
+                counts = [given[place] for place in shown]
+                _draw_workers(jobs, counts, panel)
+                record(figure, (_box(*each, name) for each in zip(jobs, counts, strict=True)))
                 title = f"{as_written(shortened(name, 40))}\n{_value(instance, solutions[name])}"
                 panel.axes.set_title(title, loc="left")
             colours = {"base demand": BASE, "extra workers": EXTRA, "not given": ASKED}
         else:
             _draw_range(jobs, rows[0])
+            record(figure, (_box(job, job.max_workers) for job in jobs))
             title = as_written(shortened(instance.name, 40))
             free = f"{counted(instance.gpus, 'GPU')} to give"
             rows[0].axes.set_title(
@@ -104,7 +109,7 @@ def drawing_of_workers(
         add_colour_legend(figure, colours, {})
         left_out = len(instance.jobs) - len(shown)
         if left_out:
-            figure.supxlabel(f"{counted(left_out, 'more job')} not drawn", fontsize=TEXT_POINTS)
+            figure.supxlabel(f"{counted(left_out, 'more job')} not drawn")
 
     return Drawing((PANEL_INCHES + TEXT_INCHES) * grid[1], height * grid[0], draw)
 
@@ -122,6 +127,19 @@ def _draw_workers(jobs: Sequence[ElasticJob], workers: Sequence[int], rows: Bloc
         if extra:
             rows.block(row, job.min_gpus, extra, EXTRA)
         _note(rows, row, in_words(float(job.duration_s(count))))
+
+
+def _box(job: ElasticJob, workers: int, name: str = "") -> Mapping[str, Any]:
+    """Return the data of a job's row with a number of workers."""
+    base_gpus = job.min_gpus if workers else 0
+    return {
+        "solution": name,
+        "job": job.id,
+        "base_gpus": base_gpus,
+        "extra_gpus": workers * job.gpus_per_worker - base_gpus,
+        "most_gpus": job.max_gpus,
+        "running_time_s": float(job.duration_s(workers)) if workers else None,
+    }
 
 
 def _draw_range(jobs: Sequence[ElasticJob], rows: BlockRows) -> None:
@@ -144,7 +162,6 @@ def _caption(rows: BlockRows, text: str) -> None:
         -0.01,
         text,
         transform=rows.axes.transAxes,
-        fontsize=TEXT_POINTS,
         color="#555555",
         va="top",
     )
@@ -157,7 +174,6 @@ def _note(rows: BlockRows, row: int, text: str) -> None:
         row,
         text,
         transform=rows.axes.get_yaxis_transform(),
-        fontsize=TEXT_POINTS,
         va="center_baseline",
     )
 
@@ -178,7 +194,8 @@ def _shown_jobs(instance: Instance, solutions: Sequence[Sequence[int]]) -> list[
         job = instance.jobs[place]
         return same, -job.work_worker_s * job.gpus_per_worker
 
-    return sorted(sorted(range(len(instance.jobs)), key=rank)[:MOST_JOBS])
+    most = min(MOST_JOBS, style_in_force().most_rows)
+    return sorted(sorted(range(len(instance.jobs)), key=rank)[:most])
 
 
 WIDTH_INCHES, SCHEDULE_INCHES = 9.0, 3.3
@@ -224,6 +241,7 @@ def drawing_of_schedules(instance: Instance, schedules: Mapping[str, Schedule]) 
         end_s = max(piece.end_s for found in schedules.values() for piece in found.pieces)
         for (name, schedule), axes in zip(schedules.items(), panels, strict=True):
             plot_schedule(instance, schedule, axes, colours=colours, end_s=end_s)
+            record(figure, _pieces(instance, name, schedule))
             axes.set_title(
                 f"{as_written(shortened(name, 40))}: mean JCT "
                 f"{in_words(mean_jct_s(instance, schedule))}",
@@ -233,6 +251,20 @@ def drawing_of_schedules(instance: Instance, schedules: Mapping[str, Schedule]) 
         _add_legend(figure, instance, colours)
 
     return Drawing(WIDTH_INCHES, 0.5 + SCHEDULE_INCHES * len(schedules), draw)
+
+
+def _pieces(instance: Instance, name: str, schedule: Schedule) -> Iterator[Mapping[str, Any]]:
+    """Yield the data of a schedule: a row per time span in which a job has a number of workers."""
+    for piece in schedule.pieces:
+        job = instance.jobs[instance.job_position[piece.job]]
+        yield {
+            "solution": name,
+            "job": job.id,
+            "release_s": job.release_s,
+            "start_s": piece.start_s,
+            "end_s": piece.end_s,
+            "gpus": piece.workers * job.gpus_per_worker,
+        }
 
 
 def job_colours(instance: Instance) -> list[str]:
@@ -443,7 +475,6 @@ def _label(
             ((band.start_s + band.end_s) / 2 / scale, (band.bottom + band.top) / 2),
             ha="center",
             va="center",
-            fontsize=TEXT_POINTS,
             color="white",
             path_effects=_rim(),
         )
@@ -468,7 +499,7 @@ def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) 
         Line2D([], [], color="black", linewidth=1.0, linestyle="--", label=f"{instance.gpus} GPUs")
     )
     handles += handles_of_named([job.id for job in instance.jobs], colours)
-    figure.legend(handles=handles, loc="outside right upper")
+    legend_beside(figure, handles)
 
 
 def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:

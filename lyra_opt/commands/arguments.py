@@ -254,6 +254,32 @@ def add_resume_option(parser: argparse._ActionsContainer, what: str) -> None:
     parser.add_argument("--resume", action="store_true", help=f"continue from the {what}")
 
 
+def add_picture_options(
+    parser: argparse._ActionsContainer, what: str, default: str | None = None
+) -> None:
+    """Add the options ``--plot`` and ``--style`` to a command that draws; `what` says what.
+
+    With a `default` in words, ``--picture`` chooses one of several pictures.
+    """
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help=f"{what}: FILE.svg, .png or .pdf, and its data as FILE.csv",
+    )
+    if default is not None:
+        parser.add_argument(
+            "--picture",
+            metavar="NAME",
+            help=f"picture for --plot, named as in a report's folder plots (default: {default})",
+        )
+    parser.add_argument(
+        "--style",
+        choices=("page", "paper"),
+        default="page",
+        help="style of pictures; paper is one column wide (3.3 inches), with 8-point text",
+    )
+
+
 def add_repeated_option(
     parser: argparse._ActionsContainer, name: str, metavar: str, meaning: str, **options: Any
 ) -> argparse.Action:

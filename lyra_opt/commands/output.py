@@ -33,6 +33,8 @@ def require_file_path(option: str, path: str) -> None:
         raise UserError(f"{option} {path}: the folder does not exist")
     if Path(path).is_dir():
         raise UserError(f"{option} {path}: is a folder, not a file")
+    if not os.access(Path(path).absolute().parent, os.W_OK):
+        raise UserError(f"{option} {path}: the folder cannot be written to")
 
 
 def print_json(value: Any) -> None:

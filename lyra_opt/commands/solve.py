@@ -11,6 +11,7 @@ from lyra_opt.commands.arguments import (
     above_zero,
     add_command,
     add_memory_limit_option,
+    add_picture_options,
     add_seed_option,
     add_time_limit_option,
     completed_by_solvers,
@@ -117,11 +118,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help="write the best solution (only with a single instance file)",
     )
-    output.add_argument(
-        "--plot",
-        metavar="FILE",
-        help="draw the solutions side by side as .svg or .png (only with a single instance file)",
-    )
+    add_picture_options(output, "draw the solutions of a single instance file")
     output.add_argument(
         "--export",
         metavar="FILE",
@@ -181,7 +178,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_answers(answers)
     if arguments.plot is not None:
-        _draw(arguments.plot, loaded[0], flat)
+        _draw(arguments, loaded[0], flat)
     if interruption.is_asked:
         total = sum(len(solvers) for _, solvers in runs)
         complain(f"interrupted: {len(flat)} of {counted(total, 'run')} started; see above")
@@ -226,9 +223,10 @@ def _require_outputs(arguments: argparse.Namespace) -> None:
             require_picture_path("--plot", path)
         require_file_path(f"--{name}", path)
         place = Path(path).resolve()
-        if place in taken and not (name == "out" and taken[place] == START):
-            raise UserError(f"--{name} {path}: would overwrite {taken[place]}")
-        taken[place] = f"the file of --{name}"
+        for written in [place, *([place.with_suffix(".csv")] if name == "plot" else [])]:
+            if written in taken and not (name == "out" and taken[written] == START):
+                raise UserError(f"--{name} {path}: would overwrite {taken[written]}")
+            taken[written] = f"the file of --{name}"
 
 
 def _prove(arguments: argparse.Namespace, entry: LoadedInstance, answers: Sequence[Answer]) -> bool:
@@ -389,15 +387,15 @@ def _unfit(entry: LoadedInstance, solver: UnfitName, seed: int) -> Answer:
     )
 
 
-def _draw(path: str, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
+def _draw(arguments: argparse.Namespace, entry: LoadedInstance, answers: Sequence[Answer]) -> None:
     """Write a picture of the solutions and the progress of the solvers."""
     from lyra_opt import plot
     from lyra_opt.core.plotting import has_progress
 
     if has_progress(answers) or any(answer.solution is not None for answer in answers):
-        plot(entry.instance, answers, file=path)
+        plot(entry.instance, answers, style=arguments.style, file=arguments.plot)
     else:
-        complain(f"--plot {path}: no solution was found; the file is not written")
+        complain(f"--plot {arguments.plot}: no solution was found; the file is not written")
 
 
 def _best(answers: Sequence[Answer]) -> Answer | None:

@@ -1,21 +1,21 @@
-"""The style of pictures, shared parts of drawings, and writing a figure to a file."""
+"""The styles of pictures, shared parts of drawings, and writing a figure to files."""
 
 from __future__ import annotations
 
 import io
 import re
-import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
-from lyra_opt.core.documents import write_bytes
+from lyra_opt.core.csv_text import frame_text
+from lyra_opt.core.documents import write_bytes, write_text
 from lyra_opt.core.errors import UserError, counted, one_line
+from lyra_opt.core.picture_styles import house_style, picture_bytes, style_in_force, style_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -32,15 +32,6 @@ FREE_COLOUR, UNNAMED_COLOURS = "#e8ebef", ("#c8c8c8", "#dedede")
 MOST_NAMED = 12
 """The number of jobs with a colour of their own: six colours, then pale versions of these."""
 
-MOST_COLUMNS, MOST_WIDTH_INCHES = 4, 11.0
-"""The most panels side by side, and the largest width of a picture in inches.
-
-A page of the documentation has this width, so no picture is scaled down there.
-"""
-
-TEXT_POINTS = 9
-"""The size of the smallest text in a picture, in points."""
-
 LONGEST_NAME = 14
 """The number of letters from which the middle of a name is left out."""
 
@@ -54,10 +45,12 @@ name."""
 LONG_AXIS = 100.0
 """The ratio of the ends of a logarithmic axis from which only powers of ten are labelled."""
 
-FORMATS = {".svg": "svg", ".png": "png"}
+FORMATS = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
 """The file format for each suffix of a picture file."""
 
-PNG_DOTS_PER_INCH = 150
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more than colours, so pairs repeat late
+DASHES = ("-", (0, (4, 2)), (0, (1.5, 3)), (0, (6, 2, 1, 2)))
+"""Line styles; their number is coprime to that of colours, so overlapping lines differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +71,44 @@ class Drawing:
 
     def figure(self) -> Figure:
         """Return the picture as a matplotlib figure, which notebooks display."""
-        from lyra_opt.core.shown_figure import ShownFigure
-
-        with house_style():
-            figure = ShownFigure(
-                figsize=(self.width_inches, self.height_inches), layout="constrained"
-            )
-            self.draw(figure)
+        figure = new_figure(self.width_inches, self.height_inches)
+        self.draw(figure)
+        fit(figure)
         return figure
+
+
+def new_figure(width_inches: float, height_inches: float) -> Figure:
+    """Return an empty figure in the style in force, whose data is saved with it."""
+    from lyra_opt.core.picture_figure import PictureFigure
+
+    style = style_in_force()
+    size = style.width_inches or width_inches, height_inches * style.height_factor
+    return PictureFigure(style_name(), figsize=size, layout="constrained")
+
+
+def fit(figure: Figure) -> None:
+    """Make a figure that is drawn fit the width of its style; a page's style needs no change."""
+    if style_in_force().is_narrow:
+        from lyra_opt.core.picture_fitting import fit_into_column
+
+        fit_into_column(figure)
+
+
+def record(part: Axes | FigureBase, rows: Iterable[Mapping[str, Any]], table: str = "") -> None:
+    """Add rows to the data that is saved with a picture.
+
+    Parameters
+    ----------
+    part
+        Axes, or a part of a figure, that show these rows.
+    rows
+        Values by column; a column's name ends with its unit.
+    table
+        The name of the table, which is a part of its file's name unless it is the first one.
+    """
+    data = getattr(part.figure.figure, "data", None)
+    if data is not None:  # a figure of a reader's own is not saved with data
+        data.setdefault(table, []).extend(rows)
 
 
 def stacked(drawings: Sequence[Drawing]) -> Drawing:
@@ -100,30 +123,6 @@ def stacked(drawings: Sequence[Drawing]) -> Drawing:
             drawing.draw(part)
 
     return Drawing(max(drawing.width_inches for drawing in drawings), sum(heights), draw)
-
-
-@contextmanager
-def house_style() -> Iterator[None]:
-    """Apply the style of this project to figures drawn or written within a ``with`` block."""
-    import matplotlib as mpl
-
-    style: dict[Any, Any] = {
-        "svg.fonttype": "none",  # text is stored as text, which keeps files small and searchable
-        "svg.hashsalt": "lyra-opt",  # ids do not change from run to run
-        "font.family": "sans-serif",
-        "font.size": TEXT_POINTS,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.axisbelow": True,
-        "axes.grid": True,
-        "grid.color": "#e4e4e4",
-        "grid.linewidth": 0.6,
-        "legend.frameon": False,
-    }
-    with mpl.rc_context(style), warnings.catch_warnings():
-        # Warnings about missing letters are ignored, because the reader's font may have them.
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-        yield
 
 
 def as_written(text: str) -> str:
@@ -142,10 +141,20 @@ def shortened(name: str, longest: int = LONGEST_NAME) -> str:
     return f"{name[: longest // 2]}…{name[-(longest // 2) :]}"
 
 
-def text_inches(text: str, points: float) -> float:
-    """Return the approximate width of a text in inches, at a font size in points."""
+def text_inches(text: str) -> float:
+    """Return the approximate width of a text in inches, in the style in force."""
     wide = sum(east_asian_width(letter) in "WF" for letter in text)
-    return (len(text) + wide) * LETTER_EMS * points / 72
+    return (len(text) + wide) * LETTER_EMS * style_in_force().text_points / 72
+
+
+def line_style(name: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return colour, mark and dashes of a line, which are the same in every plot of these names."""
+    position = list(names).index(name)
+    return {
+        "color": COLOURS[position % len(COLOURS)],
+        "marker": MARKERS[position % len(MARKERS)],
+        "linestyle": DASHES[position % len(DASHES)],
+    }
 
 
 def legend_above(
@@ -162,13 +171,16 @@ def legend_above(
     options
         Options of matplotlib's legend.
     """
+    from matplotlib import rcParams
     from numpy import array_split
 
     labels = list(labels) or [str(handle.get_label()) for handle in handles]
-    beside = (options.get("handlelength", 2.0) + 3.0) * TEXT_POINTS / 72  # with space around
+    handle_ems = options.get("handlelength", rcParams["legend.handlelength"])
+    between_ems = rcParams["legend.columnspacing"] + rcParams["legend.handletextpad"] + 0.2
+    beside = (handle_ems + between_ems) * style_in_force().text_points / 72
     sized: Any = figure  # matplotlib declares no common type for figures and subfigures
     room = sized.bbox.width / sized.dpi
-    lengths = [text_inches(label, TEXT_POINTS) + beside for label in labels]
+    lengths = [text_inches(label) + beside for label in labels]
     columns = next(
         (
             columns
@@ -178,6 +190,17 @@ def legend_above(
         1,
     )
     figure.legend(handles, labels, loc="outside upper left", ncols=columns, **options)
+
+
+def legend_beside(
+    figure: FigureBase, handles: Sequence[Any], labels: Sequence[str] = (), **options: Any
+) -> None:
+    """Add a legend to the right of all panels, or above them if the style has one column."""
+    if style_in_force().is_narrow:
+        legend_above(figure, handles, labels, **options)
+        return
+    labels = list(labels) or [str(handle.get_label()) for handle in handles]
+    figure.legend(handles, labels, loc="outside right upper", **options)
 
 
 def make_logarithmic(axis: Axis) -> None:
@@ -203,6 +226,14 @@ def text_colour(background: str) -> str:
 
     red, green, blue = to_rgb(background)
     return DARK_TEXT if 0.299 * red + 0.587 * green + 0.114 * blue > 0.55 else "white"
+
+
+def halo(colour: str) -> dict[str, Any]:
+    """Return the options of a text on an area that the style may hatch, so that it is readable."""
+    from matplotlib.patheffects import withStroke
+
+    is_hatched = style_in_force().is_narrow
+    return {"path_effects": [withStroke(linewidth=2.0, foreground=colour)]} if is_hatched else {}
 
 
 def named_colours(weights: Sequence[float]) -> list[str]:
@@ -259,8 +290,9 @@ def in_words(time_s: float) -> str:
 
 def grid_of(panels: int, panel_inches: float, beside_inches: float = 0.0) -> tuple[int, int]:
     """Return the numbers of rows and columns of a panel grid that leaves `beside_inches` free."""
-    room_inches = MOST_WIDTH_INCHES - beside_inches
-    columns = min(panels, MOST_COLUMNS, max(1, int(room_inches / panel_inches)))
+    style = style_in_force()
+    room_inches = style.most_width_inches - beside_inches
+    columns = min(panels, style.most_columns, max(1, int(room_inches / panel_inches)))
     return -(-panels // columns), columns
 
 
@@ -275,28 +307,42 @@ def add_panels(figure: FigureBase, count: int, grid: tuple[int, int]) -> list[Ax
     return found
 
 
-def require_picture_path(option: str, path: str) -> None:
-    """Raise `UserError` if `path`, the value of `option`, does not end in .svg or .png."""
+def require_picture_path(option: str, path: str | Path, inputs: Iterable[str | Path] = ()) -> None:
+    """Raise `UserError` if a picture, the value of `option`, cannot be written with its data.
+
+    The suffix must be that of a picture, and its data must not overwrite one of the input files.
+    """
     if Path(path).suffix.lower() not in FORMATS:
-        raise UserError(f"{option} {path}: the file must end in {' or '.join(FORMATS)}")
+        raise UserError(f"{option} {path}: the file must end in {', '.join(FORMATS)}")
+    data = Path(path).with_suffix(".csv")
+    if data.resolve() in (Path(each).resolve() for each in inputs):
+        raise UserError(f"{option} {path}: its data {data} would overwrite an input file")
 
 
 def save_picture(path: str | Path, figure: Figure) -> None:
-    """Write a figure in the format of the file's suffix, completely or not at all.
+    """Write a figure in the format of the file's suffix, and its data as CSV beside it.
 
-    Equal figures give equal bytes.
+    Equal figures give equal bytes. Further tables of the picture are in ``figure_NAME.csv``.
 
     Raises
     ------
     UserError
-        If the file cannot be written.
+        If a file cannot be written.
     """
-    kind = FORMATS[Path(path).suffix.lower()]
-    metadata = {"svg": dict.fromkeys(("Creator", "Date")), "png": {"Software": None}}[kind]
-    stream = io.BytesIO()
-    with house_style():
-        figure.savefig(stream, format=kind, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
-    write_bytes(path, stream.getvalue())
+    write_bytes(path, picture_bytes(figure, FORMATS[Path(path).suffix.lower()]))
+    for name, text in data_of(figure, Path(path).stem).items():
+        write_text(Path(path).with_name(name), text)
+
+
+def data_of(figure: Figure, name: str) -> dict[str, str]:
+    """Return the data of a picture as CSV, by the names of files for a picture called `name`."""
+    import pandas as pd
+
+    tables: Mapping[str, Any] = getattr(figure, "data", {})
+    return {
+        f"{name}_{table}.csv" if place else f"{name}.csv": frame_text(pd.DataFrame(rows))
+        for place, (table, rows) in enumerate(tables.items())
+    }
 
 
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
@@ -310,7 +356,7 @@ def svg_text(figure: Figure, name: str) -> str:
     """
     stream = io.StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with house_style():
+    with house_style(getattr(figure, "style", "page")):
         figure.savefig(stream, format="svg", bbox_inches="tight", metadata=no_metadata)
     svg = stream.getvalue()
     svg = svg[svg.index("<svg") :]  # without the XML prolog, which HTML does not allow
@@ -357,22 +403,20 @@ class BlockRows:
         style = {"fill": False, "edgecolor": colour, "linewidth": 1.6, "zorder": 4}
         self._rectangle(left, row, gpus, TRACK_HEIGHT - 0.02, clip_on=False, **style)
 
-    def block(
-        self, row: float, left: float, gpus: float, colour: str, *labels: str, hatch: str = ""
-    ) -> None:
+    def block(self, row: float, left: float, gpus: float, colour: str, *labels: str) -> None:
         """Draw a block, with the first of the labels that fits into it."""
         style = {"facecolor": colour, "edgecolor": EDGE, "linewidth": 0.8, "zorder": 2}
-        self._rectangle(left, row, gpus, BLOCK_HEIGHT, hatch=hatch or None, **style)
+        self._rectangle(left, row, gpus, BLOCK_HEIGHT, **style)
         for label in labels:
-            if 1.1 * text_inches(label, TEXT_POINTS) * self.gpus_per_inch <= gpus:
+            if 1.1 * text_inches(label) * self.gpus_per_inch <= gpus:
                 self.axes.text(
                     left + gpus / 2,
                     row,
                     as_written(label),
                     ha="center",
                     va="center_baseline",
-                    fontsize=TEXT_POINTS,
                     color=text_colour(colour),
+                    **halo(colour),
                     clip_on=True,
                     zorder=3,
                 )
@@ -402,15 +446,16 @@ def block_rows_of(
     from matplotlib.ticker import MaxNLocator
 
     shown = [shortened(name) for name in names]
-    margin = max((text_inches(name, TEXT_POINTS) for name in shown), default=0.0) + 0.15
-    axes.set_yticks(range(len(names)), [as_written(name) for name in shown], fontsize=TEXT_POINTS)
+    margin = max((text_inches(name) for name in shown), default=0.0) + 0.15
+    axes.set_yticks(range(len(names)), [as_written(name) for name in shown])
     axes.set_ylim(max(len(names), 1) - 0.4, -0.6)
     axes.set_xlim(-0.008 * most_gpus, 1.008 * most_gpus)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False)
     axes.spines["left"].set_visible(False)
-    return BlockRows(axes, most_gpus / max(panel_inches - margin, 1.0))
+    width = min(panel_inches, style_in_force().most_width_inches)
+    return BlockRows(axes, most_gpus / max(width - margin, 1.0))
 
 
 def add_colour_legend(

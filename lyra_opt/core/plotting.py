@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lyra_opt.core.errors import UserError, show_value, without_inner_frames
+from lyra_opt.core.picture_styles import house_style, require_style, style_in_force
 from lyra_opt.core.pictures import (
-    COLOURS,
-    TEXT_POINTS,
     Drawing,
     as_written,
+    legend_beside,
+    line_style,
     make_logarithmic,
+    record,
     require_picture_path,
     save_picture,
     shortened,
@@ -25,7 +27,7 @@ from lyra_opt.core.verifying import for_another_instance
 SolutionT = TypeVar("SolutionT")
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -60,6 +62,7 @@ def plot(
     | None = None,
     *,
     progress: bool | None = None,
+    style: str = "page",
     file: str | Path | None = None,
 ) -> Figure:
     """Return a picture of an instance, alone or side by side with solutions.
@@ -76,9 +79,11 @@ def plot(
     progress
         Whether to draw the incumbents and dual bounds of the answers over time below. By default
         they are drawn if a run took at least 0.1 s and reported more than its result.
+    style
+        ``page``, or ``paper``: one column wide, in 8-point text, also readable without colours.
     file
-        A ``.svg`` or ``.png`` file to write as well, completely or not at all. Equal pictures give
-        equal bytes.
+        A ``.svg``, ``.png`` or ``.pdf`` file to write as well, completely or not at all. The data
+        of the picture is written beside it as ``.csv``. Equal pictures give equal bytes.
 
     Raises
     ------
@@ -93,23 +98,28 @@ def plot(
     given = _by_name(solutions)
     answers = {name: each for name, each in given.items() if isinstance(each, Answer)}
     found = _valid_solutions(problem, instance, given)
-    drawings = []
-    if found or solutions is None:
-        drawings.append(problem.drawing_of(instance, found))
-    if has_progress(answers.values()) if progress is None else progress:
-        drawings.append(drawing_of_progress(answers))
-    if not drawings:
-        raise UserError("there is no solution to draw")
-    return _saved(stacked(drawings), file)
+
+    def drawing() -> Drawing:
+        drawings = []
+        if found or solutions is None:
+            drawings.append(problem.drawing_of(instance, found))
+        if has_progress(answers.values()) if progress is None else progress:
+            drawings.append(drawing_of_progress(answers))
+        if not drawings:
+            raise UserError("there is no solution to draw")
+        return stacked(drawings)
+
+    return drawn_figure(lambda: drawing().figure(), style, file)
 
 
 @without_inner_frames
 def plot_progress(
     answers: Answer | Sequence[Answer] | Mapping[str, Answer],
     *,
+    style: str = "page",
     file: str | Path | None = None,
 ) -> Figure:
-    """Return a picture of incumbents and dual bounds over time, with one colour per run.
+    """Return a picture of incumbents and dual bounds over time, with one mark per run.
 
     Dual bounds are dashed lines; a star is a proof that the incumbent is optimal. The time axis
     begins at the call of the solver and is logarithmic if the times differ widely.
@@ -118,8 +128,8 @@ def plot_progress(
     ----------
     answers
         Answers for one instance: an answer, a list of answers, or a mapping from names to answers.
-    file
-        A ``.svg`` or ``.png`` file to write as well.
+    style, file
+        As for `plot`.
 
     Raises
     ------
@@ -132,14 +142,16 @@ def plot_progress(
             raise UserError(
                 f"answers must be objects that `solve` returned, not {show_value(each)}"
             )
-    return _saved(drawing_of_progress(named), file)
+    return drawn_figure(lambda: drawing_of_progress(named).figure(), style, file)
 
 
-def _saved(drawing: Drawing, file: str | Path | None) -> Figure:
-    """Return a drawing as a figure, and write it to `file` if a file is given."""
+def drawn_figure(draw: Callable[[], Figure], style: str, file: str | Path | None) -> Figure:
+    """Return a figure drawn in a style, and write it to `file` if a file is given."""
+    require_style("style", style)
     if file is not None:
-        require_picture_path("file", str(file))
-    figure = drawing.figure()
+        require_picture_path("file", file)
+    with house_style(style):
+        figure = draw()
     if file is not None:
         save_picture(file, figure)
     return figure
@@ -202,7 +214,7 @@ def has_progress(answers: Iterable[Answer]) -> bool:
 
 
 def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
-    """Return a drawing of incumbents and dual bounds over time, with one colour per run.
+    """Return a drawing of incumbents and dual bounds over time, with one mark per run.
 
     Parameters
     ----------
@@ -226,14 +238,24 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
 
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
-        for place, answer in enumerate(told.values()):
+        names = list(told)
+        for place, (name, answer) in enumerate(told.items()):
             # Later lines are drawn thinner, so that lines that coincide remain visible.
             width = 1.3 + 0.6 * max(0, min(len(told), MOST_WIDTHS) - 1 - place)
-            _draw_run(axes, answer, COLOURS[place % len(COLOURS)], width)
+            look = line_style(name, names)
+            _draw_run(axes, answer, look, width * style_in_force().line_factor)
+            record(
+                axes,
+                (
+                    {"run": name, "time_s": point.elapsed_s, point.kind: point.value}
+                    for point in answer.trajectory
+                ),
+                "progress",
+            )
         if _is_wide([_shown_s(point) for point in points]):
             make_logarithmic(axes.xaxis)
         else:
-            axes.set_xlim(left=0)
+            axes.set_xlim(0, 1.03 * max(map(_shown_s, points)))
         if _is_wide([point.value for point in points]):
             make_logarithmic(axes.yaxis)
         if first.problem.terms_of(first.instance).keys:  # the numbers mean nothing to a reader
@@ -256,17 +278,15 @@ def _shown_s(point: TrajectoryPoint) -> float:
     return max(point.elapsed_s, SHORTEST_S)
 
 
-def _draw_run(axes: Axes, answer: Answer, colour: str, width: float) -> None:
+def _draw_run(axes: Axes, answer: Answer, look: Mapping[str, Any], width: float) -> None:
     """Draw incumbents and dual bounds of a run as steps, and a star at a proof of optimality."""
-    for kind, style, marker in (("objective", "-", "o"), ("dual_bound", "--", "|")):
+    for kind, dashes in (("objective", "-"), ("dual_bound", "--")):
         points = [point for point in answer.trajectory if point.kind == kind]
         axes.plot(
             [_shown_s(point) for point in points],
             [point.value for point in points],
+            **{**look, "linestyle": dashes},
             drawstyle="steps-post",
-            linestyle=style,
-            color=colour,
-            marker=marker,
             markersize=3 + width,
             linewidth=width,
         )
@@ -277,7 +297,9 @@ def _draw_run(axes: Axes, answer: Answer, colour: str, width: float) -> None:
             answer.objective,
             marker="*",
             markersize=11,
-            color=colour,
+            color=look["color"],
+            markeredgecolor="white",
+            markeredgewidth=0.5,
             clip_on=False,
             zorder=4,
         )
@@ -286,14 +308,15 @@ def _draw_run(axes: Axes, answer: Answer, colour: str, width: float) -> None:
 def _add_legend(figure: FigureBase, names: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
+    looks = [line_style(name, names) | {"linestyle": "-", "markersize": 4.5} for name in names]
     handles = [
-        Line2D([], [], color=COLOURS[place % len(COLOURS)], label=as_written(shortened(name, 24)))
-        for place, name in enumerate(names)
+        Line2D([], [], label=as_written(shortened(name, 24)), **look)
+        for name, look in zip(names, looks, strict=True)
     ]
     grey: dict[str, Any] = {"color": "#555555"}
     handles += [
-        Line2D([], [], marker="o", markersize=3.5, label="incumbent", **grey),
-        Line2D([], [], linestyle="--", marker="|", markersize=3.5, label="dual bound", **grey),
+        Line2D([], [], label="incumbent", **grey),
+        Line2D([], [], linestyle="--", label="dual bound", **grey),
         Line2D([], [], linestyle="", marker="*", markersize=9, label="proved optimal", **grey),
     ]
-    figure.legend(handles=handles, loc="outside right upper", fontsize=TEXT_POINTS)
+    legend_beside(figure, handles)

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lyra_opt.core.errors import counted
+from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     DARK_TEXT,
     FREE_COLOUR,
     ROW_INCHES,
-    TEXT_POINTS,
     Drawing,
     add_panels,
     as_written,
     grid_of,
+    halo,
     handles_of_named,
     in_words,
+    legend_beside,
     named_colours,
+    record,
     shortened,
     text_colour,
     text_inches,
@@ -31,7 +34,7 @@ from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.instance import Objective, RoundSchedule, TimeShares
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -78,6 +81,7 @@ def drawing_of_shares(instance: Instance, solutions: Mapping[str, TimeShares]) -
         value = check(instance, solution).objective or 0
         words = str(instance.objective).replace("_", " ")
         axes.set_title(f"{as_written(shortened(maker, 40))}\n{words} {value:,.6g}", loc="left")
+        record(axes, _cells(instance, shares, "share", maker))
         return _draw_matrix(instance, axes, shares, texts, used)
 
     width = _panel_inches(instance)
@@ -106,8 +110,9 @@ def drawing_of_throughputs(instance: Instance) -> Drawing:
         axes = figure.subplots()
         there = [counted(count, "GPU") for count in instance.gpus_of_type.values()]
         image = _draw_matrix(instance, axes, relative, texts, there)
+        record(axes, _cells(instance, rates, "steps_per_s"))
         title = as_written(shortened(instance.name, 40))
-        numbers = ", steps per second" if len(instance.jobs) <= MOST_NAMED_JOBS else ""
+        numbers = ", steps per second" if _is_named(instance) else ""
         axes.set_title(f"{title}\n{counted(len(instance.jobs), 'job')}{numbers}", loc="left")
         label = "Speed / speed on best type"
         figure.colorbar(image, ax=axes, label=label, fraction=0.1, aspect=30)
@@ -130,40 +135,55 @@ def _draw_matrix(
         f"{as_written(shortened(name, 10))}\n{note}"
         for name, note in zip(instance.gpus_of_type, notes, strict=True)
     ]
-    axes.set_xticks(range(len(types)), types, fontsize=TEXT_POINTS)
+    axes.set_xticks(range(len(types)), types)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    if len(instance.jobs) > MOST_NAMED_JOBS:
+    if not _is_named(instance):
         axes.set_ylabel("Jobs in file order (too many to name)")
         return image
     names = [
         f"{as_written(shortened(job.id))}, {counted(job.gang, 'GPU')}" for job in instance.jobs
     ]
-    axes.set_yticks(range(len(names)), names, fontsize=TEXT_POINTS)
+    axes.set_yticks(range(len(names)), names)
     for row, cells in enumerate(texts):
         for column, text in enumerate(cells):
             colour = "white" if values[row, column] > 0.55 else DARK_TEXT
-            axes.text(
-                column, row, text, ha="center", va="center", fontsize=TEXT_POINTS, color=colour
-            )
+            axes.text(column, row, text, ha="center", va="center", color=colour)
     return image
+
+
+def _cells(
+    instance: Instance, values: NDArray[np.float64], name: str, maker: str = ""
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the data of a matrix: a row per job and GPU type."""
+    for job, of_job in zip(instance.jobs, values.tolist(), strict=True):
+        for kind, value in zip(instance.gpus_of_type, of_job, strict=True):
+            yield {
+                "solution": maker,
+                "job": job.id,
+                "gang_gpus": job.gang,
+                "gpu_type": kind,
+                name: value,
+            }
+
+
+def _is_named(instance: Instance) -> bool:
+    """Return whether the jobs are few enough to be drawn with names and numbers."""
+    return len(instance.jobs) <= min(MOST_NAMED_JOBS, style_in_force().most_rows)
 
 
 def _panel_inches(instance: Instance) -> float:
     """Return the width of a panel in inches, including the names of its jobs."""
     names = 0.4
-    if len(instance.jobs) <= MOST_NAMED_JOBS:
-        names += max(
-            text_inches(f"{shortened(job.id)}, {job.gang} GPUs", TEXT_POINTS)
-            for job in instance.jobs
-        )
+    if _is_named(instance):
+        names += max(text_inches(f"{shortened(job.id)}, {job.gang} GPUs") for job in instance.jobs)
     return max(LEAST_MATRIX_INCHES, names + COLUMN_INCHES * len(instance.gpu_types))
 
 
 def _height(instance: Instance) -> float:
-    is_named = len(instance.jobs) <= MOST_NAMED_JOBS
+    is_named = _is_named(instance)
     rows_inches = max(ROW_INCHES * len(instance.jobs), 1.0) if is_named else MANY_INCHES
     return MATRIX_FRAME_INCHES + rows_inches
 
@@ -238,7 +258,9 @@ def drawing_of_rounds(instance: Instance, solutions: Mapping[str, RoundSchedule]
     def draw(figure: FigureBase) -> None:
         panels = figure.subplots(len(solutions), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for axes, (name, solution) in zip(panels, solutions.items(), strict=True):
-            _draw_panel(instance, blocks_of(instance, solution), axes, panel, colours)
+            blocks = blocks_of(instance, solution)
+            _draw_panel(instance, blocks, axes, panel, colours)
+            record(axes, _boxes(instance, blocks, name))
             axes.set_title(_title(instance, name, solution), loc="left")
         unit = time_unit(panel.last_round * instance.round_s)[1]
         panels[-1].set_xlabel(f"Time ({unit}), rounds of {in_words(instance.round_s)}")
@@ -292,6 +314,21 @@ def blocks_of(instance: Instance, schedule: RoundSchedule) -> list[Block]:
         for (job, first, last), found in sorted(done.items())
         for lanes in _neighbours(sorted(found))
     ]
+
+
+def _boxes(instance: Instance, blocks: Sequence[Block], name: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the data of a schedule: a row per block, whose GPUs are counted over all types."""
+    kinds = [kind for kind, count in instance.gpus_of_type.items() for _ in range(count)]
+    for block in blocks:
+        yield {
+            "solution": name,
+            "job": instance.jobs[block.job].id,
+            "gpu_type": kinds[block.first_lane],
+            "first_gpu": block.first_lane,
+            "gpus": block.lanes,
+            "start_s": block.first_round * instance.round_s,
+            "end_s": block.past_round * instance.round_s,
+        }
 
 
 def _taken(
@@ -350,25 +387,24 @@ def _draw_panel(
     axes.set_ylim(end, 0)
     axes.set_facecolor(FREE_COLOUR)
     axes.grid(visible=False)
-    corners = [
-        [
-            (block.first_round * scale, edges[block.first_lane]),
-            (block.past_round * scale, edges[block.first_lane]),
-            (block.past_round * scale, edges[block.first_lane + block.lanes]),
-            (block.first_round * scale, edges[block.first_lane + block.lanes]),
-        ]
-        for block in blocks
-    ]
-    axes.add_collection(
-        PolyCollection(
-            corners,
-            facecolors=[colours[block.job] for block in blocks],
-            edgecolors="white",
-            linewidths=0.5 if len(blocks) <= MOST_VECTOR_BLOCKS else 0.0,
-            rasterized=len(blocks) > MOST_VECTOR_BLOCKS,
-        ),
-        autolim=False,
-    )
+    corners: dict[str, list[list[tuple[float, float]]]] = defaultdict(list)
+    for block in blocks:
+        start, end_of_block = block.first_round * scale, block.past_round * scale
+        top, bottom = edges[block.first_lane], edges[block.first_lane + block.lanes]
+        corners[colours[block.job]].append(
+            [(start, top), (end_of_block, top), (end_of_block, bottom), (start, bottom)]
+        )
+    for colour, of_colour in corners.items():
+        axes.add_collection(
+            PolyCollection(
+                of_colour,
+                facecolors=colour,
+                edgecolors="white",
+                linewidths=0.5 if len(blocks) <= MOST_VECTOR_BLOCKS else 0.0,
+                rasterized=len(blocks) > MOST_VECTOR_BLOCKS,
+            ),
+            autolim=False,
+        )
     for lane, _ in panel.tops[1:]:
         axes.axhline(edges[lane], color="black", linewidth=0.8, zorder=3)
     ends = [*(edges[lane] for lane, _ in panel.tops[1:]), end]
@@ -385,17 +421,18 @@ def _draw_panel(
         top, bottom = edges[block.first_lane], edges[block.first_lane + block.lanes]
         length = block.past_round - block.first_round
         if (
-            length / panel.last_round * width_inches >= text_inches(name, TEXT_POINTS)
-            and (bottom - top) / end * panel.height_inches >= 1.2 * TEXT_POINTS / 72
+            length / panel.last_round * width_inches >= text_inches(name)
+            and (bottom - top) / end * panel.height_inches
+            >= 1.2 * style_in_force().text_points / 72
         ):
             axes.text(
                 (block.first_round + length / 2) * scale,
                 (top + bottom) / 2,
                 as_written(name),
-                fontsize=TEXT_POINTS,
                 color=text_colour(colours[block.job]),
                 ha="center",
                 va="center_baseline",
+                **halo(colours[block.job]),
             )
 
 
@@ -417,7 +454,7 @@ def _add_legend(figure: FigureBase, instance: Instance, colours: Sequence[str]) 
 
     handles = handles_of_named([job.id for job in instance.jobs], colours)
     handles.append(Patch(facecolor=FREE_COLOUR, edgecolor="#c8c8c8", label="free"))
-    figure.legend(handles=handles, loc="outside right upper", fontsize=TEXT_POINTS)
+    legend_beside(figure, handles)
 
 
 def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import counted
+from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
     ROW_INCHES,
-    TEXT_POINTS,
     Drawing,
     add_colour_legend,
     add_panels,
     as_written,
     block_rows_of,
     grid_of,
+    record,
     shortened,
     text_inches,
 )
@@ -24,7 +25,7 @@ from lyra_opt.network.checker import check
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -100,10 +101,11 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         for (name, solution), axes in zip(solutions.items(), panels, strict=True):
             rows = _draw_machines(instance, floor, axes, width)
             _draw_gangs(instance, solution, floor, rows)
+            record(axes, _boxes(instance, floor, name, solution))
             axes.set_title(_title(instance, name, solution), loc="left")
         _add_legend(figure, gangs=True)
         if rest:
-            figure.supxlabel(rest, fontsize=TEXT_POINTS)
+            figure.supxlabel(rest)
 
     height = FRAME_INCHES + ROW_INCHES * floor.rows
     return Drawing(width * grid[1], height * grid[0], draw)
@@ -111,27 +113,38 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
 
 def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawing:
     """Return a drawing of the machines and the waiting gangs."""
-    jobs = instance.jobs[:MOST_JOBS]
-    most_rows = max(floor.rows, len(jobs))
+    style = style_in_force()
+    jobs = instance.jobs[: min(MOST_JOBS, style.most_rows)]
+    rows = floor.rows, len(jobs)
+    most_rows = sum(rows) if style.is_narrow else max(rows)
 
     def draw(figure: FigureBase) -> None:
-        machines, gangs = figure.subplots(1, 2, width_ratios=(width, GANGS_INCHES))
+        if style.is_narrow:
+            machines, gangs = figure.subplots(2, 1, height_ratios=[count + 3 for count in rows])
+        else:
+            machines, gangs = figure.subplots(1, 2, width_ratios=(width, GANGS_INCHES))
         _draw_machines(instance, floor, machines, width)
-        machines.set_ylim(most_rows - 0.4, -0.6)
         free, racks = counted(instance.free_gpus, "free GPU"), counted(len(instance.racks), "rack")
         name = as_written(shortened(instance.name, 40))
         machines.set_title(
             f"{name}\n{counted(len(instance.machines), 'machine')} in {racks}, {free}", loc="left"
         )
         _draw_waiting(instance, jobs, gangs)
-        gangs.set_ylim(most_rows - 0.4, -0.6)
+        record(machines, _boxes(instance, floor))
+        waiting = (
+            {"gang": job.id, "gpus": job.gang, "accepts": _accepted(instance, job)} for job in jobs
+        )
+        record(gangs, waiting, "gangs")
+        if not style.is_narrow:
+            machines.set_ylim(most_rows - 0.4, -0.6)
+            gangs.set_ylim(most_rows - 0.4, -0.6)
         _add_legend(figure, gangs=False)
         more = len(instance.jobs) - len(jobs)
         parts = [rest] * bool(rest) + [f"{counted(more, 'more gang')} not drawn"] * bool(more)
         if parts:
-            figure.supxlabel("; ".join(parts), fontsize=TEXT_POINTS)
+            figure.supxlabel("; ".join(parts))
 
-    height = FRAME_INCHES + ROW_INCHES * most_rows
+    height = FRAME_INCHES * (1 + style.is_narrow) + ROW_INCHES * most_rows
     return Drawing(width + GANGS_INCHES, height, draw)
 
 
@@ -147,7 +160,8 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
         range(len(instance.machines)),
         key=lambda place: (place not in used, -instance.machines[place].free_gpus),
     )
-    shown = set(order[:MOST_MACHINES])
+    style = style_in_force()
+    shown = set(order[: min(MOST_MACHINES, style.most_rows)])
     kept = {
         rack: [place for place in positions if place in shown]
         for rack, positions in instance.racks.items()
@@ -159,13 +173,13 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
     ]
     names = [shortened(instance.machines[place].id) for place in shown]
     most = max(instance.machines[place].gpus for place in shown)
-    margin_inches = min(max(text_inches(name, TEXT_POINTS) for name in names) + 0.1, 1.2)
+    margin_inches = min(max(text_inches(name) for name in names) + 0.1, 1.2)
     margin = most * margin_inches / (STRIP_INCHES - margin_inches - 0.1)
     pitch = (most + margin) * STRIP_INCHES / (STRIP_INCHES - 0.1)
     place: dict[int, tuple[int, float]] = {}
     heads = []
     row = 0
-    strips = STRIPS_A_LINE if solutions else STRIPS_BESIDE_GANGS
+    strips = min(STRIPS_A_LINE if solutions else STRIPS_BESIDE_GANGS, style.most_columns)
     for start in range(0, len(columns), strips):
         line = columns[start : start + strips]
         for number, (rack, machines) in enumerate(line):
@@ -188,7 +202,6 @@ def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) 
             left,
             row + 0.1,
             f"rack {as_written(shortened(rack))}",
-            fontsize=TEXT_POINTS,
             va="center",
         )
     for position, (row, left) in floor.place.items():
@@ -198,7 +211,6 @@ def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) 
             left - 0.02 * floor.pitch,
             row,
             as_written(shortened(machine.id)),
-            fontsize=TEXT_POINTS,
             ha="right",
             va="center_baseline",
         )
@@ -224,6 +236,30 @@ def _draw_gangs(instance: Instance, solution: Solution, floor: _Floor, rows: Blo
             labels = [shortened(placement.job), *([head] if heads[head] == 1 else [])]
             rows.block(row, start, gpus, colour, *labels)
             held[position] += gpus
+
+
+def _boxes(
+    instance: Instance, floor: _Floor, name: str = "", solution: Solution | None = None
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the data of a panel: the busy and the free GPUs of each machine, and its gangs."""
+    racks = {place: rack for rack, places in instance.racks.items() for place in places}
+    for place in floor.place:
+        machine = instance.machines[place]
+        row = {"solution": name, "rack": racks[place], "machine": machine.id, "gang": None}
+        yield row | {"gpus": machine.gpus - machine.free_gpus, "state": "held by others"}
+        free = machine.free_gpus
+        for placement in solution.placements if solution else ():
+            if gpus := placement.gpus.get(machine.id):
+                free -= gpus
+                state = TIER_WORDS[instance.tier_of(placement.gpus)]
+                yield row | {"gang": placement.job, "gpus": gpus, "state": state}
+        yield row | {"gpus": free, "state": "free"}
+
+
+def _accepted(instance: Instance, job: WaitingJob) -> str:
+    """Return the farthest placement that a waiting gang accepts now, in words."""
+    tiers = instance.tiers_of(job)
+    return TIER_WORDS[max(tiers)] if tiers else "nothing yet"
 
 
 def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) -> None:

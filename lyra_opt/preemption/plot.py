@@ -6,16 +6,17 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import counted
+from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
     ROW_INCHES,
-    TEXT_POINTS,
     Drawing,
     add_colour_legend,
     add_panels,
     as_written,
     block_rows_of,
     grid_of,
+    record,
     shortened,
 )
 from lyra_opt.preemption.checker import check
@@ -39,8 +40,9 @@ EMPTIED_EDGE = "#b8720a"
 
 
 class _Block(NamedTuple):
-    """Alike pods on a node, drawn as one block."""
+    """Alike pods of a gang on a node, drawn as one block."""
 
+    name: str
     gpus: int
     colour: str
     labels: tuple[str, ...]
@@ -49,6 +51,7 @@ class _Block(NamedTuple):
 class _Panel(NamedTuple):
     """A panel: its title, the blocks on each node before and after, and the emptied nodes."""
 
+    name: str
     title: str
     before: dict[str, list[_Block]]
     after: dict[str, list[_Block]]
@@ -103,8 +106,15 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
                 for place, blocks in zip(row[name], (panel.before, panel.after), strict=False):
                     rows.track(place, width)
                     left = 0
+                    is_after = bool(solutions) and blocks is panel.after
+                    of_bar = {"solution": panel.name, "node": name}
+                    of_bar["time"] = "after" if is_after else "before"
+                    of_node = {"gang": None, "first_gpu": 0, "gpus": width, "state": "capacity"}
+                    record(axes, [of_bar | of_node])
                     for block in blocks[name]:
                         rows.block(place, left, block.gpus, block.colour, *block.labels)
+                        of_block = {"gang": block.name, "first_gpu": left, "gpus": block.gpus}
+                        record(axes, [of_bar | of_block | {"state": words[block.colour]}])
                         left += block.gpus
                         used[block.colour] = words[block.colour]
                 if name in panel.emptied:
@@ -113,7 +123,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         order = [*words, FREE_COLOUR]
         colours = {used[colour]: colour for colour in sorted(used, key=order.index)}
         add_colour_legend(figure, colours, framed)
-        figure.supxlabel(left_out, fontsize=TEXT_POINTS)
+        figure.supxlabel(left_out)
 
     return Drawing(PANEL_INCHES * grid[1], (FRAME_INCHES + ROW_INCHES * height) * grid[0], draw)
 
@@ -122,7 +132,7 @@ def _block(name: str, count: int, width: int, colour: str) -> list[_Block]:
     """Return a list with the block of some pods; it is empty if the width is 0."""
     short = shortened(name)
     labels = (f"{short} × {count}",) * (count > 1) + (short, shortened(name, 6))
-    return [_Block(count * width, colour, labels)] if count and width else []
+    return [_Block(name, count * width, colour, labels)] if count and width else []
 
 
 def _instance_panel(instance: Instance, resource: str) -> _Panel:
@@ -140,7 +150,7 @@ def _instance_panel(instance: Instance, resource: str) -> _Panel:
     must = {node.id for node in instance.nodes if node.must_be_empty}
     parts += [f"{instance.empty_nodes + len(must):,} to empty"] * bool(instance.empty_nodes or must)
     title = f"{as_written(shortened(instance.name, 40))}\n{', '.join(parts)}"
-    return _Panel(title, blocks, blocks, must)
+    return _Panel("", title, blocks, blocks, must)
 
 
 def _solution_panel(instance: Instance, name: str, solution: Solution, resource: str) -> _Panel:
@@ -170,6 +180,7 @@ def _solution_panel(instance: Instance, name: str, solution: Solution, resource:
         coming[pods.node] += _block(pods.shape, pods.count, width, PENDING)
     emptied = {node.id for node in instance.nodes if node.must_be_empty} | {*solution.emptied_nodes}
     return _Panel(
+        name=name,
         title=_title(instance, name, solution, resource),
         before={node: blocks + leaving[node] for node, blocks in stay.items()},
         after={node: blocks + coming[node] for node, blocks in stay.items()},
@@ -200,8 +211,9 @@ def _shown(
     """Return the nodes to draw, in file order, and a text that counts the other nodes."""
     chosen = touched.union(*(panel.emptied for panel in panels))
     ranked = sorted(instance.nodes, key=lambda node: node.id not in chosen)
-    is_part = touched and len(ranked) > MOST_NODES
-    kept = {node.id for node in ranked[: min(MOST_NODES, len(chosen)) if is_part else MOST_NODES]}
+    most = min(MOST_NODES, style_in_force().most_rows)
+    is_part = touched and len(ranked) > most
+    kept = {node.id for node in ranked[: min(most, len(chosen)) if is_part else most]}
     rest = [node.id for node in instance.nodes if node.id not in kept]
     more = f"{counted(len(rest), 'more node')} not drawn" if rest else ""
     changing = sum(node in touched for node in rest)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import counted
+from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
     ROW_INCHES,
-    TEXT_POINTS,
     Drawing,
     add_colour_legend,
     add_panels,
     as_written,
     block_rows_of,
     grid_of,
+    record,
     shortened,
 )
 from lyra_opt.reclaim.checker import Report, check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from matplotlib.figure import FigureBase
 
@@ -63,6 +64,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         if solutions:
             for (name, solution), panel in zip(solutions.items(), rows, strict=True):
                 _draw_solution(instance, solution, reports[name], panel, ids)
+                record(figure, _boxes(instance, shown, name, solution, reports[name]))
                 panel.axes.set_title(_title(name, reports[name]), loc="left")
             colours = {
                 "job survives": KEPT,
@@ -73,11 +75,12 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
             add_colour_legend(figure, colours, {"given back": VACATED_EDGE})
         else:
             _draw_instance(instance, rows[0], ids)
+            record(figure, _boxes(instance, shown))
             rows[0].axes.set_title(_instance_title(instance), loc="left")
             colours = {"base workers": BASE, "flexible workers": FLEXIBLE, "free": FREE_COLOUR}
             add_colour_legend(figure, colours, {})
         if left_out:
-            figure.supxlabel(left_out, fontsize=TEXT_POINTS)
+            figure.supxlabel(left_out)
 
     return Drawing(PANEL_INCHES * grid[1], height * grid[0], draw)
 
@@ -111,16 +114,52 @@ def _draw_solution(
             rows.track(row[server.id], server.gpus, GIVEN_BACK if is_back else FREE_COLOUR)
             if is_back:
                 rows.frame(row[server.id], server.gpus, VACATED_EDGE)
-    touched = {
-        job.id for job in instance.jobs if any(group.server in given_back for group in job.workers)
+    colours = {
+        "survives": KEPT,
+        "survives with fewer workers": SCALED_IN,
+        "preempted": PREEMPTED,
     }
     for job, group, left in _placed(instance, row):
-        colour = PREEMPTED if job.id in preempted else SCALED_IN if job.id in touched else KEPT
+        colour = colours[_state(job, given_back, preempted)]
         name = shortened(job.id)
         labels = [f"{name} ({group.flexible} flexible)"] if group.flexible else []
         gpus = group.workers * job.gpus_per_worker
         labels += [name, shortened(job.id, 6)]
         rows.block(row[group.server], left, gpus, colour, *labels)
+
+
+def _state(job: Job, given_back: Collection[str], preempted: Collection[str]) -> str:
+    """Return what a solution does to a job, in words."""
+    if job.id in preempted:
+        return "preempted"
+    is_touched = any(group.server in given_back for group in job.workers)
+    return "survives with fewer workers" if is_touched else "survives"
+
+
+def _boxes(
+    instance: Instance,
+    shown: Sequence[Server],
+    name: str = "",
+    solution: Solution | None = None,
+    report: Report | None = None,
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the data of a panel: a row per group of workers, and a row per server."""
+    given_back = set(solution.servers if solution else ())
+    preempted = set((report and report.preempted_jobs) or ())
+    for server in shown:
+        state = "given back" if server.id in given_back else "kept" if solution else "on loan"
+        of_server = {"first_gpu": 0, "gpus": server.gpus, "state": state}
+        yield {"solution": name, "server": server.id, "job": None} | of_server
+    for job, group, left in _placed(instance, [server.id for server in shown]):
+        yield {
+            "solution": name,
+            "server": group.server,
+            "job": job.id,
+            "first_gpu": left,
+            "gpus": group.workers * job.gpus_per_worker,
+            "flexible_gpus": group.flexible * job.gpus_per_worker,
+            "state": _state(job, given_back, preempted) if solution else "runs",
+        }
 
 
 def _placed(instance: Instance, shown: Iterable[str]) -> Iterator[tuple[Job, WorkerGroup, int]]:
@@ -160,7 +199,8 @@ def _shown_servers(
     losers = {job for report in reports.values() for job in report.preempted_jobs or ()}
     hosts = {group.server for job in instance.jobs if job.id in losers for group in job.workers}
     ranked = sorted(on_loan, key=lambda server: (server.id not in chosen, server.id not in hosts))
-    kept = {server.id for server in ranked[:MOST_SERVERS]}
+    most = min(MOST_SERVERS, style_in_force().most_rows)
+    kept = {server.id for server in ranked[:most]}
     more = len(on_loan) - len(kept)
     others = len(instance.servers) - len(on_loan)
     parts = [f"{more:,} more on loan"] * bool(more) + [f"{others:,} not on loan"] * bool(others)

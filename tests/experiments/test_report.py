@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
@@ -184,27 +184,19 @@ def two_groups(larger_percent: int, **columns: Any) -> list[SolverRecord]:
     ]
 
 
-def drawn_figures(
-    runs: list[SolverRecord], monkeypatch: pytest.MonkeyPatch
-) -> dict[str, tuple[Plot, Figure]]:
+def drawn_figures(runs: list[SolverRecord]) -> dict[str, tuple[Plot, Figure]]:
     """Return every plot of the runs with its figure, by name."""
-    figures: list[Figure] = []
-
-    def keep(figure: Figure, name: str) -> str:
-        figure.canvas.draw()
-        figures.append(figure)
-        return name
-
-    monkeypatch.setattr("lyra_opt.experiments.plots.figures.svg_text", keep)
     plots = draw_plots(Analysis(runs))
-    return {plot.name: (plot, figure) for plot, figure in zip(plots, figures, strict=True)}
+    for plot in plots:
+        plot.figure.canvas.draw()
+    return {plot.name: (plot, plot.figure) for plot in plots}
 
 
 @pytest.mark.parametrize("larger_percent", [2, 60, 5000])
-def test_limits_of_shared_axes_hold_every_panel(larger_percent, monkeypatch):
+def test_limits_of_shared_axes_hold_every_panel(larger_percent):
     """Protects the data of later groups from limits that an earlier panel sets for all."""
     runs = two_groups(larger_percent)
-    _, figure = drawn_figures(runs, monkeypatch)["excess_by_family"]
+    _, figure = drawn_figures(runs)["excess_by_family"]
     for axes in figure.axes:
         bottom, top = axes.get_ylim()
         assert bottom < 0
@@ -213,9 +205,9 @@ def test_limits_of_shared_axes_hold_every_panel(larger_percent, monkeypatch):
         assert sum(tick > 0 for tick in axes.get_yticks()) >= 3
 
 
-def test_legends_of_several_panels_list_the_solvers_of_all(monkeypatch):
+def test_legends_of_several_panels_list_the_solvers_of_all():
     """Protects readers from marks that no legend explains, and from legends of another order."""
-    figures = drawn_figures(two_groups(60), monkeypatch)
+    figures = drawn_figures(two_groups(60))
     quick = ["quick-near", "quick-far"]
     for name, listed in {"solve_time": [*quick, "exact"], "excess_by_family": quick}.items():
         _, figure = figures[name]
@@ -223,7 +215,7 @@ def test_legends_of_several_panels_list_the_solvers_of_all(monkeypatch):
         assert [axes.get_title() for axes in figure.axes] == ["near", "far"] or name != "solve_time"
 
 
-def test_titles_of_panels_are_words_without_raw_keys(monkeypatch):
+def test_titles_of_panels_are_words_without_raw_keys():
     """Protects titles and labels from keys of study files, and what families share from repeats."""
     groups: dict[str, list[dict[str, str | int]]] = {
         "two": [{"colour": colour, "load_percent": 5} for colour in ("red", "green")],
@@ -243,7 +235,7 @@ def test_titles_of_panels_are_words_without_raw_keys(monkeypatch):
         for of_family in of_families
         for run in two_groups(60)[:2]
     ]
-    _, figure = drawn_figures(runs, monkeypatch)["excess_by_family"]
+    _, figure = drawn_figures(runs)["excess_by_family"]
     found = [
         (axes.get_title(), [label.get_text() for label in axes.get_xticklabels()])
         for axes in figure.axes
@@ -293,7 +285,7 @@ def test_a_maximised_objective_falls_short_of_its_optimum(tmp_path, monkeypatch)
         page = re.sub(r"<[^>]*>", "", texts[name]).lower()
         assert "excess" not in page
         assert " over the proved" not in page
-    plot, figure = drawn_figures(maximised, monkeypatch)["excess_by_family"]
+    plot, figure = drawn_figures(maximised)["excess_by_family"]
     assert plot.title == "Shortfall from the proved optimum, by family"
     assert figure.axes[0].get_ylabel() == "Shortfall from the proved optimum (%)"
 
@@ -319,8 +311,9 @@ def test_tables_and_plots_are_written(folder, capsys):
     markdown = (folder / "gap_table.md").read_text().splitlines()
     assert markdown[0].startswith("| Family | Solver | Servers | Reclaim (%) |")
     assert markdown[2].startswith("| made | quick | 10 | 30 | 8.3 | ∞ | 20.0 | 3 of 6 | 18.8 |")
-    plots = {path.stem for path in (folder / "plots").iterdir()}
-    assert plots == {"cactus", "excess_by_family", "solve_time"}
+    plots = {path.name for path in (folder / "plots").iterdir()}
+    names = ("cactus", "excess_by_family", "solve_time")
+    assert plots == {f"{name}{suffix}" for name in names for suffix in (".svg", ".csv")}
 
 
 def test_labels_of_many_sizes_do_not_overlap():
@@ -377,7 +370,7 @@ def test_an_outlier_bends_the_axis_instead_of_pressing_others_flat(percent, scal
 def test_plots_are_well_formed_and_have_ids_of_their_own(folder):
     main(["report", str(folder)])
     ids: list[str] = []
-    for path in sorted((folder / "plots").iterdir()):
+    for path in sorted((folder / "plots").glob("*.svg")):
         root = ElementTree.fromstring(path.read_text())
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         ids += [found for element in root.iter() if (found := element.get("id"))]
@@ -404,7 +397,7 @@ def test_same_store_gives_the_same_bytes(folder):
         path for path in folder.rglob("*") if path.suffix in (".csv", ".md", ".svg", ".html")
     ]
     first = {path: path.read_bytes() for path in written}
-    assert len(first) == 8
+    assert len(first) == 11
     main(["report", str(folder)])
     assert {path: path.read_bytes() for path in written} == first
 
@@ -429,7 +422,6 @@ def test_no_headline_is_infinite(rows, headline):
         analysis=Analysis(runs),
         headline_solvers=["quick"],
         contradictions=[],
-        plots=[],
     )
     assert report.headlines() == [headline]
 

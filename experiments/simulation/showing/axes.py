@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.numbers import DAY_S, HOUR_S, MINUTE_S, UNITS
-from lyra_opt.core.pictures import as_written, svg_text
-from lyra_opt.experiments.plots.figures import Plot
-from lyra_opt.experiments.plots.style import line_style, mark_points
+from lyra_opt.core.picture_styles import style_in_force
+from lyra_opt.core.pictures import as_written, legend_beside, line_style, record
+from lyra_opt.experiments.plots.style import mark_points
 from lyra_opt.experiments.simulation.running.replay import step_means
 
 if TYPE_CHECKING:
@@ -44,15 +44,10 @@ LONGEST_SHOWN_RATIO = 1.5
 is at least this much longer than the axis; a slow scheme would squeeze all others."""
 
 
-def plot_of(figure: Figure, name: str, title: str, caption: str) -> Plot:
-    """Convert a matplotlib figure into an SVG plot with a title and a caption."""
-    return Plot(name, title, caption, svg_text(figure, name.replace("_", "-")))
-
-
 def add_side_legend(figure: Figure, axes: Axes) -> None:
     """Put the legend of one panel to the right of all panels."""
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", **LEGEND_LINE)
+    legend_beside(figure, handles, labels, **LEGEND_LINE)
 
 
 def panel_grid(count: int, most_columns: int) -> tuple[int, int]:
@@ -81,7 +76,7 @@ def scheme_line(scheme: str, schemes: Sequence[str]) -> dict[str, Any]:
     return {
         "color": style["color"],
         "linestyle": style["linestyle"],
-        "linewidth": width if len(schemes) > 1 else 1.6,
+        "linewidth": (width if len(schemes) > 1 else 1.6) * style_in_force().line_factor,
         "label": as_written(scheme),
     }
 
@@ -91,7 +86,7 @@ def scheme_mark(scheme: str, schemes: Sequence[str]) -> dict[str, Any]:
     marker = line_style(scheme, schemes)["marker"]
     return {
         "marker": marker,
-        "markersize": mark_points(marker, 5.5),
+        "markersize": mark_points(marker, 5.5 * style_in_force().line_factor ** 0.5),
         "markeredgecolor": "white",
         "markeredgewidth": 0.6,
     }
@@ -156,6 +151,15 @@ class TimeAxis:
         bins = min(max(1, int(np.searchsorted(self.edges_s, time_s[-1]))), len(self.edges_s) - 1)
         edges_s = self.edges_s[: bins + 1]
         return self.place(edges_s), step_means(time_s, np.asarray(values, dtype=float), edges_s)
+
+    def record(
+        self, axes: Axes, edges: np.ndarray, means: np.ndarray, name: str, **words: str
+    ) -> None:
+        """Add the mean values of a series, called `name`, to the data saved with the picture."""
+        edges_s = edges * self.unit.seconds
+        spans = zip(edges_s[:-1].tolist(), edges_s[1:].tolist(), means.tolist(), strict=True)
+        rows = ({**words, "from_s": first, "to_s": last, name: mean} for first, last, mean in spans)
+        record(axes, rows, name)
 
     def finish(self, axes: Axes) -> None:
         """Set the limits and the label of the time axis of a panel."""

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_instance
-from lyra_opt.core.pictures import svg_text
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import find_solver
-from lyra_opt.experiments.plots.figures import Plot
+from lyra_opt.experiments.plots.plot import Plot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -67,7 +66,7 @@ def decision(replays: Replays, runs: Sequence[ReplayRecord]) -> Plot | None:
     )
     picture = find_problem(KIND).drawing_of(instance, solutions).figure()
     title = f"A reclaiming decision: {name}"
-    return Plot("decision", title, caption, svg_text(picture, "decision"))
+    return Plot("decision", title, caption, picture)
 
 
 def _solvers(runs: Sequence[ReplayRecord]) -> dict[str, str]:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.numbers import DAY_S, HOUR_S, MINUTE_S
-from lyra_opt.experiments.plots.style import new_panels
+from lyra_opt.core.picture_styles import style_in_force
+from lyra_opt.core.pictures import record
+from lyra_opt.experiments.plots.plot import Plot
+from lyra_opt.experiments.plots.style import new_row
 from lyra_opt.experiments.simulation.showing.axes import (
     add_side_legend,
-    plot_of,
     scheme_line,
     scheme_mark,
 )
@@ -18,7 +20,6 @@ from lyra_opt.experiments.simulation.showing.axes import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
 
@@ -58,9 +59,9 @@ def distributions(replays: Replays, variant: VariantRuns, name: str) -> Plot:
 
     ``name`` is the file name of the plot.
     """
-    figure, grid = new_panels(1, 2, SIZE_INCHES, sharey=True)
-    draw_distributions(grid[0, 0], grid[0, 1], replays, variant)
-    add_side_legend(figure, grid[0, 0])
+    figure, (left, right) = new_row(2, SIZE_INCHES, sharey=True)
+    draw_distributions(left, right, replays, variant)
+    add_side_legend(figure, left)
     caption = (
         "Share of the jobs whose time is at most the value on the axis: higher and further left is "
         "better. Jobs with a time below the left end of the axis are counted at the left end."
@@ -68,7 +69,7 @@ def distributions(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     if len(variant.seeds) > 1:
         caption += f" Jobs of all {len(variant.seeds)} seeds."
     title = variant.title("Queuing times and job completion times")
-    return plot_of(figure, name, title, caption)
+    return Plot(name, title, caption, figure)
 
 
 def draw_distributions(left: Axes, right: Axes, replays: Replays, variant: VariantRuns) -> None:
@@ -92,14 +93,23 @@ def draw_distributions(left: Axes, right: Axes, replays: Replays, variant: Varia
         for number, (scheme, values) in enumerate(values_of.items()):
             style = scheme_line(scheme, replays.schemes) | scheme_mark(scheme, replays.schemes)
             _draw(values, (first_s, end_s), number / len(values_of), axes, **style)
+            words = {"variant": variant.name, "scheme": scheme, "measure": label.lower()}
+            record(
+                axes,
+                (
+                    {**words, "at_most_s": float(time_s), "share_percent": 100 * float(share)}
+                    for time_s, share in zip(*points(values), strict=True)
+                ),
+            )
         axes.set_xlabel(f"{label} (logarithmic)")
         axes.set_xscale("log")
         ticks = [tick_s for tick_s in DURATIONS_S if first_s <= tick_s <= end_s]
         axes.set_xticks(ticks, [DURATIONS_S[tick_s] for tick_s in ticks])
         axes.minorticks_off()
         axes.set_xlim(first_s, end_s)
-    left.set_ylabel("Share of jobs (%)")
-    left.set_ylim(0, 101)
+        axes.set_ylim(0, 101)
+        if axes is left or style_in_force().is_narrow:
+            axes.set_ylabel("Share of jobs (%)")
 
 
 def _draw(

@@ -6,7 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.core.pictures import TEXT_POINTS, Drawing, as_written, house_style, legend_above
+from lyra_opt.core.picture_styles import house_style, style_in_force
+from lyra_opt.core.pictures import Drawing, as_written, legend_above
+from lyra_opt.experiments.chosen_pictures import chosen
+from lyra_opt.experiments.simulation.measuring.comparison import differences
 from lyra_opt.experiments.simulation.measuring.measures import variants_of
 from lyra_opt.experiments.simulation.showing.axes import (
     LEGEND_LINE,
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
+    from matplotlib.figure import Figure, FigureBase
 
-    from lyra_opt.experiments.plots.figures import Plot
+    from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.experiments.simulation.measuring.comparison import Difference
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
@@ -89,17 +92,45 @@ def draw_plots(
     return [group for group in groups if group.plots]
 
 
+OVERVIEW = "overview"
+
+
+def figure_of(
+    replays: Replays,
+    name: str | None,
+    window_h: tuple[float, float] | None = None,
+    baseline: str | None = None,
+) -> Figure:
+    """Return one picture of replays, the overview or a plot of their page; None is the overview.
+
+    For ``window_h`` and ``baseline`` see
+    `lyra_opt.experiments.simulation.showing.report.write_report`.
+
+    Raises
+    ------
+    UserError
+        If these replays have no such picture.
+    """
+    if name in (None, OVERVIEW):
+        return overview(replays).figure()
+    variants = variants_of(replays.runs)
+    found = {each.name: differences(each.runs, replays.jobs, baseline) for each in variants}
+    groups = draw_plots(replays, variants, found, window_h)
+    return chosen([plot for group in groups for plot in group.plots], name)
+
+
 def overview(replays: Replays) -> Drawing:
     """Return the overview figure of replays: distributions of times, and GPUs held over time."""
     if not replays.runs:
         raise InputError(replays.study.name, "has no finished replay")
     variants = variants_of(replays.runs)
     drawn = variants[:MOST_VARIANTS_DRAWN]
+    shape = (3, 1) if style_in_force().is_narrow else (1, 3)
 
     def draw(figure: FigureBase) -> None:
         parts = figure.subfigures(len(drawn), 1, squeeze=False)[:, 0]
         for variant, part in zip(drawn, parts, strict=True):
-            waiting, taking, held = part.subplots(1, 3)
+            waiting, taking, held = part.subplots(*shape)
             taking.sharey(waiting)
             draw_distributions(waiting, taking, replays, variant)
             _draw_held(held, replays, variant)
@@ -108,11 +139,10 @@ def overview(replays: Replays) -> Drawing:
         handles, labels = parts[0].axes[0].get_legend_handles_labels()
         legend_above(figure, handles, labels, **LEGEND_LINE)
         if len(drawn) < len(variants):
-            figure.supxlabel(
-                f"The first {len(drawn)} of {len(variants)} variants", fontsize=TEXT_POINTS
-            )
+            figure.supxlabel(f"The first {len(drawn)} of {len(variants)} variants")
 
-    return Drawing(OVERVIEW_INCHES, OVERVIEW_ROW_INCHES * len(drawn) + LEGEND_INCHES, draw)
+    height = OVERVIEW_ROW_INCHES * len(drawn) * shape[0] + LEGEND_INCHES
+    return Drawing(OVERVIEW_INCHES, height, draw)
 
 
 def _draw_held(axes: Axes, replays: Replays, variant: VariantRuns) -> None:
@@ -121,6 +151,7 @@ def _draw_held(axes: Axes, replays: Replays, variant: VariantRuns) -> None:
     for scheme, table in axis.series.items():
         edges, means = axis.binned(table, table.own_gpus_held + table.gpus_held_on_loan)
         axes.stairs(means, edges, baseline=None, **scheme_line(scheme, replays.schemes))
+        axis.record(axes, edges, means, "held_gpus", variant=variant.name, scheme=scheme)
     own = sum(variant.runs[0].setting["own_gpus"].values())
     axes.axhline(own, **OWN_GPUS_LINE)
     axes.annotate("own GPUs", (1, own), xycoords=("axes fraction", "data"), ha="right", va="bottom")

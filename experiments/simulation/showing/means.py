@@ -8,16 +8,16 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.numbers import three_digits, unit_of
-from lyra_opt.core.pictures import as_written, legend_above
+from lyra_opt.core.pictures import as_written, legend_above, record
 from lyra_opt.experiments.intervals import CONFIDENCE
-from lyra_opt.experiments.plots.style import new_panels, round_numbers
+from lyra_opt.experiments.plots.plot import Plot
+from lyra_opt.experiments.plots.style import new_panels, new_row, round_numbers
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import COMPARED
 from lyra_opt.experiments.simulation.measuring.measures import TIME_PART_NAMES, TIME_PARTS
 from lyra_opt.experiments.simulation.showing.axes import (
     add_side_legend,
     capitalised,
-    plot_of,
     scheme_colour,
     scheme_line,
     scheme_mark,
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.measuring.comparison import Difference
+    from lyra_opt.experiments.simulation.measuring.comparison import ComparedMean, Difference
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
 
@@ -75,8 +74,8 @@ def differences_plot(
 
     heights, headings = _heights(by_variant)
     inches = DIFFERENCES_FRAME_INCHES + DIFFERENCE_INCHES * (len(heights) + len(headings))
-    figure, grid = new_panels(1, len(COMPARED), (MEANS_INCHES, inches), sharey=True)
-    for compared, axes in zip(COMPARED, grid[0], strict=True):
+    figure, panels = new_row(len(COMPARED), (MEANS_INCHES, inches), sharey=True)
+    for compared, axes in zip(COMPARED, panels, strict=True):
         chosen = {
             heights[variant, each.scheme]: each
             for variant, found in by_variant.items()
@@ -84,10 +83,11 @@ def differences_plot(
             if each.compared is compared
         }
         _draw_differences(axes, chosen, schemes)
+        record(axes, _rows(by_variant, compared))
         axes.set_title(capitalised(compared.name))
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
-    left = grid[0, 0]
+    left = panels[0]
     left.set_yticks(list(heights.values()), [as_written(scheme) for _, scheme in heights])
     left.set_ylim(-0.7, max(heights.values()) + (1.4 if headings else 0.7))
     across = blended_transform_factory(figure.transFigure, left.transData)
@@ -110,7 +110,21 @@ def differences_plot(
         )
     baseline = next(each.baseline for found in by_variant.values() for each in found)
     caption = f"Left of 0 a scheme is faster than {baseline}. Bars are {bars}."
-    return plot_of(figure, "differences", f"Difference from {baseline}", caption)
+    return Plot("differences", f"Difference from {baseline}", caption, figure)
+
+
+def _rows(
+    by_variant: Mapping[str, Sequence[Difference]], compared: ComparedMean
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the data of the differences in one mean."""
+    for variant, found in by_variant.items():
+        for each in found:
+            if each.compared is compared:
+                words = {"variant": variant, "scheme": each.scheme, "measure": compared.name}
+                numbers = {
+                    name: getattr(each, name) for name in ("difference_s", "low_s", "high_s")
+                }
+                yield words | numbers
 
 
 def _heights(
@@ -179,10 +193,10 @@ def _over_axis(
     others: bool,
     number: int,
 ) -> Plot:
-    figure, grid = new_panels(1, len(COMPARED), OVER_AXIS_INCHES)
+    figure, panels = new_row(len(COMPARED), OVER_AXIS_INCHES)
     are_numbers = not any(isinstance(value, str) for value in values)
     has_seeds = len({run.seed for run in runs}) > 1
-    for compared, axes in zip(COMPARED, grid[0], strict=True):
+    for compared, axes in zip(COMPARED, panels, strict=True):
         means: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for run in runs:
             assert run.figures is not None, "it finished"
@@ -200,11 +214,19 @@ def _over_axis(
             if not are_numbers:
                 style["linestyle"] = "none"
             axes.plot(xs, ys, **style)
+            lowest, highest = (
+                [end(found) / unit.seconds for _, found in of_one] for end in (min, max)
+            )
             if has_seeds:
-                lowest, highest = (
-                    [end(found) / unit.seconds for _, found in of_one] for end in (min, max)
-                )
                 axes.vlines(xs, lowest, highest, color=style["color"], linewidth=1.0, alpha=0.6)
+            record(
+                axes,
+                (
+                    {axis: values[x], "scheme": scheme, "measure": compared.name}
+                    | {"mean_s": statistics.fmean(of), "least_s": min(of), "greatest_s": max(of)}
+                    for x, of in of_one
+                ),
+            )
         axes.set_title(capitalised(compared.name))
         axes.set_ylabel(capitalised(unit.name))
         axes.set_ylim(bottom=0)
@@ -215,14 +237,14 @@ def _over_axis(
         axes.set_xlim(-0.4, len(values) - 0.6)
         axes.set_xlabel(as_written(axis))
         axes.grid(visible=False, axis="x")
-    add_side_legend(figure, grid[0, 0])
+    add_side_legend(figure, panels[0])
     over = ["seeds"] * has_seeds + ["all other axes"] * others
     marks = f"Each mark is a mean over {' and '.join(over)}" if over else "Each mark is one replay"
     caption = f"{marks}. Values are evenly spaced, in the order of the scenario."
     if has_seeds:
         caption += " Whiskers show the range of the averaged values."
     title = f"Mean JCT and queuing time over {axis}"
-    return plot_of(figure, f"over_axis_{number + 1}", title, caption)
+    return Plot(f"over_axis_{number + 1}", title, caption, figure)
 
 
 def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot | None:
@@ -253,6 +275,8 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
         if any(widths):
             style: dict[str, Any] = {"color": COLOURS[key], "label": label, "linewidth": 0}
             axes.barh(rows, widths, BAR_HEIGHT, left=ends, **style)
+        parts = zip(of_scheme, means_of(key), strict=True)
+        record(axes, ({"scheme": name, "part": label, "mean_s": mean} for name, mean in parts))
         ends = [end + width for end, width in zip(ends, widths, strict=True)]
     for row, end in zip(rows, ends, strict=True):
         axes.annotate(
@@ -266,6 +290,7 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
     bounds_s = [each[MEAN_JCT] for each in figures if MEAN_JCT in each]
     if bounds_s:
         bound = statistics.fmean(bounds_s) / unit.seconds
+        record(axes, [{"part": "proved lower bound", "mean_s": statistics.fmean(bounds_s)}])
         axes.axvline(bound, color="white", linewidth=5.0)
         axes.axvline(
             bound,
@@ -288,4 +313,4 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
     # Matplotlib lists lines before bars, but the line of the bound belongs at the end.
     lines = 1 if bounds_s else 0
     legend_above(figure, [*handles[lines:], *handles[:lines]], [*labels[lines:], *labels[:lines]])
-    return plot_of(figure, name, variant.title("Parts of the mean JCT"), caption)
+    return Plot(name, variant.title("Parts of the mean JCT"), caption, figure)

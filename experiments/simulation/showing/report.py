@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError, UserError, counted
+from lyra_opt.core.picture_styles import house_style
+from lyra_opt.experiments.chosen_pictures import ChosenPictures
 from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
 from lyra_opt.experiments.simulation.measuring.bounds import COLUMNS, decisions_of, winnable
 from lyra_opt.experiments.simulation.measuring.comparison import (
@@ -17,7 +19,7 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
 )
 from lyra_opt.experiments.simulation.measuring.measures import shown_measures, variants_of
 from lyra_opt.experiments.simulation.showing.axes import scheme_colour
-from lyra_opt.experiments.simulation.showing.figures import draw_plots
+from lyra_opt.experiments.simulation.showing.figures import draw_plots, figure_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,12 +40,13 @@ def write_report(
     *,
     window_h: tuple[float, float] | None = None,
     baseline: str | None = None,
+    pictures: ChosenPictures | None = None,
 ) -> Path:
     """Write the page and its plots into the folder of the store; return the path of the page.
 
     ``window_h`` is the start and the end of the plot of single jobs, in hours since the first
     submission; None takes the busiest day. ``baseline`` is the scheme with which the others are
-    compared; None takes the first.
+    compared; None takes the first. ``pictures`` are written in addition to the plots.
 
     Raises
     ------
@@ -55,7 +58,12 @@ def write_report(
     variants = variants_of(replays.runs)
     found = {each.name: differences(each.runs, replays.jobs, baseline) for each in variants}
     groups = draw_plots(replays, variants, found, window_h)
-    write_plots(replays.folder, [plot for group in groups for plot in group.plots])
+    pictures = pictures or ChosenPictures()
+    pictures.write(lambda name: figure_of(replays, name, window_h, baseline))
+    with house_style(pictures.style):
+        more = draw_plots(replays, variants, found, window_h) if pictures.kind else []
+    plots, others = ([plot for group in each for plot in group.plots] for each in (groups, more))
+    write_plots(replays.folder, plots, others, pictures.kind or "")
     page = replays.folder / PAGE
     write_text(page, page_text(replays, variants, found, groups))
     return page

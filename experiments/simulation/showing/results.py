@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.commands.output import print_line, print_table, text_width
 from lyra_opt.core.errors import one_line
+from lyra_opt.core.plotting import drawn_figure
 from lyra_opt.experiments.frames import frame_of
 from lyra_opt.experiments.random_inputs import random_inputs
 from lyra_opt.experiments.records import ReplayRecord
@@ -23,10 +24,11 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
     rows_of,
 )
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES, shown_measures, variants_of
-from lyra_opt.experiments.simulation.showing.figures import overview
+from lyra_opt.experiments.simulation.showing.figures import figure_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     import pandas as pd
     from matplotlib.figure import Figure
@@ -179,18 +181,33 @@ class Runs:
         frame.attrs["method"] = " ".join(dict.fromkeys(methods))
         return frame
 
-    def plot(self) -> Figure:
-        """Return a figure of queuing times, job completion times, and GPUs held over time.
+    def plot(
+        self,
+        picture: str = "overview",
+        *,
+        style: str = "page",
+        file: str | Path | None = None,
+    ) -> Figure:
+        """Return a picture of the replays, by default the distributions of times and the GPUs held.
 
-        It has a row of panels for each of the first variants. The times are those of the jobs of
-        all seeds; the GPUs are those of the first seed.
+        The overview has a row of panels for each of the first variants. The times are those of the
+        jobs of all seeds; the GPUs are those of the first seed.
+
+        Parameters
+        ----------
+        picture
+            ``overview``, or a plot of the page: ``time_parts``, ``differences``, ``over_axis_1``,
+            ``distributions``, ``over_time``, ``jobs`` or ``decision``.
+        style, file
+            As for `lyra_opt.plot`.
 
         Raises
         ------
-        InputError
-            If no replay finished.
+        UserError
+            If no replay finished, these replays have no such picture, or the file cannot be
+            written.
         """
-        return overview(self.replays).figure()
+        return drawn_figure(lambda: figure_of(self.replays, picture), style, file)
 
     def __repr__(self) -> str:
         """Return the main measures of all schemes, side by side, as text."""

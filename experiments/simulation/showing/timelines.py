@@ -8,15 +8,16 @@ import numpy as np
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.numbers import DAY_S, HOUR_S
+from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import as_written, legend_above
-from lyra_opt.experiments.plots.style import new_panels
+from lyra_opt.experiments.plots.plot import Plot
+from lyra_opt.experiments.plots.style import columns_of, new_panels, record_columns
 from lyra_opt.experiments.simulation.running.replay import step_means
 from lyra_opt.experiments.simulation.showing.axes import (
     OWN_GPUS_LINE,
     TimeAxis,
     long_unit,
     panel_grid,
-    plot_of,
     scheme_colour,
 )
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from lyra_opt.experiments.plots.figures import Plot
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
@@ -54,6 +54,9 @@ DARKNESS = {1: (0.4, "1 GPU"), 2: (0.62, "2 to 7"), 8: (0.82, "8 to 31"), 32: (1
 """Opacity and label of a bar, by the least number of GPUs of its job."""
 
 BAR_HEIGHT, STRIPE_HEIGHT = 0.82, 0.2
+
+OF_JOB = ("job_id", "gpus", "submit_s", "start_s", "completion_s", "queued_s", "ran_on_loan")
+"""Columns of the data of the plot of single jobs."""
 
 
 def layers(run: ReplayRecord, series: pd.DataFrame) -> dict[str, tuple[np.ndarray, str]]:
@@ -93,7 +96,7 @@ def over_time(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     runs, schemes = variant.of_first_seed, replays.schemes
     axis = TimeAxis(replays, runs)
     last = axis.place(axis.last_submission_s)
-    blocks, columns = panel_grid(len(runs), SCHEMES_PER_ROW)
+    blocks, columns = panel_grid(len(runs), columns_of(SCHEMES_PER_ROW))
     inches = WIDTHS_INCHES[columns - 1], sum(ROW_INCHES) * blocks + LEGEND_INCHES
     figure, grid = new_panels(
         2 * blocks, columns, inches, sharex=True, height_ratios=ROW_INCHES * blocks
@@ -105,17 +108,19 @@ def over_time(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     has_loans = False
     for (upper, lower), (label, run) in zip(pairs, runs.items(), strict=False):
         series, colour = axis.series[label], scheme_colour(label, schemes)
-        fills |= _draw_layers(upper, axis, series, layers(run, series))
+        fills |= _draw_layers(upper, axis, label, layers(run, series))
         own = float(sum(run.setting["own_gpus"].values()))
         (gpus_per_server,) = run.setting["lent_gpus_per_server"].values() or (0.0,)
         available = own + gpus_per_server * series.servers_on_loan.to_numpy()
         edges, means = axis.binned(series, available)
         upper.stairs(means, edges, baseline=None, color="#222222", linewidth=0.9)
+        axis.record(upper, edges, means, "gpus", scheme=label, layer="available GPUs")
         if np.ptp(available) > 0:
             has_loans = True
             upper.axhline(own, **OWN_GPUS_LINE)
         edges, means = axis.binned(series, series.queued_jobs)
         lower.stairs(means, edges, fill=True, color=colour)
+        axis.record(lower, edges, means, "waiting_jobs", scheme=label)
         upper.set_title(as_written(label), color=colour, weight="bold")
         if last > 0:
             for axes in (upper, lower):
@@ -134,16 +139,17 @@ def over_time(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     if last > 0:
         caption += " The dotted vertical line is the last submission."
     title = variant.title("GPUs and queue over time", variant.first_seed_in_words)
-    return plot_of(figure, name, title, caption)
+    return Plot(name, title, caption, figure)
 
 
 def _draw_layers(
-    axes: Axes, axis: TimeAxis, series: pd.DataFrame, parts: Mapping[str, tuple[np.ndarray, str]]
+    axes: Axes, axis: TimeAxis, scheme: str, parts: Mapping[str, tuple[np.ndarray, str]]
 ) -> dict[str, str]:
-    """Draw stacked layers; return the colours by name."""
+    """Draw the stacked layers of a scheme; return the colours by name."""
     below: np.ndarray | float = 0.0
-    for values, colour in parts.values():
-        edges, means = axis.binned(series, values)
+    for name, (values, colour) in parts.items():
+        edges, means = axis.binned(axis.series[scheme], values)
+        axis.record(axes, edges, means, "gpus", scheme=scheme, layer=name)
         axes.stairs(below + means, edges, baseline=below, fill=True, color=colour, linewidth=0)
         below = below + means
     return {name: colour for name, (_, colour) in parts.items()}
@@ -241,7 +247,7 @@ def gantt(
     chosen, present = chosen_jobs(jobs, window)
     if not chosen:
         raise UserError(f"no job waits or runs in {window.in_words()}")
-    blocks, columns = panel_grid(len(jobs), GANTTS_PER_ROW)
+    blocks, columns = panel_grid(len(jobs), columns_of(GANTTS_PER_ROW))
     height = max(1.4, JOB_INCHES * len(chosen))
     inches = WIDTH_INCHES, blocks * (height + FRAME_INCHES / 2) + FRAME_INCHES / 2
     figure, grid = new_panels(blocks, columns, inches, sharex=True, sharey=True)
@@ -252,7 +258,10 @@ def gantt(
         axes.remove()
     for number, ((scheme, table), axes) in enumerate(zip(jobs.items(), grid.flat, strict=False)):
         colour = scheme_colour(scheme, replays.schemes)
-        _draw_jobs(axes, table.set_index("job_id").loc[chosen], window, unit.seconds, colour)
+        rows = table.set_index("job_id", drop=False).loc[chosen]
+        _draw_jobs(axes, rows, window, unit.seconds, colour)
+        names = {name: name for name in OF_JOB}
+        record_columns(axes, rows.assign(gpus=_gpus(rows)), names, scheme=scheme)
         axes.set_title(as_written(scheme), color=colour, weight="bold")
         axes.grid(visible=False, axis="y")
         axes.set_yticks([])
@@ -285,7 +294,7 @@ def gantt(
         "the bar in which the job had lost its GPUs and waited again; its position has no meaning."
     )
     title = variant.title(f"Jobs in {window.in_words()}", variant.first_seed_in_words)
-    return plot_of(figure, name, title, caption)
+    return Plot(name, title, caption, figure)
 
 
 def chosen_jobs(jobs: Mapping[str, pd.DataFrame], window: Window) -> tuple[list[str], int]:
@@ -303,13 +312,19 @@ def chosen_jobs(jobs: Mapping[str, pd.DataFrame], window: Window) -> tuple[list[
         for job, weight in zip(table.job_id, share * table.held_gpu_s, strict=True):
             if weight > 0:
                 weights[job] = weights.get(job, 0.0) + weight
-    kept = sorted(weights, key=weights.__getitem__, reverse=True)[:MOST_JOBS]
+    most = min(MOST_JOBS, style_in_force().most_rows)
+    kept = sorted(weights, key=weights.__getitem__, reverse=True)[:most]
     first = next(iter(jobs.values())).set_index("job_id").start_s
     return sorted(kept, key=first.__getitem__), len(weights)
 
 
+def _gpus(rows: pd.DataFrame) -> pd.Series:
+    """Return the number of GPUs that each job requests at least."""
+    return rows.min_workers * rows.gpus_per_worker
+
+
 def _draw_jobs(axes: Axes, rows: pd.DataFrame, window: Window, unit_s: float, colour: str) -> None:
-    gpus = rows.min_workers * rows.gpus_per_worker
+    gpus = _gpus(rows)
     # Fraction of a job's time from first start to completion that the job spends waiting.
     waited_s = rows.queued_s - (rows.start_s - rows.submit_s)
     shares = waited_s / np.maximum(rows.completion_s - rows.start_s, 1e-9)

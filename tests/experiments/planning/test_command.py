@@ -68,7 +68,7 @@ def test_questions(run, file, tmp_path, words):
     assert (exit_code, err) == (0, "")
     page, picture = tmp_path / "plan.html", tmp_path / "plan.png"
     _, text, _ = run(
-        *("plan", *words, "--snapshot", file, "--json", "--page", page, "--picture", picture)
+        *("plan", *words, "--snapshot", file, "--json", "--page", page, "--plot", picture)
     )
     found = json.loads(text)
     for sentence in (found["headline"], found["proof"], *found["explanations"]):
@@ -105,7 +105,7 @@ def test_nothing_possible_is_exit_code_1(run, file):
         (["drain", "--nodes", "1", "--explain", "n99"], 'the snapshot has no node "n99"'),
         (["drain", "--nodes", "1", "--owner", "Foo=bar"], "must be KIND=gang"),
         (["drain", "--nodes", "1", "--reader", "kube"], "snapshot reader"),
-        (["drain", "--nodes", "1", "--picture", "x.txt"], "--picture x.txt"),
+        (["drain", "--nodes", "1", "--plot", "x.txt"], "--plot x.txt"),
         (["drain", "--nodes", "1", "--page", "-"], "--page -"),
         (["drain", "n1", "--not", "n1"], "node n1 is to be drained, and must not"),
         (["drain", "--nodes", "1", "--cost", "annotation:x"], "no pod has this annotation"),

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.__main__ import main
-from lyra_opt.core.pictures import house_style
+from lyra_opt.core.picture_styles import house_style
 from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
 from lyra_opt.experiments.random_inputs import RESAMPLES
 from lyra_opt.experiments.simulation.measuring.comparison import differences

@@ -116,8 +116,8 @@ def test_plot_writes_svg_and_png(run, instance_file, tmp_path):
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("out.pdf", "must end in .svg or .png"),
-        ("out", "must end in .svg or .png"),
+        ("out.gif", "must end in .svg, .png, .pdf"),
+        ("out", "must end in .svg, .png, .pdf"),
         ("missing/out.svg", "the folder does not exist"),
     ],
 )

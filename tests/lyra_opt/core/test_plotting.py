@@ -107,8 +107,8 @@ def test_blocks_of_rounds_are_what_jobs_hold(data):
     ]
     assert sorted(drawn) == sorted(held)
     if not problem_of_instance(instance).check(instance, schedule).violations:
-        (areas,) = lo.plot(instance, schedule).axes[0].findobj(PolyCollection)
-        assert len(areas.get_paths()) == len(blocks)
+        areas = lo.plot(instance, schedule).axes[0].findobj(PolyCollection)
+        assert sum(len(area.get_paths()) for area in areas) == len(blocks)
 
 
 def test_shares_are_written_into_their_cells():
@@ -226,7 +226,8 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
             lambda: lo.plot(fleet, {"mine": reclaim.Solution(("nowhere",))})
         ),
         "no solution to draw": lambda: lo.plot(fleet, []),
-        r"must end in \.svg or \.png": lambda: lo.plot(fleet, file=tmp_path / "a.pdf"),
+        r"must end in \.svg, \.png, \.pdf": lambda: lo.plot(fleet, file=tmp_path / "a.gif"),
+        "style papr: unknown style; did you mean paper": lambda: lo.plot(fleet, style="papr"),
         r"must be an instance of a decision problem, not .* lo\.load": lambda: lo.plot("f.json"),
         "a solution of reclaim must be an answer or .*, not 3": lambda: lo.plot(fleet, [3]),
         'the solution is for the instance "another", not for': lambda: lo.plot(fleet, other),

@@ -1,0 +1,120 @@
+"""The options that write pictures of results: which one, to which file, and in which style."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lyra_opt.commands.messages import say
+from lyra_opt.commands.output import require_file_path
+from lyra_opt.core.errors import UserError
+from lyra_opt.core.picture_styles import house_style, require_style
+from lyra_opt.core.pictures import require_picture_path, save_picture
+from lyra_opt.core.texts import meant
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.figure import Figure
+
+    from lyra_opt.experiments.plots.plot import Plot
+
+OF_STUDIES = (
+    "excess_by_family",
+    "excess_over_*",
+    "solve_time",
+    "cactus",
+    "solutions",
+    "profiles_*",
+)
+OF_REPLAYS = (
+    "overview",
+    "time_parts",
+    "differences",
+    "over_axis_*",
+    "distributions",
+    "over_time",
+    "jobs",
+    "decision",
+)
+"""The names of pictures, as in the folder of a report; a star stands for an axis or a problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPictures:
+    """The pictures that a command writes in addition to those of a page.
+
+    Parameters
+    ----------
+    style
+        The name of their style.
+    file
+        The file of one picture; None for none.
+    name
+        The name of that picture; None for the one that says most.
+    kind
+        The format in which all pictures of a page are written too, ``pdf`` or ``png``; None for
+        no further files.
+    """
+
+    style: str = "page"
+    file: Path | None = None
+    name: str | None = None
+    kind: str | None = None
+
+    def write(self, draw: Callable[[str | None], Figure]) -> None:
+        """Write the picture of ``--plot``, which `draw` returns for its name."""
+        if self.file is not None:
+            with house_style(self.style):
+                save_picture(self.file, draw(self.name))
+            say(f"{self.file}: a picture, with its data in {self.file.with_suffix('.csv')}")
+
+
+def chosen(plots: Sequence[Plot], name: str | None) -> Figure:
+    """Return the plot with a name, the first one without a name; raise `UserError` if unknown."""
+    figures = {plot.name: plot.figure for plot in plots}
+    found = next(iter(figures.values()), None) if name is None else figures.get(name)
+    if found is None:
+        hint = meant(name, figures, "these results have:")
+        raise UserError(f"picture {name}: the results do not have this picture; {hint}")
+    return found
+
+
+def chosen_pictures(
+    arguments: argparse.Namespace,
+    names: Sequence[str],
+    inputs: Sequence[str | Path | None] = (),
+) -> ChosenPictures:
+    """Return the pictures that a command line chooses, before anything is computed.
+
+    Parameters
+    ----------
+    names
+        The names that `--picture` may have, as patterns.
+    inputs
+        The files that the command reads, which no picture may overwrite.
+
+    Raises
+    ------
+    UserError
+        If an option is not valid.
+    """
+    name, file = arguments.picture, arguments.plot
+    if file is not None:
+        require_picture_path("--plot", file, [each for each in inputs if each is not None])
+        require_file_path("--plot", file)
+    elif name is not None:
+        raise UserError(f"--picture {name}: needs --plot FILE, the file to write")
+    if name is not None and not any(
+        fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}_[2-9]") for pattern in names
+    ):
+        raise UserError(f"--picture {name}: unknown picture; {meant(name, names)}")
+    return ChosenPictures(
+        require_style("--style", arguments.style),
+        None if file is None else Path(file),
+        name,
+        getattr(arguments, "pictures", None),
+    )

@@ -1,0 +1,155 @@
+"""Make figures fit one column of a paper: wrapped texts, higher figures, and hatched areas."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lyra_opt.core.picture_styles import style_in_force
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, FigureBase
+    from matplotlib.text import Text
+
+HATCHES = ("", "/////", ".....", "xxxxx", "\\\\\\\\\\", "-----", "ooo", "+++++", "|||||")
+"""Hatches of areas, the plainest first."""
+
+DISTINCT = 0.13
+"""Areas whose lightness, from 0 to 1, differs by this much are distinguishable in print."""
+
+BACKGROUND = 0.9
+"""The lightness from which an area is a background."""
+
+DARK_HATCH, LIGHT_HATCH = "#333333", "#ffffff"
+LINE_SPACING = 1.25
+EDGE_POINTS = 3.0
+
+DRAFT_INCHES = 4.0
+"""The height added for measuring, so that legends leave room for the panels."""
+
+
+def fit_into_column(figure: Figure) -> None:
+    """Wrap texts that are wider than the figure, make room for legends, and hatch areas.
+
+    Areas that a legend explains and whose lightness is similar get different hatches, so that they
+    are distinguishable without colours.
+    """
+    _hatch(figure)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + DRAFT_INCHES)
+    figure.draw_without_rendering()
+    legends = [legend for part in _parts(figure) for legend in part.legends]
+    more = sum(legend.get_window_extent().height for legend in legends) / figure.dpi
+    lines = _wrap_across(figure)
+    more += lines * LINE_SPACING * style_in_force().text_points / 72
+    figure.set_size_inches(width, height + more)
+    figure.draw_without_rendering()
+    _wrap_across(figure)
+    for axes in figure.axes:
+        _wrap(axes.yaxis.label, 1.15 * axes.bbox.height, is_upright=True)
+
+
+def _parts(figure: FigureBase) -> Iterator[Any]:
+    """Yield a figure and its parts, and their parts."""
+    yield figure
+    for part in figure.subfigs:
+        yield from _parts(part)
+
+
+def _wrap_across(figure: Figure) -> int:
+    """Wrap titles and labels to the width of the figure; return the number of added lines."""
+    right = figure.bbox.width - 1
+    added = 0
+    for axes in figure.axes:
+        for title in _titles(axes):
+            _begin_at_edge(axes, title)
+            added += _wrap(title, right - title.get_window_extent().x0)
+        label = axes.xaxis.label
+        box = label.get_window_extent()
+        middle = (box.x0 + box.x1) / 2
+        added += _wrap(label, 2 * min(middle, right - middle))
+    for part in _parts(figure):
+        for text in part.texts:
+            added += _wrap(text, right)
+    return added
+
+
+def _titles(axes: Axes) -> list[Text]:
+    """Return the titles of axes, which are their texts that nobody added."""
+    from matplotlib.text import Text
+
+    texts = [child for child in axes.get_children() if isinstance(child, Text)]
+    return [text for text in texts if text not in axes.texts and text.get_text()]
+
+
+def _begin_at_edge(axes: Axes, title: Text) -> None:
+    """Begin a title at the left edge of the figure instead of above the axes, for more room."""
+    title.set_horizontalalignment("left")
+    title.set_x((EDGE_POINTS / 72 * axes.figure.dpi - axes.bbox.x0) / axes.bbox.width)
+
+
+def _wrap(text: Text, room: float, *, is_upright: bool = False) -> int:
+    """Wrap a text into lines of at most `room` pixels; return the number of added lines."""
+    box = text.get_window_extent()
+    length = box.height if is_upright else box.width
+    given = text.get_text().split("\n")
+    if length <= room or room <= 0:
+        return 0
+    letters = max(8, int(max(map(len, given)) * room / length))
+    lines = [part for line in given for part in wrap(line, letters)]
+    text.set_text("\n".join(lines))
+    return len(lines) - len(given)
+
+
+def _hatch(figure: Figure) -> None:
+    """Hatch the areas of a figure whose lightness is that of another area in its legends."""
+    chosen: dict[tuple[float, ...], str] = {}
+    lightness: list[tuple[str, float]] = []
+    legends = [legend for part in _parts(figure) for legend in part.legends]
+    legends += [legend for axes in figure.axes if (legend := axes.get_legend()) is not None]
+    samples = [patch for legend in legends for patch in legend.get_patches() if patch.get_fill()]
+    colours = dict.fromkeys(_colour(patch.get_facecolor()) for patch in samples)
+    # Backgrounds come first, so that they stay plain.
+    for colour in sorted(colours, key=lambda colour: _lightness(colour) < BACKGROUND):
+        light = _lightness(colour)
+        chosen[colour] = next(
+            (
+                hatch
+                for hatch in HATCHES
+                if all(hatch != other or abs(light - its) >= DISTINCT for other, its in lightness)
+            ),
+            HATCHES[-1],
+        )
+        lightness.append((chosen[colour], light))
+    for area in [*samples, *_areas(figure)]:
+        found = {_colour(each) for each in np.atleast_2d(area.get_facecolor())}
+        if len(found) != 1:
+            continue
+        (colour,) = found
+        if hatch := chosen.get(colour):
+            area.set_hatch(hatch)
+            area.set_linewidth(min(0.5, float(np.min(area.get_linewidth()))))
+            area.set_edgecolor(LIGHT_HATCH if _lightness(colour) < 0.5 else DARK_HATCH)
+
+
+def _areas(figure: Figure) -> Iterable[Any]:
+    """Return the filled areas of all panels."""
+    for axes in figure.axes:
+        yield from axes.patches
+        yield from axes.collections
+
+
+def _colour(colour: Any) -> tuple[float, ...]:
+    """Return red, green, blue and opacity, rounded for comparisons."""
+    return tuple(round(float(part), 3) for part in colour)
+
+
+def _lightness(colour: tuple[float, ...]) -> float:
+    """Return the lightness of a colour on white paper, from 0 to 1."""
+    red, green, blue, opacity = colour
+    return 1 - opacity * (1 - (0.299 * red + 0.587 * green + 0.114 * blue))
