@@ -116,12 +116,6 @@ def folder_of(paper: str, scale: str, *parts: str, path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Table 5 at a hundredth of the paper's size."""
-    return folder_of("lyra", "0.01", "--table=5", path=tmp_path_factory.mktemp("paper"))
-
-
 def test_runs_are_kept_and_gone_on_with(run, tmp_path):
     """What is stored is not run again, neither for the same table nor for another one."""
     options = ("--scale", "0.01", "--seeds", "1", "--processes", "1", "--out", tmp_path)
@@ -173,8 +167,9 @@ def test_a_paper_without_its_traces(run, tmp_path, monkeypatch, paper, trace):
 
 
 @pytest.mark.slow
-def test_table_5_from_end_to_end(folder):
-    """Every row of the paper has its number of ours, or says that it was not run."""
+def test_table_5_from_end_to_end(tmp_path):
+    """Every row has its number of ours, and the page of pages says how all was made."""
+    folder = folder_of("lyra", "0.01", "--table=5", path=tmp_path)
     page = (folder / "lyra-table-5.md").read_text()
     assert page.startswith("# Lyra (EuroSys 2023), Table 5")
     assert "116 published numbers. Verdicts on values: " in page
@@ -184,11 +179,6 @@ def test_table_5_from_end_to_end(folder):
     assert float(rows[1][3]) > 0
     assert "4 training servers and 5 inference servers" in page
     assert (folder / "plots" / "table_5.svg").is_file()
-
-
-@pytest.mark.slow
-def test_page_says_how_it_was_made_and_where_what_is(folder):
-    """Version, date and command line; contents lead to every table, and to how it was run."""
     page = (folder / "index.html").read_text()
     links = Page(page)
     assert {"#all", "#lyra-table-5", "#how"} <= set(links.addresses)
@@ -198,16 +188,11 @@ def test_page_says_how_it_was_made_and_where_what_is(folder):
     assert "(21 runs)" in page  # of 14 schemes, and under other readings of their queues and loans
 
 
-@pytest.fixture(scope="module")
-def hadar_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everything on Hadar but the questions of our own, with ten jobs."""
-    parts = ("--table=1", "--table=2", "--table=3", "--figure=1")
-    return folder_of("hadar", "0.02", *parts, path=tmp_path_factory.mktemp("hadar"))
-
-
 @pytest.mark.slow
-def test_hadar_from_end_to_end(hadar_folder):
+def test_hadar_from_end_to_end(tmp_path):
     """Every claim has its number of ours, a verdict and where the paper's number is from."""
+    parts = ("--table=1", "--table=2", "--table=3", "--figure=1")
+    hadar_folder = folder_of("hadar", "0.02", *parts, path=tmp_path)
     for name, entries in (("table-1", 4), ("table-2", 4), ("table-3", 8), ("figure-1", 4)):
         page = (hadar_folder / f"hadar-{name}.md").read_text()
         assert f"{entries} published numbers. " in page
@@ -218,19 +203,12 @@ def test_hadar_from_end_to_end(hadar_folder):
     assert "from memory, with little confidence" in page
 
 
-@pytest.fixture(scope="module")
-def dally_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everything on Dally but the questions of our own, with five jobs and no traces."""
-    parts = [f"--table={number}" for number in (1, 2, 3, 4)]
-    parts += [f"--figure={number}" for number in (1, 2, 3)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("LYRA_OPT_TRACES", raising=False)
-        return folder_of("dally", "0.01", *parts, path=tmp_path_factory.mktemp("dally"))
-
-
 @pytest.mark.slow
-def test_dally_from_end_to_end(dally_folder):
+def test_dally_from_end_to_end(tmp_path, monkeypatch):
     """Claims have numbers of ours; all schemes of all papers stand on one page."""
+    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+    parts = ("--table=1", "--table=2", "--table=3", "--table=4", "--figure=3")
+    dally_folder = folder_of("dally", "0.01", *parts, path=tmp_path)
     for name in ("table-1", "table-2", "table-3"):
         page = (dally_folder / f"dally-{name}.md").read_text()
         assert "1 published number. Verdicts on gains: " in page

@@ -131,6 +131,8 @@ class TestMaking:
         assert cluster.gpus_of_type == {"odd": 8, "v100": 16}
         assert cluster.type_of["odd"].relative_speed == 2.5
         assert [each.price_per_hour for each in cluster.gpu_types] == [3, 7]
+        lending = make_cluster(small(folder, groups, *own, "cluster.loans.gpu_type=odd"))
+        assert lending.lent_type.relative_speed == 2.5
         with pytest.raises(UserError, match=r"cluster.groups\[0\].gpu_type is .odd.: unknown type"):
             make_cluster(small(folder, groups))
 
