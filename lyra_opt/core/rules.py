@@ -59,9 +59,11 @@ def require_sum(entries: Iterable[tuple[int, object]], path: str, *, most: int, 
             raise FieldError(path.format(position), value, rule)
 
 
-def require_number(field: str, value: object, *, minimum: float, above: bool = False) -> float:
-    """Return `value` as a float if it is finite and at least `minimum` (greater if `above`)."""
-    if type(value) is float and minimum < value < math.inf:  # the common case, kept fast
+def require_number(
+    field: str, value: object, *, minimum: float, above: bool = False, maximum: float = math.inf
+) -> float:
+    """Return a finite value from `minimum` (greater than it if `above`) to `maximum` as a float."""
+    if type(value) is float and minimum < value < maximum:  # the common case, kept fast
         return value
     rule = "must be a finite number"
     if minimum > -math.inf:
@@ -74,6 +76,8 @@ def require_number(field: str, value: object, *, minimum: float, above: bool = F
         raise FieldError(field, value, rule) from None
     if not math.isfinite(number) or number < minimum or (above and number == minimum):
         raise FieldError(field, value, rule)
+    if number > maximum:
+        raise FieldError(field, value, f"must be at most {maximum:g}")
     return number
 
 

@@ -537,5 +537,4 @@ class LoanPlan:
         for position, servers in enumerate(self.on_loan):
             require_integer(f"on_loan[{position}]", servers, minimum=0)
         for position, share in enumerate(self.busy_share):
-            if require_number(f"busy_share[{position}]", share, minimum=0) > 1:
-                raise FieldError(f"busy_share[{position}]", share, "must be at most 1")
+            require_number(f"busy_share[{position}]", share, minimum=0, maximum=1)

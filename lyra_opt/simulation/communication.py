@@ -160,8 +160,7 @@ class ClosedForm(CommunicationModel):
     known: Mapping[str, TrainedModel] = field(default_factory=lambda: MODELS)
 
     def __post_init__(self) -> None:
-        if require_number("overlap", self.overlap, minimum=0) > 1:
-            raise FieldError("overlap", self.overlap, "must be at most 1")
+        require_number("overlap", self.overlap, minimum=0, maximum=1)
 
     def models(self) -> Collection[str]:
         """Return the names of the models in `known`."""

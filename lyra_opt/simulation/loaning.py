@@ -143,8 +143,7 @@ class Orchestrator:
 
     def __post_init__(self) -> None:
         require_integer("servers", self.servers, minimum=0)
-        if require_number("headroom", self.headroom, minimum=0) > 1:
-            raise FieldError("headroom", self.headroom, "must be at most 1")
+        require_number("headroom", self.headroom, minimum=0, maximum=1)
         require_number("interval_s", self.interval_s, minimum=0, above=True)
 
     def lends(self, demand: InferenceDemand, time_s: float) -> int:

@@ -71,8 +71,7 @@ class Options:
     epochs: Epochs = field(default_factory=Epochs)
 
     def __post_init__(self) -> None:
-        if require_number("mixed_efficiency", self.mixed_efficiency, minimum=0, above=True) > 1:
-            raise FieldError("mixed_efficiency", self.mixed_efficiency, "must be at most 1")
+        require_number("mixed_efficiency", self.mixed_efficiency, minimum=0, above=True, maximum=1)
         require_number("scaling_interval_s", self.scaling_interval_s, minimum=0)
 
     def tenure(self, name: str) -> Tenure:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.rules import require_number
 from lyra_opt.network.links import Tier
 
@@ -75,8 +75,7 @@ class Speed:
         ignores_distance: bool = False,
         packed: Sequence[PackedRate] = (),
     ) -> None:
-        if require_number("mixed_efficiency", mixed_efficiency, minimum=0, above=True) > 1:
-            raise FieldError("mixed_efficiency", mixed_efficiency, "must be at most 1")
+        require_number("mixed_efficiency", mixed_efficiency, minimum=0, above=True, maximum=1)
         self.cluster = cluster
         self.mixed_efficiency = mixed_efficiency
         self.tuned = tuned

@@ -142,9 +142,7 @@ class Leases(Tenure):
             ("lease_s", LEAST_LEASE_S, MOST_LEASE_S),
             ("hand_over_s_per_gpu", 0.0, MOST_HAND_OVER_S_PER_GPU),
         ):
-            number = require_number(name, getattr(self, name), minimum=least)
-            if number > most:
-                raise FieldError(name, getattr(self, name), f"must be at most {most:g}")
+            number = require_number(name, getattr(self, name), minimum=least, maximum=most)
             object.__setattr__(self, name, number)
 
     name = "leases"
@@ -201,10 +199,9 @@ class Rounds(Tenure):
 
     def __post_init__(self) -> None:
         for name in ("round_s", "restart_s", "merge_s"):
-            number = require_number(name, getattr(self, name), minimum=0, above=name == "round_s")
+            limits = {"minimum": 0, "maximum": MOST_ROUND_S}
+            number = require_number(name, getattr(self, name), above=name == "round_s", **limits)
             object.__setattr__(self, name, number)
-        if self.round_s > MOST_ROUND_S:
-            raise FieldError("round_s", self.round_s, f"must be at most {MOST_ROUND_S:g}")
         for name in ("restart_s", "merge_s"):
             if getattr(self, name) >= self.round_s:
                 rule = f"must be below round_s, {self.round_s:g}"
@@ -216,8 +213,7 @@ class Rounds(Tenure):
             raise FieldError("copy_efficiency", [], "must not be empty")
         for position, share in enumerate(self.copy_efficiency):
             field_name = f"copy_efficiency[{position}]"
-            if require_number(field_name, share, minimum=LEAST_EFFICIENCY) > 1:
-                raise FieldError(field_name, share, "must be at most 1")
+            require_number(field_name, share, minimum=LEAST_EFFICIENCY, maximum=1)
         if self.copy_efficiency[0] != 1:
             raise FieldError("copy_efficiency[0]", self.copy_efficiency[0], "must be 1")
 
@@ -263,7 +259,7 @@ class Epochs(Tenure):
         Length of an epoch, above 0 and at most 1e9. Epochs begin at multiples of it.
     restart_s
         Seconds for which a job holds new GPUs before it works, whenever its GPUs change, including
-        its first GPUs.
+        its first GPUs; at most 1e9.
     """
 
     epoch_s: float = EPOCH_S
@@ -274,10 +270,9 @@ class Epochs(Tenure):
 
     def __post_init__(self) -> None:
         for name in ("epoch_s", "restart_s"):
-            number = require_number(name, getattr(self, name), minimum=0, above=name == "epoch_s")
+            limits = {"minimum": 0, "maximum": MOST_ROUND_S}
+            number = require_number(name, getattr(self, name), above=name == "epoch_s", **limits)
             object.__setattr__(self, name, number)
-        if self.epoch_s > MOST_ROUND_S:
-            raise FieldError("epoch_s", self.epoch_s, f"must be at most {MOST_ROUND_S:g}")
 
     def decides_at_s(self, now_s: float) -> float:
         """Return the start of the first epoch at or after `now_s`."""

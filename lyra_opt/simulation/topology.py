@@ -87,9 +87,7 @@ class Topology:
         cls, *, racks: int, machines_per_rack: int, gpus_per_machine: int = 8, name: str = ""
     ) -> Topology:
         """Return a cluster of equal racks; its default name has the sizes, such as ``4x8x8``."""
-        require_integer("racks", racks, minimum=1)
-        if racks > MOST_GPUS:
-            raise FieldError("racks", racks, f"must be at most {MOST_GPUS}")
+        require_integer("racks", racks, minimum=1, maximum=MOST_GPUS)
         rack = Rack(machines=machines_per_rack, gpus_per_machine=gpus_per_machine)
         name = name or f"{racks}x{machines_per_rack}x{gpus_per_machine}"
         return cls(name=name, racks=(rack,) * racks)
@@ -237,11 +235,10 @@ def _racks(record: Record) -> Iterable[Rack]:
         count = 1
         try:
             if "count" in table:
-                count = require_integer("count", table.required("count"), minimum=1)
+                given = table.required("count")
+                count = require_integer("count", given, minimum=1, maximum=MOST_GPUS)
             machines, gpus = table.required("machines"), table.required("gpus_per_machine")
             rack = Rack(machines=machines, gpus_per_machine=gpus)
-            if count > MOST_GPUS:
-                raise FieldError("count", count, f"must be at most {MOST_GPUS}")
         except FieldError as error:
             raise error if error.field.startswith(path) else error.inside(path) from None
         for _ in range(count):

@@ -100,9 +100,7 @@ class Job:
         require_integer("gpus_per_worker", self.gpus_per_worker, minimum=1)
         self._keep_float("submit_s")
         self._keep_float("work_worker_s", above=True)
-        self._keep_float("scaling_loss")
-        if self.scaling_loss > 1:
-            raise FieldError("scaling_loss", self.scaling_loss, "must be at most 1")
+        self._keep_float("scaling_loss", most=1)
         for field in ("fungible", "heterogeneous", "checkpoints"):
             require_flag(field, getattr(self, field))
         if self.estimated_work_worker_s is not None:
@@ -192,10 +190,8 @@ class Job:
             model=model,
         )
 
-    def _keep_float(self, field: str, *, above: bool = False) -> None:
-        value = require_number(field, getattr(self, field), minimum=0, above=above)
-        if value > MOST_ELAPSED_S:
-            raise FieldError(field, getattr(self, field), f"must be at most {MOST_ELAPSED_S:g}")
+    def _keep_float(self, field: str, *, above: bool = False, most: float = MOST_ELAPSED_S) -> None:
+        value = require_number(field, getattr(self, field), minimum=0, above=above, maximum=most)
         object.__setattr__(self, field, value)
 
     @property
@@ -389,8 +385,7 @@ class InferenceDemand:
         if not self.busy_share:
             raise FieldError("busy_share", [], "must not be empty")
         for position, share in enumerate(self.busy_share):
-            if require_number(f"busy_share[{position}]", share, minimum=0) > 1:
-                raise FieldError(f"busy_share[{position}]", share, "must be at most 1")
+            require_number(f"busy_share[{position}]", share, minimum=0, maximum=1)
 
     def step_of(self, time_s: float) -> int:
         """Return the index of the step at `time_s`; it keeps growing after the series ends."""

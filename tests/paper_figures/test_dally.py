@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.paper_figures.comparison import Entry, Judged, Source
+from lyra_opt.paper_figures.comparison import Source
 from lyra_opt.paper_figures.dally import NOTHING, TIERS, TWO_SPEEDS, looks_at
-from lyra_opt.paper_figures.dally_reductions import CONSOLIDATION, DALLY, OURS
+from lyra_opt.paper_figures.dally_reductions import DALLY, OURS
 from lyra_opt.paper_figures.document import Call, find_paper
-from lyra_opt.paper_figures.evaluation import runs_of
 from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting
 from lyra_opt.paper_figures.verdicts import Verdict
 from lyra_opt.simulation.scheme import find_scheme, scheme_names
@@ -47,17 +46,6 @@ def test_claims_are_those_of_the_abstract(number, column, percent):
     assert (entry.column, entry.paper, entry.source) == (column, percent, Source.ABSTRACT)
     assert entry.gain_verdict is Verdict.NOT_RUN
     assert "Not run" in comparison.as_markdown()
-
-
-@pytest.mark.parametrize(("percent", "verdict"), TABLES["verdict_of_a_reduction"])
-def test_verdict_of_a_reduction_is_that_of_the_gain(percent, verdict):
-    """The same rule as everywhere: 69 % less is 3.23 times better."""
-    entry = Entry(
-        row="row", column="less by (%)", paper="69", ours=percent, judged=Judged.REDUCTION
-    )
-    assert entry.verdicts == [verdict]
-    assert entry.judged_gains is not None
-    assert entry.judged_gains.paper == pytest.approx(100 / 31)
 
 
 def test_up_to_is_the_largest_over_methods_that_the_claim_is_about():
@@ -134,18 +122,6 @@ def test_every_situation_stands_in_the_table():
     assert row.items() >= {**shown, "bound for any scheme": "0.5"}.items()
 
 
-def test_slowest_links_are_run_for_the_claim_alone():
-    """Elsewhere every scheme is."""
-    paper = find_paper("dally")
-    of_scenario: dict[str, set[str]] = {}
-    for run, _ in runs_of(Setting(paper, 0.5, 1), publication("dally", "table", 1)):
-        of_scenario.setdefault(run.scenario, set()).add(run.scheme)
-    known = {DALLY, *CONSOLIDATION} - {"gandiva-shuffled"}  # which skips no lease, of years
-    assert of_scenario.pop("batch-congested-3") == known
-    assert of_scenario
-    assert all(schemes == set(paper.called) for schemes in of_scenario.values())
-
-
 @pytest.mark.parametrize(
     ("scale", "jobs", "gpus"), [(1, 500, 256), (0.5, 250, 128), (0.01, 5, 128)]
 )
@@ -156,26 +132,6 @@ def test_scale(scale, jobs, gpus):
     for scenario in ("batch-shipped", "batch-shipped-small"):
         setup = setting.task(PaperRun(scenario=scenario, scheme=DALLY), Draw()).setup()
         assert (len(setup.workload.jobs), setup.cluster.gpus) == (jobs, gpus)
-
-
-def test_links_of_figure_1_say_what_they_mean():
-    """Also that the shipped network is wider than the rack."""
-    comparison = made("dally", "figure", 1)
-    rows = {row[0]: row for row in comparison.tables[0].rows}
-    assert rows["shipped"][1] == "200"
-    assert rows["shipped"][5] == "400"
-    assert "more bandwidth than the links within a rack" in comparison.notes[0]
-
-
-def test_missing_traces_are_said(monkeypatch, tmp_path):
-    """Who has none reads that nothing was run, and which files it takes."""
-    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-    monkeypatch.chdir(tmp_path)
-    text = made("dally", "figure", 3).as_markdown()
-    assert "Not run: ITP 2021 and Philly" in text
-    assert "philly_jobs.csv.gz" in text
-    setting = Setting(find_paper("dally"), 0.5, 1)
-    assert not list(runs_of(setting, publication("dally", "figure", 3)))
 
 
 def _listed(name: str) -> dict[str, str]:

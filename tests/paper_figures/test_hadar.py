@@ -146,13 +146,3 @@ def test_scale(scale, jobs, gpus):
     assert f"{jobs} jobs on {gpus} GPUs, {gpus // 3} each of" in setting.in_words()
     setup = setting.task(PaperRun(scenario="aws", scheme="hadar"), Draw()).setup()
     assert len(setup.cluster.own_servers) == 5
-
-
-def test_missing_trace_is_said(monkeypatch, tmp_path):
-    """Who has no trace reads that jobs were generated, and so they are."""
-    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-    monkeypatch.chdir(tmp_path)
-    assert "The Philly trace is missing" in made("hadar", "table", 1).as_markdown()
-    setting = Setting(find_paper("hadar"), 0.01, 1)
-    setup = setting.task(PaperRun(scenario="trace", scheme="hadar"), Draw()).setup()
-    assert (len(setup.workload.jobs), setup.cluster.gpus) == (5, 24)

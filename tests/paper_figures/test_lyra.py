@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario
 from lyra_opt.paper_figures.document import find_paper
-from lyra_opt.paper_figures.evaluation import runs_of
 from lyra_opt.paper_figures.lyra import (
     least_mean_of_slowest_s,
     most_mean_of_slowest_s,
@@ -131,15 +130,6 @@ def test_preemptions_of_figure_10_are_added_up_before_they_are_divided():
     assert random.gains is not None
     assert random.gains.ours == pytest.approx(0.5)
     assert entries["scaling off, Lyra", "collateral damage"].ours == 0
-
-
-def test_testbed_has_its_own_seeds_and_scenario():
-    """Six, whatever the option says: what one set of 180 jobs comes to says little."""
-    setting = Setting(find_paper("lyra"), 0.02, 2)
-    for kind, number in (("table", 10), ("figure", 17)):
-        runs = list(runs_of(setting, publication("lyra", kind, number)))
-        assert {run.scenario for run, _ in runs} == {"testbed"}
-        assert {draw.seed for _, draw in runs} == set(range(6))
 
 
 def test_a_strict_queue_cannot_have_the_papers_tail():

@@ -130,8 +130,7 @@ class RunTimeCaps:
         if not classes_h or any(b <= a for a, b in pairwise(classes_h)):
             raise FieldError("classes_h", list(classes_h), "must be one or more increasing hours")
         object.__setattr__(self, "classes_h", classes_h)
-        if require_number("percentile", self.percentile, minimum=0) > 100:
-            raise FieldError("percentile", self.percentile, "must be at most 100")
+        require_number("percentile", self.percentile, minimum=0, maximum=100)
         for name in ("long_demand", "short_demand"):
             require_number(name, getattr(self, name), minimum=0)
         require_number("window_days", self.window_days, minimum=0, above=True)

@@ -102,6 +102,15 @@ def test_autoregression_is_fitted_once_a_day(monkeypatch):
     assert fitted == [0, DAY, 2 * DAY]
 
 
+def test_autoregression_forgets_what_is_older_than_its_training():
+    old = [0.9, 0.1] * (DAY // 2)
+    recent = list(sine(2).busy_share)
+    time_s = (3 * DAY - 50) * STEP_S
+    short = Autoregressive(training_days=0.9).predict(demand_of(old + recent), time_s, 3)
+    other = Autoregressive(training_days=0.9).predict(demand_of([0.5] * DAY + recent), time_s, 3)
+    assert short == other
+
+
 def test_an_unknown_name_is_answered_with_the_known_ones():
     message = "forecaster 'lstm': unknown forecaster; known: oracle, last-value, seasonal, auto"
     with pytest.raises(UserError, match=message):

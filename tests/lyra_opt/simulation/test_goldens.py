@@ -15,7 +15,6 @@ from lyra_opt.simulation.scheme import find_scheme, scheme_names
 from tests.draws import sampled
 from tests.lyra_opt.simulation.golden_cases import (
     CASES,
-    EXTRA_COLUMNS,
     GROUPS,
     Case,
     Outcome,
@@ -26,38 +25,21 @@ KINDS = ("pools", "rounds", "racks")
 NOT_RECORDED = {"gavel-gandiva", "gavel-fifo"}  # the first needs packed rates
 
 
-def difference(case: Case, found: Outcome, expected: Outcome) -> str | None:
-    """Return what the first job that differs has, and should have; None if none differs.
+def require_as_recorded(case: Case, found: Outcome, expected: Outcome) -> None:
+    """Check an outcome; the message names what differs, and the first job of which it does.
 
-    Times differ by more than the tolerance of the case relative to the completion of the job, from
-    which waits are reckoned; numbers by anything.
+    Times may differ by the tolerance of the case relative to the completion of the job, from which
+    waits are reckoned; numbers must be equal.
     """
-    if len(found.completion_s) != len(expected.completion_s):
-        return f"{case.name}: {len(found.completion_s)} jobs, not {len(expected.completion_s)}"
+    assert len(found.completion_s) == len(expected.completion_s), f"jobs of {case.name}"
     allowed_s = case.tolerance * np.abs(expected.completion_s)
-    pairs = [
-        (name, getattr(found, name), getattr(expected, name), allowed)
-        for name, allowed in {
-            "completion_s": allowed_s,
-            "queued_s": allowed_s,
-            "preemptions": 0,
-        }.items()
-    ]
-    pairs += [
-        (name, found.extra[:, place], expected.extra[:, place], 0)
-        for place, name in enumerate(EXTRA_COLUMNS[case.kind])
-    ]
-    differs = np.array([~(np.abs(ours - recorded) <= most) for _, ours, recorded, most in pairs])
-    if not differs.any():
-        return None
-    job = int(differs.any(axis=0).argmax())
-    values = "; ".join(
-        f"{name} is {ours[job]}, was {recorded[job]}"
-        for (name, ours, recorded, _), is_other in zip(pairs, differs[:, job], strict=True)
-        if is_other
-    )
-    jobs = int(differs.any(axis=0).sum())
-    return f"{case.name}: {jobs} jobs differ, first {case.job_ids()[job]} (number {job}): {values}"
+    for name, ours, recorded in zip(Outcome._fields, found, expected, strict=True):
+        most = allowed_s if name.endswith("_s") else 0
+        is_other = ~(np.abs(ours - recorded) <= most)
+        if is_other.any():
+            job = int(np.argwhere(is_other)[0][0])
+            of = f"{name} of job {case.job_ids()[job]} of {case.name}"
+            pytest.fail(f"{of} is {ours[job]}, was {recorded[job]}")
 
 
 @pytest.mark.parametrize(
@@ -65,9 +47,7 @@ def difference(case: Case, found: Outcome, expected: Outcome) -> str | None:
 )
 def test_as_recorded(case):
     """When jobs complete, how long they wait and how often they stop does not change unnoticed."""
-    found = case.replay()
-    message = difference(case, found, load_goldens()[case.name])
-    assert message is None, message
+    require_as_recorded(case, case.replay(), load_goldens()[case.name])
 
 
 @pytest.mark.slow
@@ -116,20 +96,14 @@ def test_differences_are_found():
     """A time off by more than the tolerance, or a number by one, is told with its job."""
     case, exact = Case("rounds", "hadar", "gavel-steady"), Case("pools", "lyra", "ties-0")
     golden, exact_golden = load_goldens()[case.name], load_goldens()[exact.name]
-    assert difference(case, golden, golden) is None
     slightly = golden._replace(completion_s=golden.completion_s * (1 + 1e-12))
-    assert difference(case, slightly, golden) is None
-    for field, by, column in (
-        ("completion_s", 1e-3, "completion_s"),
-        ("queued_s", 1e-3, "queued_s"),
-        ("queued_s", np.nan, "queued_s"),
-        ("preemptions", 1, "preemptions"),
-        ("extra", 1, "restarts"),
-    ):
+    require_as_recorded(case, slightly, golden)
+    changes = (("completion_s", 1e-3), ("queued_s", np.nan), ("preemptions", 1), ("extra", 1))
+    for field, by in changes:
         bumped = getattr(golden, field).copy()
         bumped[3] += by
-        message = difference(case, golden._replace(**{field: bumped}), golden)
-        assert message is not None
-        assert message.startswith(f"{case.name}: 1 jobs differ, first j3 (number 3): {column} is")
+        with pytest.raises(pytest.fail.Exception, match=f"^{field} of job j3 of {case.name} is"):
+            require_as_recorded(case, golden._replace(**{field: bumped}), golden)
     last_digit = np.nextafter(exact_golden.completion_s, np.inf)
-    assert difference(exact, exact_golden._replace(completion_s=last_digit), exact_golden)
+    with pytest.raises(pytest.fail.Exception, match="completion_s"):
+        require_as_recorded(exact, exact_golden._replace(completion_s=last_digit), exact_golden)
