@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.arguments import (
     add_command,
     add_engine_options,
+    add_format_option,
     add_picture_options,
     add_repeated_option,
     add_resume_option,
@@ -78,7 +79,7 @@ DIFF_EXAMPLES = """\
 examples:
   lyra-opt diff results/before results/after
   lyra-opt diff runs --by scheme fifo lyra
-  lyra-opt diff results/before results/after --json
+  lyra-opt diff results/before results/after --format latex
 """
 
 
@@ -119,6 +120,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add_resume_option(study, "results that are already stored")
     add_picture_options(study, "draw the results", "the first of the report")
+    add_format_option(study)
     study.set_defaults(run=run_study_command)
 
     report = add_command(
@@ -151,6 +153,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         choices=("pdf", "png"),
         help="also write every picture of the page in this format, in the style of --style",
     )
+    add_format_option(report)
     report.set_defaults(run=run_report_command)
 
     diff = add_command(
@@ -168,9 +171,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar=("PROPERTY", "A", "B"),
         help='compare two values in one folder; PROPERTY is "scheme", "solver" or an axis',
     )
-    form = diff.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="write one JSON object to stdout")
-    form.add_argument("--csv", action="store_true", help="write the measures as CSV to stdout")
+    add_format_option(diff)
     diff.set_defaults(run=run_diff_command)
 
 
@@ -200,7 +201,7 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.output import require_folder_path
     from lyra_opt.experiments.chosen_pictures import OF_STUDIES, chosen, chosen_pictures
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
-    from lyra_opt.experiments.report import make_report
+    from lyra_opt.experiments.report import make_report, print_report
     from lyra_opt.experiments.runner import run_study
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.experiments.study import read_study
@@ -224,8 +225,11 @@ def run_study_command(arguments: argparse.Namespace) -> int:
         resume=arguments.resume,
         command=arguments.command_line,
     )
-    if status != EXIT_INTERRUPTED and pictures.file is not None:
-        pictures.write(lambda name: chosen(make_report(folder).drawn(), name))
+    if status != EXIT_INTERRUPTED:
+        report = make_report(folder)
+        print_report(report, arguments.form)
+        if pictures.file is not None:
+            pictures.write(lambda name: chosen(report.drawn(), name))
     return status
 
 
@@ -249,7 +253,7 @@ def run_report_command(arguments: argparse.Namespace) -> int:
             raise UserError(f"--{name} {given}: {folder} has runs of a study, not replays")
     from lyra_opt.experiments.report import write_report
 
-    return write_report(folder, pictures)
+    return write_report(folder, pictures, arguments.form)
 
 
 def _report_replays(folder: Path, arguments: argparse.Namespace, pictures: ChosenPictures) -> int:
@@ -263,24 +267,20 @@ def _report_replays(folder: Path, arguments: argparse.Namespace, pictures: Chose
     replays = load_replays(folder, captured=None if captured is None else Path(captured))
     require_baseline(baseline, replays.schemes)
     page = write_report(replays, window_h=window_h, baseline=baseline, pictures=pictures)
-    print_replays(replays, baseline)
-    print(f"{page}: the full report, with plots")
+    print_replays(replays, arguments.form, baseline)
+    if arguments.form == "table":
+        print(f"{page}: the full report, with plots")
     return 0
 
 
 def run_diff_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt diff``; return the exit code."""
-    from lyra_opt.commands.output import print_json
-    from lyra_opt.core.csv_text import frame_text
+    from lyra_opt.commands.output import print_formatted
     from lyra_opt.experiments.diff import compare_folders, print_diff
 
     b = None if arguments.b is None else Path(arguments.b)
     diff = compare_folders(Path(arguments.a), b, by=arguments.by)
-    if arguments.json:
-        print_json(diff.as_json_object())
-    elif arguments.csv:
-        print(frame_text(diff.measures), end="")
-    else:
+    if not print_formatted(arguments.form, [diff.table()], diff.as_json_object()):
         _, first, second = arguments.by or ("", arguments.a, arguments.b)
         print_diff(diff, first, second)
     return 0

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.output import print_line, text_width
+from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.numbers import count, percent, signed, three_digits
 from lyra_opt.core.table import Column, Table, as_text
@@ -89,7 +89,7 @@ class Diff:
         return self.random.method(self.measures.draws) if len(self.measures) else ""
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the object that ``diff --json`` prints."""
+        """Return the object that ``diff --format json`` prints."""
         return (
             {"method": self.method, "random": str(self.random.unit)}
             | {
@@ -357,7 +357,7 @@ def print_diff(diff: Diff, a: str, b: str) -> None:
         table = diff.table()
         if not any(diff.measures.axis):
             table = replace(table, columns=table.columns[2:])
-        print(table.plain(text_width()), end="")
+        print_table(table, None)
         print_line(diff.method)
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import InputError, without_inner_frames
+from lyra_opt.core.table import flat
 from lyra_opt.experiments.proofs import Proofs
 from lyra_opt.experiments.records import BESIDE, RunRecord, SolverRecord
 from lyra_opt.experiments.store import ResultStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
 
@@ -86,9 +87,9 @@ def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
     measures = list(runs[0].measures)
     columns["started_at"] = pd.to_datetime(columns["started_at"], format="ISO8601")
     for name in (name for name in kept if name in SPREAD):
-        flat = [_flat(getattr(run, name) or {}) for run in runs]
-        for entry in dict.fromkeys(entry for row in flat for entry in row):
-            values = [row.get(entry) for row in flat]
+        rows = [flat(getattr(run, name) or {}) for run in runs]
+        for entry in dict.fromkeys(entry for row in rows for entry in row):
+            values = [row.get(entry) for row in rows]
             if entry in columns and list(columns[entry]) == values:  # repeats another column
                 axes += [entry] * (name == "axes")
                 continue
@@ -111,20 +112,6 @@ def in_order(values: pd.Series) -> pd.Series:
         key=lambda value: (1, 0) if isinstance(value, str) else (0, value),
     )
     return values.map({value: place for place, value in enumerate(found)}).fillna(-1)
-
-
-def _flat(entries: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the entries of an object by name, with nested objects flattened.
-
-    >>> _flat({"usage": {"V100": 0.5, "K80": 1.0}, "jobs": 3})
-    {'usage.V100': 0.5, 'usage.K80': 1.0, 'jobs': 3}
-    """
-    flat: dict[str, Any] = {}
-    for name, value in entries.items():
-        flat |= (
-            _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-        )
-    return flat
 
 
 def _column(values: Sequence[Any]) -> pd.Series:

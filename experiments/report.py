@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import complain
-from lyra_opt.commands.output import print_line
+from lyra_opt.commands.output import print_formatted, print_line, print_table
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.gaps import gap_words
+from lyra_opt.core.numbers import percent
 from lyra_opt.core.picture_styles import house_style
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
@@ -28,7 +29,7 @@ from lyra_opt.experiments.proofs import find_contradictions
 from lyra_opt.experiments.records import SolverRecord
 from lyra_opt.experiments.scoreboard import METHOD, scoreboard_of, scoreboard_page
 from lyra_opt.experiments.store import ResultStore
-from lyra_opt.experiments.tables import percent
+from lyra_opt.experiments.tables import table_of_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lyra_opt.core.gaps import GapWords
+    from lyra_opt.core.table import Table
     from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.experiments.records import StudyRecord
     from lyra_opt.experiments.scoreboard import Scoreboard
-    from lyra_opt.experiments.tables import TextTable
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,8 @@ class StudyReport:
         """The table of gaps by family, size, combination of axis values, and solver."""
         return self.analysis.gap_table()
 
-    def shown(self, table: pd.DataFrame) -> TextTable:
-        """Return a data frame of gaps as a text table with readable headings."""
+    def shown(self, table: pd.DataFrame) -> Table:
+        """Return a data frame of gaps as a table with readable headings."""
         return tables.gap_table(table, self.words)
 
     def with_status(self, status: Status) -> list[SolverRecord]:
@@ -137,7 +138,7 @@ class StudyReport:
         return [run for run in self.analysis.runs if run.status is status]
 
 
-def write_report(folder: Path, pictures: ChosenPictures | None = None) -> int:
+def write_report(folder: Path, pictures: ChosenPictures | None = None, form: str = "table") -> int:
     """Write the report of the store in `folder` into that folder, and print its tables.
 
     Parameters
@@ -146,6 +147,8 @@ def write_report(folder: Path, pictures: ChosenPictures | None = None) -> int:
         Folder of the store.
     pictures
         Pictures to write in addition to those of the page.
+    form
+        Format of the printed tables. JSON and CSV have the table by family alone.
 
     Returns
     -------
@@ -160,8 +163,9 @@ def write_report(folder: Path, pictures: ChosenPictures | None = None) -> int:
     """
     report = make_report(folder)
     write_files(report, folder, pictures)
-    _print_report(report)
-    print(f"{folder / PAGE}: the full report")
+    print_report(report, form)
+    if form == "table":
+        print(f"{folder / PAGE}: the full report")
     return 1 if report.contradictions else 0
 
 
@@ -172,7 +176,7 @@ def write_files(report: StudyReport, folder: Path, pictures: ChosenPictures | No
     overall = report.analysis.overall_table()
     for name, table in (("gap_table", report.gaps), ("overall_table", overall)):
         write_text(folder / f"{name}.csv", frame_text(table))
-        write_text(folder / f"{name}.md", report.shown(table).markdown())
+        write_text(folder / f"{name}.md", report.shown(table).text("markdown"))
     if report.scoreboard is not None:
         write_text(folder / "scoreboard.csv", frame_text(report.scoreboard.table))
         write_text(folder / "scoreboard.md", scoreboard_page(report.scoreboard, report.plots))
@@ -293,14 +297,24 @@ def _without_optima(row: Any, words: GapWords) -> str:
     return f"solutions of {solved}; the gap is unknown because some bounds are not above 0"
 
 
-def _print_report(report: StudyReport) -> None:
+def print_report(report: StudyReport, form: str) -> None:
     """Print the table of all solvers, and a detailed table of the headline solvers."""
+    overall = report.analysis.overall_table()
+    if form == "csv":
+        print(frame_text(overall), end="")
+        return
+    tables = [replace(report.shown(overall), title="All solvers, by family")]
     detailed = report.gaps[report.gaps.configuration.isin(report.headline_solvers)]
     if len(detailed):
-        print_line(f"{', '.join(report.headline_solvers)}, by family, size and the study's axes:")
-        report.shown(detailed).print("gap_table.csv")
-    print("All solvers, by family:")
-    report.shown(report.analysis.overall_table()).print("overall_table.csv")
+        title = f"{', '.join(report.headline_solvers)}, by family, size and the study's axes"
+        tables.insert(0, replace(report.shown(detailed), title=title))
+    if print_formatted(form, tables, table_of_frame(overall).records()):
+        return
+    for table, file in zip(
+        tables, ("gap_table.csv", "overall_table.csv")[-len(tables) :], strict=True
+    ):
+        print_line(f"{table.title}:")
+        print_table(table, elsewhere=file)
     print_line(report.runs_in_words())
     print_line(report.witnesses_in_words())
     for contradiction in report.contradictions:

@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from lyra_opt.core.errors import counted
+from lyra_opt.core.numbers import count, percent, three_digits
 from lyra_opt.core.result import Status
+from lyra_opt.core.table import Table, as_text
 from lyra_opt.experiments.analysis import PROVED, counted_proof_time_s
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
 from lyra_opt.experiments.page import PLOTS_FOLDER, how_run
 from lyra_opt.experiments.study_cells import LIBRARY
-from lyra_opt.experiments.tables import NOTHING, TextTable
+from lyra_opt.experiments.tables import column_of
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import Grade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from lyra_opt.core.numbers import Show
     from lyra_opt.experiments.analysis import Analysis
     from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.experiments.records import StudyRecord
@@ -36,11 +40,19 @@ RESAMPLES = 1000
 ALL_GRADES, NO_GRADE = "all grades", "not graded"
 GRADES = (ALL_GRADES, *map(str, Grade), NO_GRADE)
 
+LEAST_TIME_S = 5e-4
+"""Shorter mean times are shown as 0: the logarithms are not more precise."""
+
+
+def _seconds(value: float) -> str:
+    return three_digits(0.0 if value < LEAST_TIME_S else value)
+
+
 MEASURES = {
-    "time_s": "Time to proof (s)",
-    "proved_percent": "Proved (%)",
-    "gap_to_best_percent": "Gap to best known (%)",
-    "gap_to_bound_percent": "Gap to best bound (%)",
+    "time_s": ("Time to proof", "s", _seconds),
+    "proved_percent": ("Proved", "%", percent),
+    "gap_to_best_percent": ("Gap to best known", "%", percent),
+    "gap_to_bound_percent": ("Gap to best bound", "%", percent),
 }
 
 METHOD = (
@@ -110,30 +122,29 @@ class Scoreboard:
             )
         )
 
-    def shown(self, problem: str) -> TextTable:
-        """Return the ranking of the solvers of one problem as a text table."""
+    def shown(self, problem: str) -> Table:
+        """Return the ranking of the solvers of one problem as a table with readable headings."""
         rows = self.table[self.table.problem == problem]
-        partial = rows.instances < rows.of
-        ranks = rows["rank"].astype(str)
-        columns = {
-            "Grade": [
-                f"{row.grade}, {row.of} {'instance' if row.of == 1 else 'instances'}"
-                for row in rows.itertuples()
-            ],
-            "Rank": list(ranks.where(~partial, "(" + ranks + ")")),
-            "Solver": list(rows.configuration),
-            "Instances": list(rows.instances.astype(str)),
-            **{
-                title: [
-                    _with_interval(*values)
-                    for values in zip(
-                        rows[name], rows[f"{name}_low"], rows[f"{name}_high"], strict=True
+        grades = [f"{row.grade}, {counted(row.of, 'instance')}" for row in rows.itertuples()]
+        ranks = (
+            rows["rank"]
+            .astype(str)
+            .where(rows.instances == rows.of, "(" + rows["rank"].astype(str) + ")")
+        )
+        return Table(
+            [
+                column_of(rows, "grade", as_text, "Grade", texts=grades),
+                column_of(rows, "rank", count, "Rank", texts=list(ranks)),
+                column_of(rows, "configuration", as_text, "Solver"),
+                column_of(rows, "instances", count, "Instances"),
+                *(
+                    column_of(
+                        rows, name, show, heading, unit, texts=_with_interval(rows, name, show)
                     )
-                ]
-                for name, title in MEASURES.items()
-            },
-        }
-        return TextTable(columns, ("Grade", "Solver"))
+                    for name, (heading, unit, show) in MEASURES.items()
+                ),
+            ]
+        )
 
     @cached_property
     def records_in_words(self) -> str:
@@ -241,22 +252,13 @@ def _of_times(name: str, times_s: pd.Series) -> dict[str, float]:
     return {key: float(np.exp(value) - SHIFT_S) for key, value in logs.items()}
 
 
-def _with_interval(value: float, low: float, high: float) -> str:
-    if np.isnan(value):
-        return NOTHING
-    interval = "" if np.isnan(low) else f" [{_digits(low)}, {_digits(high)}]"
-    return _digits(value) + interval
-
-
-def _digits(value: float) -> str:
-    """Format a non-negative number with up to three digits.
-
-    >>> [_digits(value) for value in (0.0, 0.01234, 3.456, 99.96)]
-    ['0', '0.012', '3.46', '100']
-    """
-    if value < 5e-4:  # below the rounding error of the logarithms
-        return "0"
-    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
+def _with_interval(rows: pd.DataFrame, name: str, show: Show) -> list[str]:
+    """Return each value of a measure as text, with its interval in brackets if it has one."""
+    ends = zip(rows[name], rows[f"{name}_low"], rows[f"{name}_high"], strict=True)
+    return [
+        show(value) + ("" if np.isnan(low) else f" [{show(low)}, {show(high)}]")
+        for value, low, high in ends
+    ]
 
 
 def scoreboard_page(scoreboard: Scoreboard, plots: Sequence[Plot]) -> str:
@@ -271,8 +273,8 @@ def _page_lines(scoreboard: Scoreboard, plots: Sequence[Plot]) -> Iterator[str]:
     yield f"{study.description}\n"
     yield f"{scoreboard.in_words()}\n"
     yield f"{METHOD}\n"
-    for machine, count in how.environments:
-        yield f"Machine and versions of {count} runs: {machine}.\n"
+    for machine, number in how.environments:
+        yield f"Machine and versions of {number} runs: {machine}.\n"
     yield (
         "`make scoreboard` makes this page again. To rank your own solver:"
         "\n\n```\nlyra-opt study library --solver my_file.py:MySolver\n"
@@ -284,7 +286,7 @@ def _page_lines(scoreboard: Scoreboard, plots: Sequence[Plot]) -> Iterator[str]:
         plot = of_plot.get(f"profiles_{problem}")
         if plot is not None:
             yield f"![{plot.title}]({PLOTS_FOLDER}/{plot.name}.svg)\n\n{plot.caption}\n"
-        yield f"{scoreboard.shown(problem).markdown()}"
+        yield scoreboard.shown(problem).text("markdown")
     better = scoreboard.better_than_record()
     if better:
         yield "## Better than the record\n"

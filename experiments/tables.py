@@ -1,137 +1,100 @@
-"""Tables of a report, with readable column headings, for the terminal and as Markdown."""
+"""Tables of a report, with readable column headings."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.output import print_table
+from lyra_opt.core.numbers import MISSING, count, percent, three_digits
+from lyra_opt.core.table import Column, Table, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Iterator
 
     import pandas as pd
 
     from lyra_opt.core.gaps import GapWords
-
-NOTHING = "–"
-"""Shown in place of a missing number, such as a mean over no instances."""
+    from lyra_opt.core.numbers import Show
 
 
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A table of formatted texts, to be printed or written as Markdown.
-
-    Parameters
-    ----------
-    columns
-        The texts of each column, by heading.
-    words
-        Headings of the columns that contain words; all other columns contain numbers.
-    least
-        Headings of columns that a narrow terminal can leave out, least important first.
-    """
-
-    columns: Mapping[str, Sequence[str]]
-    words: Collection[str]
-    least: Sequence[str] = ()
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """Return the texts of each row."""
-        return list(zip(*self.columns.values(), strict=True))
-
-    def markdown(self) -> str:
-        """Return the table as Markdown, with numbers right-aligned."""
-        rule = ["---" if header in self.words else "---:" for header in self.columns]
-        return "".join(
-            "| " + " | ".join(field.replace("|", r"\|") for field in line) + " |\n"
-            for line in (list(self.columns), rule, *self.rows())
-        )
-
-    def print(self, elsewhere: str | None = None) -> None:
-        """Print the table; columns before the first number are left-aligned.
-
-        With `elsewhere`, the name of a file with the whole table, a narrow terminal shows fewer
-        columns; see `print_table`.
-        """
-        first_number = next(
-            place for place, header in enumerate(self.columns) if header not in self.words
-        )
-        print_table(
-            list(self.columns), self.rows(), first_number, elsewhere=elsewhere, least=self.least
-        )
+def column_of(
+    frame: pd.DataFrame, key: str, show: Show, heading: str, unit: str = "", **options: Any
+) -> Column:
+    """Return a column of a data frame as a column of a table; missing values become None."""
+    values = values_of(frame[key])
+    return Column(key=key, values=values, show=show, heading=heading, unit=unit, **options)
 
 
-def gap_table(table: pd.DataFrame, words: GapWords) -> TextTable:
-    """Format the gap statistics of `Analysis.summaries` as a text table; `words` names the gap."""
-    left_out = f"Left out of the {words.noun}"
-    compared = (table.compared - table.infinite - table.several_terms).astype(str)
-    shown = {
-        "Family": table.family,
-        "Solver": table.configuration,
-        **_axis_columns(table),
-        f"Mean {words.noun} (%)": table.mean_excess_percent.map(percent),
-        f"Maximum {words.noun} (%)": table.max_excess_percent.map(percent),
-        f"Total {words.noun} (%)": table.total_excess_percent.map(percent),
-        "Instances": compared + " of " + table.instances.astype(str),
-        "Mean at most (%)": table.mean_excess_at_most_percent.map(_at_most),
-        "Optimal (%)": table.optimal_percent.map(percent),
-        "Proved (%)": table.proved_percent.map(percent),
-        "Median time (ms)": table.median_time_ms.map(_milliseconds),
-        "Maximum time (ms)": table.max_time_ms.map(_milliseconds),
-        "Median bound time (ms)": table.median_certify_time_ms.map(_milliseconds),
-        left_out: [_left_out(row) for row in table.itertuples()],
-    }
-    least = ("Median bound time (ms)", "Maximum time (ms)", f"Total {words.noun} (%)", left_out)
-    return TextTable(shown, ("Family", "Solver", left_out), least)
+def values_of(series: pd.Series) -> list[Any]:
+    """Return the values of a series, with None for missing values of any kind."""
+    return list(series.astype(object).where(series.notna(), None))
 
 
-def speed_table(table: pd.DataFrame, yardstick: str) -> TextTable:
-    """Format the times and time ratios of `Analysis.speed_table` as a text table."""
-    shown = {
-        "Family": table.family,
-        **_axis_columns(table),
-        "Solver": table.configuration,
-        "Proved": table.proved.astype(str) + " of " + table.instances.astype(str),
-        "Median time (ms)": table.median_time_ms.map(_milliseconds),
-        "Maximum time (ms)": table.max_time_ms.map(_milliseconds),
-        f"Time / that of {yardstick}": table.time_ratio.map(_ratio),
-        f"Time to proof / that of {yardstick}": table.proof_time_ratio.map(_ratio),
-    }
-    return TextTable(shown, ("Family", "Solver"))
+def table_of_frame(frame: pd.DataFrame) -> Table:
+    """Return a data frame as a table of raw values."""
+    return Table([column_of(frame, key, as_text, key) for key in frame.columns])
 
 
-def _axis_columns(table: pd.DataFrame) -> dict[str, Sequence[str]]:
-    """Return the formatted columns of the study's axes, by heading."""
-    place = table.columns.get_loc("configuration")
-    axes = table.iloc[:, 1:place].astype(object)
-    shown = axes.where(axes.notna(), NOTHING).map(str)
-    return {axis_in_words(name): list(shown[name]) for name in shown}
+def gap_table(table: pd.DataFrame, words: GapWords) -> Table:
+    """Return the gap statistics of `Analysis.summaries` as a table; `words` names the gap."""
+    noun = words.noun
+    compared = (table.compared - table.infinite - table.several_terms).astype(int)
+    of_all = list(compared.astype(str) + " of " + table.instances.astype(str))
+    left_out = [_left_out(row) for row in table.itertuples()]
+    return Table(
+        [
+            column_of(table, "family", as_text, "Family"),
+            column_of(table, "configuration", as_text, "Solver"),
+            *_axis_columns(table),
+            column_of(table, "mean_excess_percent", percent, f"Mean {noun}", "%"),
+            column_of(table, "max_excess_percent", percent, f"Maximum {noun}", "%"),
+            column_of(table, "total_excess_percent", percent, f"Total {noun}", "%"),
+            Column(
+                key="compared", values=list(compared), show=count, heading="Instances", texts=of_all
+            ),
+            column_of(table, "mean_excess_at_most_percent", _at_most, "Mean at most", "%"),
+            column_of(table, "optimal_percent", percent, "Optimal", "%"),
+            column_of(table, "proved_percent", percent, "Proved", "%"),
+            column_of(table, "median_time_ms", three_digits, "Median time", "ms"),
+            column_of(table, "max_time_ms", three_digits, "Maximum time", "ms"),
+            column_of(table, "median_certify_time_ms", three_digits, "Median bound time", "ms"),
+            Column(key="left_out", values=left_out, heading=f"Left out of the {noun}"),
+        ],
+        least=("median_certify_time_ms", "max_time_ms", "total_excess_percent", "left_out"),
+    )
 
 
-def percent(value: float) -> str:
-    """Return a percentage as text with one decimal; NaN becomes a dash."""
-    if math.isnan(value):
-        return NOTHING
-    return "∞" if math.isinf(value) else f"{value:.1f}"
+def speed_table(table: pd.DataFrame, yardstick: str) -> Table:
+    """Return the times and time ratios of `Analysis.speed_table` as a table."""
+    proved = list(table.proved.astype(str) + " of " + table.instances.astype(str))
+    to_proof = f"Time to proof / that of {yardstick}"
+    return Table(
+        [
+            column_of(table, "family", as_text, "Family"),
+            *_axis_columns(table),
+            column_of(table, "configuration", as_text, "Solver"),
+            column_of(table, "proved", count, "Proved", texts=proved),
+            column_of(table, "median_time_ms", three_digits, "Median time", "ms"),
+            column_of(table, "max_time_ms", three_digits, "Maximum time", "ms"),
+            column_of(table, "time_ratio", three_digits, f"Time / that of {yardstick}"),
+            column_of(table, "proof_time_ratio", three_digits, to_proof),
+        ]
+    )
 
 
-def _at_most(value: float) -> str:
+def _axis_columns(table: pd.DataFrame) -> Iterator[Column]:
+    """Yield the columns of the study's axes, whose values are aligned like numbers."""
+    for name in table.columns[1 : table.columns.get_loc("configuration")]:
+        yield column_of(table, name, _axis_value, axis_in_words(name))
+
+
+def _axis_value(value: object) -> str:
+    return MISSING if value is None else str(value)
+
+
+def _at_most(value: float | None) -> str:
     """Return an upper bound in percent, or a dash if it is not finite."""
-    return percent(value) if math.isfinite(value) else NOTHING
-
-
-def _milliseconds(value: float) -> str:
-    if math.isnan(value):
-        return NOTHING
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _ratio(value: float) -> str:
-    if math.isnan(value):
-        return NOTHING
-    return f"{value:.0f}" if value >= 100 else f"{value:.2g}"
+    return percent(value) if value is not None and math.isfinite(value) else MISSING
 
 
 def _left_out(row: Any) -> str:
@@ -145,7 +108,7 @@ def _left_out(row: Any) -> str:
         (row.failed, "failed"),
         (row.unsupported, "unsupported"),
     )
-    return ", ".join(f"{count} {reason}" for count, reason in reasons if count)
+    return ", ".join(f"{number} {reason}" for number, reason in reasons if number)
 
 
 COUNTED = {"reclaim": "servers"}

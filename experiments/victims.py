@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.numbers import count, percent
 from lyra_opt.core.result import Status
+from lyra_opt.core.table import Table, as_text
 from lyra_opt.experiments.frames import stored_runs
 from lyra_opt.experiments.proofs import Proofs
-from lyra_opt.experiments.tables import TextTable, percent
+from lyra_opt.experiments.tables import column_of
 from lyra_opt.instances.family import find_family
 from lyra_opt.preemption import PROBLEM, check
 from lyra_opt.preemption.put_back import could_stay
@@ -135,10 +137,19 @@ def tables(frame: pd.DataFrame) -> str:
     in_groups = frame.groupby("family").group.transform("nunique") > 1
     families = frame[in_groups].assign(group=frame.family[in_groups] + " (all groups)")
     found = pd.concat([summary(frame), summary(families)])
-    found[[*COUNTS]], found[[*SHARES]] = found[[*COUNTS]].astype(str), found[[*SHARES]].map(percent)
-    found = found.rename(columns=COUNTS | SHARES)
+    columns = {name: (count, heading) for name, heading in COUNTS.items()}
+    columns |= {name: (percent, heading) for name, heading in SHARES.items()}
     return "\n".join(
-        f"{group}\n\n{TextTable(dict(rows.drop(columns='group')), ('solver',)).markdown()}"
+        Table(
+            [
+                column_of(rows, "solver", as_text, "solver"),
+                *(
+                    column_of(rows, name, show, heading)
+                    for name, (show, heading) in columns.items()
+                ),
+            ],
+            group,
+        ).text("markdown")
         for group, rows in found.groupby("group", sort=False)
     )
 

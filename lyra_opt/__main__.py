@@ -23,7 +23,7 @@ EXAMPLES = """\
 examples:
   lyra-opt generate reclaim --family messy-dist --servers 100 --reclaim 30 --out instances
   lyra-opt solve instances/*.json --solver lyra-greedy --solver cpsat-strengthened
-  lyra-opt solve instances/*.json --solver peeling --certify --json
+  lyra-opt solve instances/*.json --solver peeling --certify --format json
   lyra-opt study reclaim-gap --out results/reclaim-gap
 
 "lyra-opt COMMAND --help" explains a command.

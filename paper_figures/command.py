@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.commands.arguments import (
     add_command,
     add_engine_options,
+    add_format_option,
     add_repeated_option,
     add_resume_option,
     integer_from,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lyra_opt.paper_figures.document import PaperTable, PublicationTable
     from lyra_opt.paper_figures.paper import PaperReport
     from lyra_opt.paper_figures.setting import Setting
+    from lyra_opt.paper_figures.stored import StoredTable
 
 PAPERS = ("lyra", "hadar", "dally", "gavel", "pollux")
 MOST_SEEDS = 100
@@ -72,6 +74,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     add_engine_options(computing, "simulations")
     computing.add_argument("--out", metavar="DIR", help="folder for the pages")
     add_resume_option(computing, "simulations that the folder holds")
+    add_format_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -90,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the sub-command ``paper`` and return its exit code."""
     from lyra_opt.core.errors import UserError
     from lyra_opt.paper_figures.document import find_paper
+    from lyra_opt.paper_figures.stored import stored_overview, stored_table
 
     paper = find_paper(arguments.paper)
     publications = chosen(paper, {"table": arguments.tables, "figure": arguments.figures})
@@ -98,21 +102,31 @@ def run(arguments: argparse.Namespace) -> int:
     for name in ("scale", "seeds", "processes", "scheduler", "out", "resume"):
         if getattr(arguments, name):
             raise UserError(f"--{name}: needs --run, which simulates the chosen tables")
+    stored = [stored_table(paper, each) for each in publications] or [stored_overview(paper)]
+    if _print_formatted(arguments.form, stored):
+        return 0
     if not publications:
-        _show_overview(paper)
-    for publication in publications:
-        _show(paper, publication)
+        _show_overview(paper, stored[0])
+    for each in stored if publications else ():
+        _show(each)
     return 0
 
 
-def _show_overview(paper: PaperTable) -> None:
-    from lyra_opt.commands.output import print_line, print_table
-    from lyra_opt.paper_figures.stored import stored_overview
+def _print_formatted(form: str, stored: Sequence[StoredTable]) -> bool:
+    """Print tables for programs or papers; in JSON and CSV each row names its table."""
+    from lyra_opt.commands.output import print_formatted
 
-    stored = stored_overview(paper)
+    tables = [each.table for each in stored if each.table.columns]
+    rows = [{"table": each.page.stem, **row} for each in stored for row in each.table.records()]
+    return print_formatted(form, tables, rows)
+
+
+def _show_overview(paper: PaperTable, stored: StoredTable) -> None:
+    from lyra_opt.commands.output import print_line, print_table
+
     print_line(f"{paper.name}: {' '.join(paper.citation.split())}.")
     print()
-    print_table(stored.header, stored.rows, stored.numbers_from)
+    print_table(stored.table, None)
     print()
     print_line(" ".join(paper.remarks.split()))
     print_line(
@@ -120,15 +134,13 @@ def _show_overview(paper: PaperTable) -> None:
     )
 
 
-def _show(paper: PaperTable, publication: PublicationTable) -> None:
+def _show(stored: StoredTable) -> None:
     from lyra_opt.commands.output import print_line, print_table
-    from lyra_opt.paper_figures.stored import stored_table
 
-    stored = stored_table(paper, publication)
     print_line(": ".join(filter(None, (stored.title, stored.heading))))
     print()
-    if stored.header:
-        print_table(stored.header, stored.rows, stored.numbers_from)
+    if stored.table.columns:
+        print_table(stored.table, None)
         print()
     print_line(stored.verdicts)
     for note in stored.notes:
@@ -142,7 +154,7 @@ def _compute(
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.paper_figures.paper import PAGE
     from lyra_opt.paper_figures.setting import Setting
-    from lyra_opt.paper_figures.stored import OVERVIEW
+    from lyra_opt.paper_figures.stored import OVERVIEW, parse_page
 
     folder = Path(paper.folder if arguments.out is None else arguments.out)
     status, report = computed(
@@ -154,6 +166,9 @@ def _compute(
         command=arguments.command_line,
     )
     if report is None:
+        return status
+    pages = [folder / f"{comparison.name}.md" for comparison in report.comparisons]
+    if _print_formatted(arguments.form, [parse_page(each) for each in pages]):
         return status
     for comparison in report.comparisons:
         print(f"{folder / comparison.name}.md: {comparison.counted()}")

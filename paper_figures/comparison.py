@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.pictures import record
+from lyra_opt.core.table import table_of_texts
 from lyra_opt.paper_figures.verdicts import (
     RULE,
     Spread,
@@ -397,9 +398,9 @@ class Comparison:
         return ["", *self._columns()]
 
     def wide_rows(self) -> Iterable[list[str]]:
-        """Yield each row of the paper's table, with cells of the form ``paper | ours``."""
+        """Yield each row of the paper's table, with cells of the form ``paper / ours``."""
         cells = {
-            (entry.row, entry.column): f"{entry.paper} | {entry.shown(entry.ours)}"
+            (entry.row, entry.column): f"{entry.paper} / {entry.shown(entry.ours)}"
             for entry in self.entries
         }
         for row in dict.fromkeys(entry.row for entry in self.entries):
@@ -463,10 +464,8 @@ def markdown_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], *, words: int, words_last: int = 0
 ) -> list[str]:
     """Return a Markdown table with words in its first `words` and last `words_last` columns."""
-    numbers = len(header) - words - words_last
-    rule = ["---"] * words + ["---:"] * numbers + ["---"] * words_last
-    table = [header, rule, *rows]
-    return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in table]
+    numbers = range(words, len(header) - words_last)
+    return table_of_texts(header, rows, numbers).text("markdown").splitlines()
 
 
 def _counted(counts: Counter[str]) -> str:

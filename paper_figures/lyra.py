@@ -202,10 +202,10 @@ def _other_readings(part: Part, readings: Sequence[Mapping[str, str]]) -> Furthe
             for column, paper in zip(columns, papers[each["row"]], strict=True)
             if column.measure is not None
         ]
-        cells = [f"{entry.paper} | {entry.shown(entry.ours)}" for entry in entries]
+        cells = [f"{entry.paper} / {entry.shown(entry.ours)}" for entry in entries]
         rows.append([each["row"], each["reading"], *cells])
     return FurtherTable(
-        title="Rows under other assumptions, paper | ours (not counted among the entries)",
+        title="Rows under other assumptions, paper / ours (not counted among the entries)",
         header=["row", "assumption", *(column.name for column in columns)],
         rows=rows,
         words=2,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.table import Table, table_of_texts
 from lyra_opt.paper_figures.document import name_of
 
 if TYPE_CHECKING:
@@ -32,12 +33,8 @@ class StoredTable:
         The heading of the page.
     verdicts
         The sentence that counts the verdicts; empty if the page has no verdicts.
-    header
-        The names of the columns; empty if the page has no table.
-    numbers_from
-        The position of the first column of numbers.
-    rows
-        The cells, one tuple per row.
+    table
+        The table; without columns if the page has no table.
     notes
         What a reader must know about the numbers, one sentence or more per note.
     heading
@@ -48,9 +45,7 @@ class StoredTable:
 
     title: str
     verdicts: str
-    header: tuple[str, ...]
-    numbers_from: int
-    rows: tuple[tuple[str, ...], ...]
+    table: Table
     notes: tuple[str, ...]
     heading: str
     page: Path
@@ -81,13 +76,13 @@ def parse_page(page: Path, *, by_number: bool = False) -> StoredTable:
     first = table[0] if table else len(lines)
     last = next((place for place in range(first, len(lines)) if not lines[place]), len(lines))
     header, ruler, *rows = [_cells(line) for line in lines[first:last]] or [(), ()]
+    numbers = {place for place, rule in enumerate(ruler) if rule.endswith(":")}
+    title = lines[0].removeprefix("# ")
     sentences = [line for line in lines[1:first] if line and not line.startswith(("#", "!", "- "))]
     return StoredTable(
-        title=lines[0].removeprefix("# "),
+        title=title,
         verdicts=" ".join(sentences),
-        header=header,
-        numbers_from=next((at for at, rule in enumerate(ruler) if rule.endswith(":")), len(ruler)),
-        rows=tuple(rows),
+        table=table_of_texts(header, rows, numbers, title),
         notes=tuple(line.removeprefix("- ") for line in lines if line.startswith("- ")),
         heading=next((line[3:] for line in lines[:first][::-1] if line.startswith("## ")), ""),
         page=page,

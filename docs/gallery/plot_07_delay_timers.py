@@ -25,7 +25,7 @@ lo.compare(hurt_first, ["dally", "priced-placement", "pulp-highs-patterns"])[
 runs = lo.simulate(
     "tuner-regret", schemes=["dally", "no-wait", "consolidated"], changes={"axes": {}}
 )
-(runs.summary.set_index("scheme")[["jct_mean_s", "queue_mean_s"]] / 3600).round(1)  # hours
+(runs.frame.set_index("scheme")[["jct_mean_s", "queue_mean_s"]] / 3600).round(1)  # hours
 
 # %%
 

@@ -15,7 +15,7 @@ runs = lo.simulate(
     changes={"jobs.workload": "lyra-like", "jobs.parameters.days": 1, "cluster.servers": 8},
     schemes=["fifo", "lyra", "hadar", "dally"],
 )
-summary = runs.summary.set_index("scheme")
+summary = runs.frame.set_index("scheme")
 (summary[["jct_mean_s", "jct_p95_s", "queue_mean_s"]] / 3600).round(2)  # hours
 
 # %%

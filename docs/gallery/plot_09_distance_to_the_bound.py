@@ -20,7 +20,7 @@ proved[["jct_mean_bound_s", "least_run_mean_s", "queue_mean_bound_s", "cpu_s"]].
 # and by running with too few workers. The shares of these parts differ between the schemes.
 
 parts = ["least_run", "queue_first", "queue_again", "lost_work", "fewer_workers", "pause"]
-summary = runs.summary.set_index("scheme")
+summary = runs.frame.set_index("scheme")
 summary[["jct_mean_s", *(f"{part}_mean_s" for part in parts)]].T.round(0)
 
 # %%

@@ -31,7 +31,7 @@ class LeastRemaining(QueuePolicy):
 
 small = {"cluster.servers": 12, "cluster.loans.servers": 14, "jobs.parameters.days": 2}
 runs = lo.simulate("lyra-paper", schemes=["fifo", "lyra", LeastRemaining], changes=small)
-runs.summary.set_index("scheme")[
+runs.frame.set_index("scheme")[
     ["jct_mean_s", "queue_mean_s", "lost_work_mean_s", "preemptions"]
 ].round(0)
 

@@ -22,7 +22,7 @@ small = {"cluster.servers": 20, "cluster.loans.servers": 24, "jobs.parameters.da
 for scheme in ("fifo", "lyra"):
     lo.simulate("lyra-paper", schemes=[scheme], seeds=6, changes=small, out=scheme)
 with redirect_stdout(io.StringIO()) as said:
-    exit_code = main(["diff", "fifo", "lyra", "--csv", "--quiet"])
+    exit_code = main(["diff", "fifo", "lyra", "--format=csv", "--quiet"])
 measures = pd.read_csv(io.StringIO(said.getvalue())).set_index("measure")
 shown = ["jct_mean_s", "jct_p95_s", "queue_mean_s", "overall_usage"]
 measures.loc[shown, ["pairs", "mean_a", "mean_b", "difference", "low", "high"]].round(2)

@@ -22,11 +22,11 @@ with LocalCluster(
         changes=small,
         scheduler=machines.scheduler_address,
     )
-runs.summary.groupby("scheme")[["jct_mean_s", "queue_mean_s"]].mean().round(0)
+runs.frame.groupby("scheme")[["jct_mean_s", "queue_mean_s"]].mean().round(0)
 
 # %%
 # Same seed, same answer, wherever it ran.
 
 here = lo.simulate("lyra-paper", schemes=["fifo", "lyra"], seeds=2, changes=small)
-print((here.summary.jct_mean_s == runs.summary.jct_mean_s).all())
+print((here.frame.jct_mean_s == runs.frame.jct_mean_s).all())
 runs.plot()

@@ -10,7 +10,7 @@ its testbed at AWS, two V100, two T4 and a K80:
 import lyra_opt as lo
 
 runs = lo.simulate("hadare-aws", schemes=["hadar", "hadare", "gavel-las"])
-summary = runs.summary.set_index("scheme")
+summary = runs.frame.set_index("scheme")
 (summary[["makespan_s", "jct_mean_s", "queue_mean_s"]] / 3600).round(2)  # hours
 
 # %%

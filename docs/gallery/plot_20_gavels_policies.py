@@ -10,7 +10,7 @@ import lyra_opt as lo
 
 schemes = ["gavel-las", "gavel-las-agnostic", "gavel-throughput", "priced-progress"]
 runs = lo.simulate("gavel-108", schemes=schemes, changes={"jobs.parameters.jobs": 60})
-summary = runs.summary.set_index("scheme")
+summary = runs.frame.set_index("scheme")
 (summary[["jct_mean_s", "jct_p95_s", "queue_mean_s"]] / 3600).round(2)  # hours
 
 # %%

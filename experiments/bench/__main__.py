@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from lyra_opt.commands.arguments import above_zero, integer_from
+from lyra_opt.commands.output import print_table
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import UserError, one_line
@@ -121,10 +122,10 @@ class Bench:
         measured = self._benchmarks(part) if part in BENCHMARKS else self._study(part)
         of_part = TARGETS[TARGETS.part == part].itertuples()
         new = [figure for target in of_part for figure in figures_of(target, measured)]
-        figures_table(new).print()
+        print_table(figures_table(new), None)
         self.has_failed |= any(figure.get("verdict") == "MISSED" for figure in new)
         self._figures += new
-        page = [_head(), figures_table(self._figures).markdown(), *self._sections]
+        page = [_head(), figures_table(self._figures).text("markdown"), *self._sections]
         write_text(self._folder / PAGE, "\n".join(page))
         write_text(self._folder / "figures.csv", frame_text(pd.DataFrame(self._figures)))
 
@@ -191,7 +192,7 @@ def _speed_tables(analysis: Analysis, yardstick: str, folder: Path) -> Iterator[
     for name, columns in {"group": (GROUP,), "size": (GROUP, ASKED_SIZE)}.items():
         rows = analysis.speed_table(yardstick, *columns)
         write_text(folder / f"speed_by_{name}.csv", frame_text(rows))
-        yield f"### By {name}\n\n{speed_table(rows, yardstick).markdown()}"
+        yield f"### By {name}\n\n{speed_table(rows, yardstick).text('markdown')}"
 
 
 if __name__ == "__main__":

@@ -48,7 +48,9 @@ def test_plan(benchmark: BenchmarkFixture, files: dict[str, Path], size: str, wo
     path = files[size]
 
     def run() -> float:
-        _, memory_mib, text = usage_of("plan", *words.split(), "--snapshot", str(path), "--json")
+        _, memory_mib, text = usage_of(
+            "plan", *words.split(), "--snapshot", str(path), "--format=json"
+        )
         assert json.loads(text)["status"] in ("optimal", "infeasible")
         return memory_mib
 

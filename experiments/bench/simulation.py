@@ -172,7 +172,7 @@ def test_bound(benchmark: BenchmarkFixture, trace: str, tmp_path: Path) -> None:
 
 def test_bound_of_loans(benchmark: BenchmarkFixture) -> None:
     """Measure CPU time and memory of proving JCT bounds for two weeks on Lyra's clusters."""
-    words = ("bound", LYRA, "--json", *OPTIONS)
+    words = ("bound", LYRA, "--format=json", *OPTIONS)
     _, peak_mib, output = timed(benchmark, usage_of, *words, warms_up=False)
     cpu_s = sum(each["cpu_s"] for each in json.loads(output))
     benchmark.extra_info |= {"cpu_s": cpu_s, "peak_memory_mib": peak_mib}

@@ -15,11 +15,12 @@ import numpy as np
 import pandas as pd
 
 from lyra_opt.core.gaps import relative_gap
+from lyra_opt.core.numbers import count, three_digits
 from lyra_opt.core.result import Status
+from lyra_opt.core.table import Column, Table, as_text
 from lyra_opt.experiments.analysis import counted_proof_time_s, log_ratio
 from lyra_opt.experiments.compile_kernels import has_backend
 from lyra_opt.experiments.proofs import variant_of
-from lyra_opt.experiments.tables import NOTHING, TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -116,16 +117,19 @@ def figures_of(target: Any, measured: pd.DataFrame) -> Iterator[dict[str, Any]]:
         }
 
 
-def figures_table(figures: Sequence[Mapping[str, Any]]) -> TextTable:
-    """Return the results of speed targets, from `figures_of`, as a text table."""
-    columns = {name: [_shown(each.get(name)) for each in figures] for name in COLUMNS}
-    return TextTable(columns, WORDS, least=("remark", "median", "maximum", "runs"))
-
-
-def _shown(value: str | float | None) -> str:
-    if isinstance(value, str):
-        return value
-    return NOTHING if value is None or np.isnan(value) else f"{value:.4g}"
+def figures_table(figures: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the results of speed targets, from `figures_of`, as a table."""
+    return Table(
+        [
+            Column(
+                key=name,
+                values=[each.get(name) for each in figures],
+                show=as_text if name in WORDS else count if name == "runs" else three_digits,
+            )
+            for name in COLUMNS
+        ],
+        least=("remark", "median", "maximum", "runs"),
+    )
 
 
 def benchmark_frame(file: Path) -> pd.DataFrame:

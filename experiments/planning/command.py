@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.arguments import (
     above_zero,
     add_command,
-    add_json_option,
+    add_format_option,
     add_picture_options,
     add_repeated_option,
     add_seed_option,
     integer_from,
 )
-from lyra_opt.commands.output import print_json, print_line, print_table, require_file_path
+from lyra_opt.commands.output import (
+    print_formatted,
+    print_json,
+    print_line,
+    print_table,
+    require_file_path,
+)
 from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -254,7 +260,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     )
     add_picture_options(output, "draw the nodes")
     output.add_argument("--page", metavar="FILE", help="write an HTML page to pass on")
-    add_json_option(output)  # type: ignore[arg-type]
+    add_format_option(output)
     parser.set_defaults(run=run)
 
 
@@ -297,7 +303,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.planning.page import plan_page
     from lyra_opt.experiments.planning.planning import explain, plan
     from lyra_opt.experiments.planning.questions import choices_of
-    from lyra_opt.experiments.planning.words import explanation_sentence
+    from lyra_opt.experiments.planning.words import as_json_object, explanation_sentence, hurt_table
     from lyra_opt.instances.snapshots.reading import read_snapshot
 
     if arguments.plot is not None:
@@ -325,11 +331,8 @@ def run(arguments: argparse.Namespace) -> int:
         from lyra_opt.core.documents import write_text
 
         write_text(arguments.page, plan_page(found, reasons, files))
-    if arguments.json:
-        from lyra_opt.experiments.planning.words import as_json_object
-
-        print_json({**as_json_object(found), "explanations": reasons})
-    else:
+    document = {**as_json_object(found), "explanations": reasons}
+    if not print_formatted(arguments.form, [hurt_table(found)], document):
         _print(found, reasons)
     return 0 if found.exists else 1
 
@@ -350,7 +353,7 @@ def _print(found: ClusterPlan, reasons: Sequence[str]) -> None:
         print_line(sentence)
     if found.disruptions:
         print()
-        print_table(words.HURT_COLUMNS, words.hurt_rows(found), right=len(words.HURT_COLUMNS))
+        print_table(words.hurt_table(found), None)
     for heading, lines in words.command_lines(found):
         print(f"\n{heading}")
         print("\n".join(lines))

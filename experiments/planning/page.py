@@ -30,7 +30,7 @@ def plan_page(plan: ClusterPlan, explanations: Sequence[str], files: Sequence[st
     from lyra_opt.core.pictures import svg_text
     from lyra_opt.core.plotting import plot
 
-    steps = steps_of(plan)
+    steps, hurt = steps_of(plan), words.hurt_table(plan)
     return render_page(
         "plan.html.jinja",
         folder=Path(__file__).parent,
@@ -38,8 +38,8 @@ def plan_page(plan: ClusterPlan, explanations: Sequence[str], files: Sequence[st
         proof=words.proof_sentence(plan) if plan.exists else "",
         rule=words.rule_sentence(plan),
         svg=svg_text(plot(plan.answer), "plan") if plan.exists else "",
-        columns=words.HURT_COLUMNS,
-        rows=words.hurt_rows(plan),
+        columns=[column.title for column in hurt.columns],
+        rows=hurt.rows(),
         steps=(("Commands", steps.do), ("To undo them", steps.undo)),
         explanations=explanations,
         limits=words.limits(plan),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import counted
+from lyra_opt.core.numbers import HOURS, count, in_unit
 from lyra_opt.core.result import Status
+from lyra_opt.core.table import Column, Table
 from lyra_opt.core.texts import show_list
 from lyra_opt.experiments.planning.planning import ClusterPlan
 from lyra_opt.experiments.planning.questions import ANNOTATION, Consolidate, Drain, Fit
@@ -21,12 +23,7 @@ if TYPE_CHECKING:
     from lyra_opt.instances.snapshots.snapshot import RunningGang
     from lyra_opt.preemption import Solution
 
-HOUR_S = 3600
-
 AGES = "Check the cluster again before you act: a snapshot ages in seconds."
-
-HURT_COLUMNS = ("who", "priority", "pods", "GPUs", "GPU hours since start", "starts again")
-"""The headings of the table of those who are hurt."""
 
 
 def headline(plan: ClusterPlan) -> str:
@@ -88,7 +85,7 @@ def term_phrase(case: Case, key: str, value: int) -> str:
         cost = case.choices.cost
         if cost.startswith(ANNOTATION):
             return f"costs {value} by {cost}"
-        return f"loses {value / HOUR_S:.1f} GPU hours of work"
+        return f"loses {in_unit(HOURS)(value)} GPU hours of work"
     resource = name.removeprefix("lost:")
     unit = "GPU" if resource == "gpu" else f"unit of {resource}"
     return f"takes {counted(value, unit)} from running pods"
@@ -227,17 +224,44 @@ def _no_plan(answer: Answer[Solution]) -> str:
     return f"no plan exists: {answer.message}" if answer.message else "no plan exists"
 
 
-def hurt_rows(plan: ClusterPlan) -> list[tuple[str, ...]]:
-    """Return one row of `HURT_COLUMNS` for each gang that loses or moves pods."""
+def hurt_table(plan: ClusterPlan) -> Table:
+    """Return a table with one row for each gang that loses or moves pods."""
     suspended = suspended_gangs(plan)
-    return [_hurt_row(each, each.gang.id in suspended) for each in plan.disruptions]
+    each_is_suspended = [each.gang.id in suspended for each in plan.disruptions]
+    gangs = [each.gang for each in plan.disruptions]
+    return Table(
+        [
+            Column(key="who", values=[_who(gang) for gang in gangs]),
+            Column(key="priority", values=[gang.priority for gang in gangs], show=count),
+            Column(key="pods", values=[_touched(each) for each in plan.disruptions]),
+            Column(key="gpus", values=[each.lost_gpus for each in plan.disruptions], show=count),
+            Column(
+                key="lost_gpu_s",
+                values=[each.lost_gpu_s for each in plan.disruptions],
+                show=in_unit(HOURS),
+                heading="GPU hours since start",
+            ),
+            Column(
+                key="starts_again",
+                values=list(map(_starts_again, plan.disruptions, each_is_suspended)),
+            ),
+        ]
+    )
 
 
-def _hurt_row(each: Disruption, is_suspended: bool) -> tuple[str, ...]:
-    gang, owner = each.gang, each.gang.owner
-    touched = len(each.lost) + len(each.moved)
-    left = len(gang.pods) - len(each.lost)
+def _who(gang: RunningGang) -> str:
+    owner = gang.owner
+    return f"{owner.namespace}/{owner.name} ({owner.kind})" if owner.namespace else owner.name
+
+
+def _touched(each: Disruption) -> str:
     moves = f" ({len(each.moved)} move)" if each.moved else ""
+    return f"{len(each.lost) + len(each.moved)} of {len(each.gang.pods)}{moves}"
+
+
+def _starts_again(each: Disruption, is_suspended: bool) -> str:
+    gang = each.gang
+    left = len(gang.pods) - len(each.lost)
     if is_suspended:
         again = "when you let it go on"
     elif not each.can_return:
@@ -250,14 +274,7 @@ def _hurt_row(each: Disruption, is_suspended: bool) -> tuple[str, ...]:
         again = "when there is room" if gang.can_be_requeued else "not by itself"
     if each.lost and left and not each.is_whole:
         again = f"{again}; keeps {counted(left, 'pod')}"
-    return (
-        f"{owner.namespace}/{owner.name} ({owner.kind})" if owner.namespace else owner.name,
-        str(gang.priority),
-        f"{touched} of {len(gang.pods)}{moves}",
-        str(each.lost_gpus),
-        f"{each.lost_gpu_s / HOUR_S:.1f}",
-        again,
-    )
+    return again
 
 
 def command_lines(plan: ClusterPlan) -> list[tuple[str, list[str]]]:
@@ -296,12 +313,8 @@ class ReadablePlan(ClusterPlan):
     def __str__(self) -> str:
         """Return the whole plan as text, with one line for each job that is hurt."""
         parts = [headline(self), *verdict(self)]
-        rows = [HURT_COLUMNS, *hurt_rows(self)] if self.disruptions else []
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        parts += [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        if self.disruptions:
+            parts.append(hurt_table(self).plain().rstrip())
         parts += ["\n".join((heading, *lines)) for heading, lines in command_lines(self)]
         return "\n".join((*parts, *limits(self)))
 
@@ -319,7 +332,7 @@ def _status(plan: ClusterPlan) -> str:
 
 
 def as_json_object(plan: ClusterPlan) -> dict[str, Any]:
-    """Return the plan as the JSON object that ``lyra-opt plan --json`` prints."""
+    """Return the plan as the JSON object that ``lyra-opt plan --format json`` prints."""
     answer, exists = plan.answer, plan.exists
     steps = steps_of(plan)
     return {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.arguments import (
     add_command,
     add_engine_options,
+    add_format_option,
     add_picture_options,
     add_repeated_option,
     add_resume_option,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
+    from lyra_opt.core.table import Table
     from lyra_opt.experiments.simulation.measuring.proving import Proved
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
@@ -58,6 +60,14 @@ Exit code: 0; 1 if a checked file claims more than its prices prove; 2 for bad i
 after Ctrl-C.
 """
 
+BOUND_HEADINGS = {
+    "jct_mean_bound_s": "mean JCT at least",
+    "least_run_mean_s": "least run time, mean",
+    "excess_mean_bound_s": "excess at least",
+    "queue_mean_bound_s": "queuing at least",
+}
+"""The headings of the bounds, by key."""
+
 SCENARIOS_COMMANDS = {
     "list": "list the bundled scenarios",
     "show": "print a scenario's TOML text, to start your own from",
@@ -87,6 +97,8 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
                 metavar="TEXT",
                 help="only keys whose name or meaning has this text",
             )
+        if name == "list":
+            add_format_option(parser)
         parser.set_defaults(run=run_scenarios, what=name)
     schemes = add_command(
         subparsers,
@@ -99,6 +111,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     completed_by(scenario, scenario_names)
     add_changes(schemes)
+    add_format_option(schemes)
     schemes.set_defaults(run=run_schemes)
     _add_bound(subparsers)
 
@@ -162,9 +175,7 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
     output.add_argument(
         "--out", metavar="DIR", help="folder for runs, tables, and a page with plots"
     )
-    output.add_argument(
-        "--json", action="store_true", help="print a JSON object; an array for several replays"
-    )
+    add_format_option(output)
     add_picture_options(output, "draw the results", "overview")
     output.add_argument(
         "--bound", action="store_true", help="prove lower bounds, and show each scheme's distance"
@@ -197,7 +208,7 @@ def given_scenario(arguments: argparse.Namespace, seeds: Sequence[int] = ()) -> 
 def run_simulate(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt simulate``; return the exit code."""
     from lyra_opt.commands.messages import say
-    from lyra_opt.commands.output import print_json, stdout_kept_clean
+    from lyra_opt.commands.output import stdout_kept_clean
     from lyra_opt.core.own_files import name_in
     from lyra_opt.experiments.chosen_pictures import OF_REPLAYS, chosen_pictures
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
@@ -231,20 +242,12 @@ def run_simulate(arguments: argparse.Namespace) -> int:
         for run in replays.runs:
             if run.figures is not None and "captured" in run.figures:
                 say(run.figures["captured"])
-    if arguments.json:
-        figures = [
-            ({"axes": run.point} if run.point else {}) | dict(run.figures or {})
-            for run in replays.runs
-        ]
-        if figures:
-            print_json(figures[0] if replays.study.runs == 1 else figures)
-    elif replays.runs:
-        print_replays(replays, arguments.baseline)
     if replays.runs:
+        print_replays(replays, arguments.form, arguments.baseline)
         pictures.write(lambda name: figure_of(replays, name, baseline=arguments.baseline))
     if out is not None and replays.runs:
         page = write_report(replays, baseline=arguments.baseline)
-        if not arguments.json:
+        if arguments.form == "table":
             print(f"{page}: a page with all results and plots")
     return status
 
@@ -257,11 +260,12 @@ def run_scenarios(arguments: argparse.Namespace) -> int:
         from lyra_opt.experiments.simulation.scenario.documents import scenario_text
 
         print(scenario_text(arguments.scenario)[0], end="")
+    elif arguments.what == "list":
+        catalogue.print_scenarios(arguments.form)
     elif arguments.what == "keys":
         catalogue.print_keys(arguments.text)
     else:
         {
-            "list": catalogue.print_scenarios,
             "parts": catalogue.print_parts,
             "schema": catalogue.print_schema,
         }[arguments.what]()
@@ -274,7 +278,8 @@ def run_schemes(arguments: argparse.Namespace) -> int:
 
     if arguments.scenario is None and (arguments.changes or arguments.jobs):
         raise UserError("--set and --jobs change a scenario. Name the scenario with --for.")
-    print_schemes(None if arguments.scenario is None else given_scenario(arguments))
+    scenario = None if arguments.scenario is None else given_scenario(arguments)
+    print_schemes(scenario, arguments.form)
     return 0
 
 
@@ -308,9 +313,7 @@ def _add_bound(subparsers: argparse._SubParsersAction[Any]) -> None:
     output.add_argument("--save", metavar="DIR", help="folder for the proofs, one file per bound")
     check = "only check the bound in a saved proof, in exact arithmetic"
     add_repeated_option(output, "--check", "FILE", check, dest="checks")
-    output.add_argument(
-        "--json", action="store_true", help="print an array with one object per seed and reading"
-    )
+    add_format_option(output)
     parser.set_defaults(run=run_bound)
 
 
@@ -319,7 +322,9 @@ def run_bound(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.messages import say
     from lyra_opt.commands.output import (
         output_folder,
-        print_json,
+        print_formatted,
+        print_line,
+        print_table,
         require_folder_path,
         stdout_kept_clean,
     )
@@ -358,22 +363,25 @@ def run_bound(arguments: argparse.Namespace) -> int:
             if out is not None:
                 for name, document in proved.certificates().items():
                     write_text(out / name, format_document(document))
-    if arguments.json:
-        print_json([proved.as_json_object() for proved in found])
-    else:
-        _print_bounds(found)
+    table = _bounds_table(found)
+    if not print_formatted(arguments.form, [table], [each.as_json_object() for each in found]):
+        print_table(table, None)
+        copies = "" if found[0].has_copies else " and a single copy of each job"
+        print_line(
+            "No schedule of these jobs has a smaller mean, whatever it knows, if it does what the "
+            f"reading permits on these GPUs and loans, with no GPU shared{copies}."
+        )
     return 0
 
 
 def _check_bounds(scenario: Scenario, arguments: argparse.Namespace) -> int:
-    from lyra_opt.commands.output import print_json, print_line, stdout_kept_clean
+    from lyra_opt.commands.output import print_formatted, print_line, stdout_kept_clean
+    from lyra_opt.core.table import table_of_records
     from lyra_opt.experiments.simulation.measuring.proving import check
 
     with stdout_kept_clean():
         checked = [check(scenario, file, schemes=arguments.schemes) for file in arguments.checks]
-    if arguments.json:
-        print_json(checked)
-    else:
+    if not print_formatted(arguments.form, [table_of_records(checked)], checked):
         for each in checked:
             says = "no less than" if each["holds"] else "LESS than"
             of_class = f" of {each['job_class']} jobs" if each["job_class"] != ALL else ""
@@ -385,37 +393,28 @@ def _check_bounds(scenario: Scenario, arguments: argparse.Namespace) -> int:
     return 0 if all(each["holds"] for each in checked) else 1
 
 
-def _print_bounds(found: list[Proved]) -> None:
-    from lyra_opt.commands.output import print_line, print_table
+def _bounds_table(found: Sequence[Proved]) -> Table:
+    from lyra_opt.core.numbers import share, three_digits
+    from lyra_opt.core.table import Column, Table
 
-    has_seeds = len({proved.seed for proved in found}) > 1
-    has_classes = any(proved.job_class != ALL for proved in found)
-    rows = [_bound_row(proved, has_seeds, has_classes) for proved in found]
-    headings = list(rows[0])
-    right = headings.index("reading") + 1
-    print_table(headings, [list(row.values()) for row in rows], right=right)
-    copies = "" if found[0].has_copies else " and a single copy of each job"
-    print_line(
-        "No schedule of these jobs has a smaller mean, whatever it knows, if it does what the "
-        f"reading permits on these GPUs and loans, with no GPU shared{copies}."
-    )
+    def times(key: str, heading: str, values_s: Sequence[float | None]) -> Column:
+        return Column(key=key, values=values_s, show=three_digits, heading=heading, unit="s")
 
-
-def _bound_row(proved: Proved, has_seeds: bool, has_classes: bool) -> dict[str, str]:
-    from lyra_opt.core.gaps import percent_text
-
-    bound, schedule = proved.bound, proved.schedule
-    row = {axis: str(value) for axis, value in proved.point.items()}
-    if has_seeds:
-        row["seed"] = str(proved.seed)
-    if has_classes:
-        row["of"] = proved.job_class
-    row["reading"] = bound.reading.value
-    row["mean JCT at least (s)"] = f"{bound.jct_mean_bound_s:,.1f}"
-    row["least run time, mean (s)"] = f"{bound.least_run_mean_s:,.1f}"
-    row["excess at least (s)"] = f"{bound.excess_mean_bound_s:,.1f}"
-    row["queuing at least (s)"] = f"{bound.queue_mean_bound_s:,.1f}"
-    if schedule is not None and proved.gap is not None:
-        row["mean JCT found (s)"] = f"{schedule.jct_mean_s:,.1f}"
-        row["gap"] = percent_text(proved.gap)
-    return row
+    bounds = [proved.bound for proved in found]
+    points = [proved.point for proved in found]
+    columns = [Column(key=axis, values=[point[axis] for point in points]) for axis in points[0]]
+    if len({proved.seed for proved in found}) > 1:
+        columns.append(Column(key="seed", values=[proved.seed for proved in found]))
+    if any(proved.job_class != ALL for proved in found):
+        columns.append(Column(key="of", values=[proved.job_class for proved in found]))
+    columns.append(Column(key="reading", values=[bound.reading.value for bound in bounds]))
+    columns += [
+        times(key, heading, [getattr(bound, key) for bound in bounds])
+        for key, heading in BOUND_HEADINGS.items()
+    ]
+    if any(proved.gap is not None for proved in found):
+        found_s = [None if each.schedule is None else each.schedule.jct_mean_s for each in found]
+        columns.append(times("jct_mean_found_s", "mean JCT found", found_s))
+        gaps = [proved.gap for proved in found]
+        columns.append(Column(key="gap", values=gaps, show=share, heading="gap", unit="%"))
+    return Table(columns)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from lyra_opt.commands.arguments import (
     add_command,
     add_engine_options,
-    add_json_option,
+    add_format_option,
     add_repeated_option,
     add_resume_option,
     completed_by,
@@ -37,7 +37,7 @@ next to other values and schemes. Each point of the scenario's axes is tuned sep
 EXAMPLES = """\
 examples:
   lyra-opt tune tuner-regret --out results/tuner-regret
-  lyra-opt tune lyra-2 --set trials=20 --set refinements=20 --json
+  lyra-opt tune lyra-2 --set trials=20 --set refinements=20 --format json
   lyra-opt tune mine.toml --out results/mine --resume
   lyra-opt simulate results/mine/best.toml
       simulate the scenario with the best values
@@ -76,7 +76,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add_resume_option(parser, "runs that are already stored in --out")
     add_engine_options(parser, "simulations")
-    add_json_option(parser)
+    add_format_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -89,7 +89,7 @@ def _names() -> list[str]:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt tune``; return the exit code."""
     from lyra_opt.commands.messages import complain, say
-    from lyra_opt.commands.output import print_json
+    from lyra_opt.commands.output import print_formatted
     from lyra_opt.core.errors import UserError
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
@@ -117,9 +117,8 @@ def run(arguments: argparse.Namespace) -> int:
     except SimulationError as error:
         complain(f"error: {error}")
         return 1
-    if arguments.json:
-        print_json(record)
-    else:
+    tables = [each.comparison() for each in found]
+    if not print_formatted(arguments.form, tables, record):
         print_tuning(found, out)
     missed = [
         f"{each.name or tuning.table.name}: {name} misses its target"
@@ -175,7 +174,6 @@ def _write(
     from lyra_opt.experiments.page import PAGE, how_run, render_page
     from lyra_opt.experiments.simulation.scenario.documents import toml_text
     from lyra_opt.experiments.simulation.scenario.loading import variants
-    from lyra_opt.experiments.tuning.outcome import HEADER
 
     write_text(out / RESULT_FILE, format_document(record))
     for each, (_, variant) in zip(found, variants(tuning.scenario), strict=True):
@@ -186,7 +184,6 @@ def _write(
         "tuning.html.jinja",
         study=study,
         found=found,
-        header=HEADER,
         how=how_run(study, runs),
     )
     write_text(out / PAGE, page)
@@ -202,7 +199,7 @@ def print_tuning(found: Sequence[Found], out: Path | None) -> None:
     from lyra_opt.commands.output import print_line, print_table
     from lyra_opt.core.errors import counted
     from lyra_opt.experiments.page import PAGE
-    from lyra_opt.experiments.tuning.outcome import BEST, HEADER
+    from lyra_opt.experiments.tuning.outcome import BEST
 
     for each in found:
         table = each.table
@@ -212,7 +209,7 @@ def print_tuning(found: Sequence[Found], out: Path | None) -> None:
             f"{counted(len(table.seeds), 'draw')}{judged}, and ratios to "
             f"{'published values' if table.targets else BEST}; brackets show the range over draws."
         )
-        print_table(HEADER, each.rows(), right=1)
+        print_table(each.comparison(), None)
         print(f"Best of {counted(len(each.trials), 'trial')}:")
         for path, value in each.values.items():
             print(f"  {path} = {value}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lyra_opt.core.numbers import MISSING, three_digits
+from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.simulation.scenario.setup import SimulationError
-from lyra_opt.experiments.tables import NOTHING
 from lyra_opt.experiments.tuning.search import best_of
 from lyra_opt.experiments.tuning.tasks import SCHEDULE, TIMERS
 
@@ -24,8 +25,6 @@ AUTO_TUNER = "dally"
 JCT = "jct_mean_s"
 PROVED = "bound of any schedule"
 TOLERANCE = 1e-9
-HEADER = ("", "tuned on", "ratio", "judged on", "ratio")
-"""Headings of `Found.rows`; ratios are to published figures, or to the best values by seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,19 +140,44 @@ class Found:
             "assumptions": list(self.assumptions),
         }
 
-    def rows(self) -> list[list[str]]:
-        """Return the comparison table, with a row per target or per entry (see `HEADER`)."""
-        table, found = self.table, []
+    def comparison(self) -> Table:
+        """Return the comparison: per target or entry, a mean and a ratio on both groups of seeds.
+
+        Ratios are to published figures, or to the best values by seed. Brackets have the range.
+        """
+        table = self.table
         tuned, judged = (self.of(BEST, seeds) for seeds in (table.seeds, table.judged))
+        rows: list[tuple[str, Sequence[_MeanAndRatio]]] = []
         for each in table.targets:
-            cells = (_cells(best[each.measure], each.value) for best in (tuned, judged))
-            found.append([f"{each.measure}, published {each.value:g}", *sum(cells, ())])
+            cells = [_mean_and_ratio(best[each.measure], each.value) for best in (tuned, judged)]
+            rows.append((f"{each.measure}, published {each.value:g}", cells))
         if table.measure is not None:
             for name in self.figures:
                 pairs = ((self.of(name, table.seeds), tuned), (self.of(name, table.judged), judged))
-                cells = (_cells(own[table.measure], best[table.measure]) for own, best in pairs)
-                found.append([name, *sum(cells, ())])
-        return found
+                cells = [
+                    _mean_and_ratio(own[table.measure], best[table.measure]) for own, best in pairs
+                ]
+                rows.append((name, cells))
+        columns = [Column(key="name", values=[name for name, _ in rows], heading="")]
+        for place, (key, heading) in enumerate((("tuned", "tuned on"), ("judged", "judged on"))):
+            cells = [of_row[place] for _, of_row in rows]
+            columns += [
+                Column(
+                    key=f"{key}_mean",
+                    values=[cell.mean for cell in cells],
+                    show=three_digits,
+                    heading=heading,
+                    texts=[cell.mean_text for cell in cells],
+                ),
+                Column(
+                    key=f"{key}_ratio",
+                    values=[cell.ratio for cell in cells],
+                    show=three_digits,
+                    heading="ratio",
+                    texts=[cell.ratio_text for cell in cells],
+                ),
+            ]
+        return Table(columns, self.name or table.name)
 
     def shares_in_words(self) -> str:
         """Return a sentence that splits the auto-tuner's excess over the best schedule into parts.
@@ -207,22 +231,28 @@ def with_clairvoyant(
     return found
 
 
-def _cells(values: pd.Series, reference: pd.Series | float) -> tuple[str, ...]:
-    """Return a mean and its ratio to the reference, each with its range over the seeds."""
+class _MeanAndRatio(NamedTuple):
+    """A mean and its ratio to the reference, as numbers and as texts with ranges over the seeds."""
+
+    mean: float | None = None
+    mean_text: str = MISSING
+    ratio: float | None = None
+    ratio_text: str = MISSING
+
+
+def _mean_and_ratio(values: pd.Series, reference: pd.Series | float) -> _MeanAndRatio:
     ratios = values / reference
     if values.empty or not ratios.map(math.isfinite).all():
-        return NOTHING, NOTHING
-    ratio = values.mean() / (reference if isinstance(reference, float) else reference.mean())
-    if len(values) == 1:
-        return _shown(values.mean()), f"{ratio:.3f}"
-    return (
-        f"{_shown(values.mean())} ({_shown(values.min())} to {_shown(values.max())})",
-        f"{ratio:.3f} ({ratios.min():.3f} to {ratios.max():.3f})",
-    )
-
-
-def _shown(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+        return _MeanAndRatio()
+    mean = float(values.mean())
+    ratio = mean / float(reference if isinstance(reference, float) else reference.mean())
+    texts = three_digits(mean), f"{ratio:.3f}"
+    if len(values) > 1:
+        texts = (
+            f"{texts[0]} ({three_digits(values.min())} to {three_digits(values.max())})",
+            f"{texts[1]} ({ratios.min():.3f} to {ratios.max():.3f})",
+        )
+    return _MeanAndRatio(mean, texts[0], ratio, texts[1])
 
 
 def _finite(value: float) -> float | None:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import (
+    TEXT_FORMATS,
     add_command,
-    add_json_option,
+    add_format_option,
     completed_by,
     completed_by_problems,
     plain_text,
@@ -15,8 +16,10 @@ from lyra_opt.commands.arguments import (
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from lyra_opt.core.numbers import Show
+    from lyra_opt.core.table import Table
     from lyra_opt.instances.library.documents import Entry
     from lyra_opt.instances.library.shelf import Library
 
@@ -48,7 +51,7 @@ KNOWN = (
     *("grade", "status", "best_known", "best_bound", "proof", "proved_with"),
     *("found_by", "found_with", "bound_by", "bound_with"),
 )
-"""The fields of the best known results in ``list --json``, in order."""
+"""The fields of the best known results in ``list --format json``, in order."""
 
 SHOWN = ("grade", "problem", "variant", "proof", "size", "best_known", "best_bound")
 """The fields that ``list`` shows of each instance."""
@@ -58,7 +61,7 @@ OWN_FOLDER = "lyra-opt-library"
 
 SUBMIT_DESCRIPTION = f"""\
 Submit solutions of library instances: files that "solve --out" writes, or objects of
-"solve --json"; each names its instance. The problem's checker recomputes their objectives. A
+"solve --format json"; each names its instance. The problem's checker recomputes their objectives. A
 solution that is better than the best known one is added to your own records, with the date and its
 author: DIR/records/best-known-VERSION-DATE.json and DIR/solutions/, where DIR is {OWN_FOLDER} in
 the working folder. Other commands use these records with --record DIR. The library itself does not
@@ -86,15 +89,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     listing.add_argument(
         "--status", choices=STATUSES, help="only instances with, or without, a proved optimum"
     )
-    listing.add_argument(
-        "--json", action="store_true", help="write a JSON array to stdout, one object per instance"
-    )
+    add_format_option(listing)
     _add_record(listing)
     listing.set_defaults(run=run_list)
 
     show = add_command(commands, "show", "show all information on an instance")
     _add_id(show)
-    add_json_option(show)
+    add_format_option(show, TEXT_FORMATS)
     _add_record(show)
     show.set_defaults(run=run_show)
 
@@ -129,9 +130,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         default="anonymous",
         help="author of the solutions (default anonymous)",
     )
-    submit.add_argument(
-        "--json", action="store_true", help="write a JSON array to stdout, one object per solution"
-    )
+    add_format_option(submit, TEXT_FORMATS)
     submit.set_defaults(run=run_submit)
 
 
@@ -172,7 +171,7 @@ def _ids() -> Sequence[str]:
 
 
 def described(library: Library, entry: Entry) -> dict[str, Any]:
-    """Return the JSON object that ``library list --json`` prints for an instance."""
+    """Return the JSON object that ``library list --format json`` prints for an instance."""
     from lyra_opt.core.fields import written
 
     best = library.known.get(entry.id)
@@ -195,7 +194,7 @@ def described(library: Library, entry: Entry) -> dict[str, Any]:
 
 
 def listed(library: Library, **asked: str | None) -> list[dict[str, Any]]:
-    """Return the objects of ``library list --json`` for a problem, a grade and a status."""
+    """Return the objects of ``library list --format json`` for a problem, a grade and a status."""
     return [
         each
         for each in (described(library, entry) for entry in library.entries.values())
@@ -205,28 +204,42 @@ def listed(library: Library, **asked: str | None) -> list[dict[str, Any]]:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Run ``library list``, and return the exit code."""
-    from lyra_opt.commands.output import print_json, print_line, print_table
+    from lyra_opt.commands.output import print_formatted, print_line, print_table
     from lyra_opt.core.plugins import PROBLEMS
-    from lyra_opt.core.texts import show_value_of
 
     if arguments.problem is not None:
         PROBLEMS.require_known("--problem", arguments.problem)
     asked = {key: getattr(arguments, key) for key in ("problem", "grade", "status")}
     shelf = _library(arguments)
     found = listed(shelf, **asked)
-    if arguments.json:
-        print_json(found)
+    table = _table(found)
+    if print_formatted(arguments.form, [table], found):
         return 0
-
-    def shown(value: Any) -> str:
-        return "" if value is None else show_value_of(value)
-
-    columns = ("instance", "grade", "problem", "variant", "proof", "size", "best known", "bound")
-    rows = [[shown(each[key]) for key in ("id", *SHOWN)] for each in found]
-    if rows:
-        print_table(columns, rows, right=5, elsewhere="--json")
+    if found:
+        print_table(table)
     print_line(f"{len(found)} of {len(shelf.entries)} instances")
     return 0
+
+
+def _table(found: Sequence[Mapping[str, Any]]) -> Table:
+    from lyra_opt.core.numbers import count, six_digits
+    from lyra_opt.core.table import Column, Table, as_text
+
+    def shown(key: str, show: Show, heading: str | None = None) -> Column:
+        values = [each[key] for each in found]
+        texts = ["" if value is None else show(value) for value in values]
+        return Column(key=key, values=values, show=show, heading=heading, texts=texts)
+
+    names = ("grade", "problem", "variant", "proof")
+    return Table(
+        [
+            shown("id", as_text, "instance"),
+            *(shown(name, as_text) for name in names),
+            shown("size", count),
+            shown("best_known", six_digits),
+            shown("best_bound", six_digits, "bound"),
+        ]
+    )
 
 
 def run_show(arguments: argparse.Namespace) -> int:
@@ -240,7 +253,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     best = shelf.known.get(entry.id)
     runs = best.runs if best else ()
     shown = described(shelf, entry)
-    if arguments.json:
+    if arguments.form == "json":
         print_json({**shown, "runs": [written(run) for run in runs]})
         return 0
     print_line(entry.id)
@@ -327,7 +340,7 @@ def run_submit(arguments: argparse.Namespace) -> int:
     shelf = LibraryWithOwn(library().folder, folder)
     found = submitted(shelf, arguments.solutions, arguments.by)
     records = write_submissions(shelf, found)
-    if arguments.json:
+    if arguments.form == "json":
         print_json([each.as_json_object() for each in found])
     else:
         for each in found:

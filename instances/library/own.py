@@ -158,7 +158,7 @@ class Submission:
         return text
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the JSON object that ``library submit --json`` prints for the submission."""
+        """Return the object that ``library submit --format json`` prints for the submission."""
         return {
             "file": self.file,
             "instance": self.loaded.instance.name,
@@ -273,11 +273,11 @@ def _judged(
 def _instance_named_in(file: str) -> str:
     """Return the name of the instance in a solution file."""
     document = parse_json(read_text(file), file)
-    if isinstance(document, list) and len(document) == 1:  # the array of one run of `solve --json`
+    if isinstance(document, list) and len(document) == 1:  # one run of `solve --format json`
         document = document[0]
     name = document.get("instance") if isinstance(document, dict) else None
     if not isinstance(name, str):
-        raise InputError(file, "must be a solution file or one object of solve --json")
+        raise InputError(file, "must be a solution file or one object of solve --format json")
     return name
 
 

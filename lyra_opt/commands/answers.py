@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lyra_opt.commands.output import print_line, print_table
-from lyra_opt.core.gaps import gap_words, percent_text
+from lyra_opt.commands.output import print_formatted, print_line, print_table
+from lyra_opt.commands.summaries import summaries_of, summary_table
+from lyra_opt.core.gaps import gap_words
+from lyra_opt.core.numbers import MISSING, count, percent, share, six_digits
 from lyra_opt.core.result import Status
 from lyra_opt.core.solving import Answer, evidence_of
-from lyra_opt.core.texts import show_count, show_entries, show_seconds, show_value_of, words
+from lyra_opt.core.table import Column, Table, as_text, run_times
+from lyra_opt.core.texts import show_count, show_entries, show_value_of, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lyra_opt.core.evidence import Evidence
+    from lyra_opt.core.numbers import Show
     from lyra_opt.core.result import Number
 
 AnswersOfFile = tuple[str, list[Answer]]
@@ -23,53 +27,47 @@ AnswersOfFile = tuple[str, list[Answer]]
 MOST_IN_CELL = 3
 """The largest number of entries of an object that a cell shows."""
 
-NO_PERCENTAGE = "–"
-"""Shown if the reference is or may be 0; the lines below the table explain it."""
+
+class Row(NamedTuple):
+    """An answer with its file and the evidence of all answers to that file."""
+
+    file: str
+    answer: Answer[Any]
+    evidence: Evidence
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The object of ``--format json``."""
+        return self.answer.as_json_object(self.file, self.evidence)
+
+    @property
+    def status(self) -> str:
+        """The status, with the limit that ended the run."""
+        stopped = self.answer.stopped_by
+        return f"{self.answer.status} ({stopped})" if stopped else str(self.answer.status)
 
 
-def print_answers(answers: Sequence[AnswersOfFile]) -> None:
-    """Print a table with one row per answer, then the solution and the gap of each answer."""
+def print_answers(answers: Sequence[AnswersOfFile], form: str = "table") -> None:
+    """Print the answers, and for several files a summary of each solver.
+
+    In a terminal, the solutions and the sentences of the summary follow the table.
+    """
     rows = [
-        (file, answer, evidence)
+        Row(file, answer, evidence)
         for file, of_file in answers
         for evidence in [evidence_of(of_file)]
         for answer in of_file
     ]
-    records = [answer.as_json_object(file, evidence) for file, answer, evidence in rows]
-    known = dict.fromkeys(key for _, answer, _ in rows for key in answer.problem.answer_keys)
-    # Keys without a value in any answer are left out, such as keys of other variants.
-    keys = [key for key in known if any(record.get(key) is not None for record in records)]
-    details = {key for _, answer, _ in rows for key in answer.problem.detail_keys}
-    tabled = [key for key in keys if key not in details]
-    where = gap_words(*(answer.sense for _, answer, _ in rows)).where
-    to_best, to_optimum = f"{where} best", f"{where} optimum"
-    columns: dict[str, list[str]] = {
-        "file": [file for file, _, _ in rows],
-        "solver": [answer.solver for _, answer, _ in rows],
-        "status": [
-            str(answer.status) + (f" ({answer.stopped_by})" if answer.stopped_by else "")
-            for _, answer, _ in rows
-        ],
-        "objective": [_value(answer.objective, evidence) for _, answer, evidence in rows],
-        "dual bound": [_value(answer.dual_bound, evidence) for _, answer, evidence in rows],
-        to_best: [_to_best(answer.objective, evidence) for _, answer, evidence in rows],
-        to_optimum: [_to_optimum(answer.objective, evidence) for _, answer, evidence in rows],
-        **{words(key): [_cell(record.get(key)) for record in records] for key in tabled},
-        "time": [show_seconds(answer.wall_time_s) for _, answer, _ in rows],
-    }
-    for header in ("dual bound", to_best, to_optimum):
-        if not any(columns[header]):
-            del columns[header]
+    records = [row.record for row in rows]
+    keys, details = _known_keys(rows, records)
+    table = _table(rows, records, [key for key in keys if key not in details])
+    summaries = summaries_of([(row.answer, row.evidence) for row in rows])
+    tables = [table] if len(answers) == 1 else [table, summary_table(summaries)]
+    if print_formatted(form, tables, records):
+        return
     if len(answers) == 1:
         print_line(answers[0][0])
-        del columns["file"]
-    print_table(
-        list(columns),
-        list(zip(*columns.values(), strict=True)),
-        list(columns).index("objective"),
-        elsewhere="--json",
-        least=[*map(words, reversed(tabled)), "dual bound"],
-    )
+    print_table(table, elsewhere="--format json")
     for legend, of_files in _legends(answers).items():
         which = "" if len(answers) == 1 else f"{', '.join(of_files)}: "
         print_line(f"{which}objective: {legend}", indent="  ")
@@ -89,6 +87,56 @@ def print_answers(answers: Sequence[AnswersOfFile]) -> None:
             print_line(f"{named}: {text}", indent="  ")
         if answer.witness is not None:
             print_line(f"{named}, witness: {answer.witness.in_words(evidence.terms)}", indent="  ")
+    if len(answers) > 1:
+        for summary in summaries:
+            print_line(summary.in_words(), indent="  ")
+
+
+def _known_keys(
+    rows: Sequence[Row], records: Sequence[Mapping[str, Any]]
+) -> tuple[list[str], set[str]]:
+    """Return the keys of solutions and measures with a value in some answer, and the long ones."""
+    known = dict.fromkeys(key for row in rows for key in row.answer.problem.answer_keys)
+    # Keys without a value in any answer are left out, such as keys of other variants.
+    keys = [key for key in known if any(record.get(key) is not None for record in records)]
+    return keys, {key for row in rows for key in row.answer.problem.detail_keys}
+
+
+def _table(
+    rows: Sequence[Row], records: Sequence[Mapping[str, Any]], tabled: Sequence[str]
+) -> Table:
+    """Return the table of the answers; `tabled` are the keys of the measures that it shows."""
+    where = gap_words(*(row.answer.sense for row in rows)).where
+    unit = "" if any(row.evidence.terms.keys for row in rows) else "%"
+
+    def column(key: str, show: Show, texts: Iterable[str], heading: str, unit: str = "") -> Column:
+        values = [record.get(key) for record in records]
+        return Column(
+            key=key, values=values, show=show, texts=list(texts), heading=heading, unit=unit
+        )
+
+    objectives = [_value(row.answer.objective, row.evidence) for row in rows]
+    bounds = [_value(row.answer.dual_bound, row.evidence) for row in rows]
+    to_best = [_to_best(row) for row in rows]
+    to_optimum = [_to_optimum(row) for row in rows]
+    columns = [
+        column("solver", as_text, [row.answer.solver for row in rows], "solver"),
+        column("status", as_text, [row.status for row in rows], "status"),
+        column("objective", six_digits, objectives, "objective"),
+        column("dual_bound", six_digits, bounds, "dual bound"),
+        column("gap_to_best", percent, to_best, f"{where} best", unit),
+        column("gap_to_optimum_at_most", percent, to_optimum, f"{where} optimum", unit),
+        *(
+            column(key, count, [_cell(record.get(key)) for record in records], words(key))
+            for key in tabled
+        ),
+        run_times("wall_time_s", [row.answer.wall_time_s for row in rows], "time"),
+    ]
+    optional = {"dual_bound", "gap_to_best", "gap_to_optimum_at_most"}
+    shown = [each for each in columns if each.key not in optional or any(each.cells)]
+    if len({row.file for row in rows}) > 1:
+        shown.insert(0, Column(key="file", values=[row.file for row in rows]))
+    return Table(shown, least=(*reversed(tabled), "dual_bound"))
 
 
 def _cell(value: object) -> str:
@@ -100,7 +148,9 @@ def _cell(value: object) -> str:
 
 
 def _value(value: Number | None, evidence: Evidence) -> str:
-    return "" if value is None else evidence.terms.in_words(value)
+    if value is None:
+        return ""
+    return evidence.terms.in_words(value) if evidence.terms.keys else six_digits(value)
 
 
 def _legends(answers: Sequence[AnswersOfFile]) -> dict[str, list[str]]:
@@ -113,15 +163,17 @@ def _legends(answers: Sequence[AnswersOfFile]) -> dict[str, list[str]]:
     return found
 
 
-def _to_best(objective: Number | None, evidence: Evidence) -> str:
+def _to_best(row: Row) -> str:
     """Return the gap to the best objective as text; empty for one solution or a known optimum."""
-    best, gap = evidence.best_objective, evidence.gap_to_best(objective)
+    objective, evidence = row.answer.objective, row.evidence
+    gap = evidence.gap_to_best(objective)
     if gap is None or evidence.solutions < 2 or evidence.optimum is not None:
         return ""
-    return _difference(objective, best, evidence) or _percent(gap)
+    return _difference(objective, evidence.best_objective, evidence) or _percent(gap)
 
 
-def _to_optimum(objective: Number | None, evidence: Evidence) -> str:
+def _to_optimum(row: Row) -> str:
+    objective, evidence = row.answer.objective, row.evidence
     gap = evidence.gap_to_optimum_at_most(objective)
     if gap is None:
         return ""
@@ -139,4 +191,4 @@ def _difference(objective: Number | None, reference: Number | None, evidence: Ev
 
 
 def _percent(gap: float) -> str:
-    return percent_text(gap) if math.isfinite(gap) else NO_PERCENTAGE
+    return share(gap) if math.isfinite(gap) else MISSING  # the lines below the table explain it

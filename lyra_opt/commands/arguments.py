@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lyra_opt.commands.messages import Loudness
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.rules import LARGEST_INTEGER
+from lyra_opt.core.table import FORMATS
 from lyra_opt.core.texts import meant, nearest
 
 if TYPE_CHECKING:
@@ -205,9 +206,19 @@ def completed_by_problems(action: argparse.Action) -> None:
     completed_by(action, names)
 
 
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--json``, which prints the result as one JSON object."""
-    parser.add_argument("--json", action="store_true", help="write one JSON object to stdout")
+TEXT_FORMATS = ("text", "json")
+"""The formats of a command that prints sentences."""
+
+
+def add_format_option(
+    parser: argparse._ActionsContainer, formats: Iterable[str] = tuple(FORMATS)
+) -> None:
+    """Add the option ``--format``; the first of `formats` is the default."""
+    names = list(formats)
+    text = f"how to print the result: {', '.join(names)} (default: {names[0]})"
+    parser.add_argument(
+        "--format", choices=names, default=names[0], metavar="FORMAT", dest="form", help=text
+    )
 
 
 def add_seed_option(parser: argparse._ActionsContainer, of: str) -> None:

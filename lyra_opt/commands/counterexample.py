@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import (
+    TEXT_FORMATS,
     add_command,
-    add_json_option,
+    add_format_option,
     add_repeated_option,
     add_seed_option,
     add_time_limit_option,
@@ -116,7 +117,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add_seed_option(parser, "the search and of both solvers")
     add_time_limit_option(parser, "the search")
-    add_json_option(parser)
+    add_format_option(parser, TEXT_FORMATS)
     parser.add_argument(
         "--out",
         metavar="FILE",
@@ -171,7 +172,7 @@ def run(arguments: argparse.Namespace) -> int:
     if search.counterexample is None:
         files = []
     found = Searched(search, space, names, arguments.min_ratio, arguments.seed)
-    if arguments.json:
+    if arguments.form == "json":
         print_json(found.as_json_object(files))
     else:
         for line in found.lines(files):
@@ -331,7 +332,7 @@ class Searched:
         return f"<pre>{escape(str(self))}</pre>{shown}"
 
     def as_json_object(self, files: Sequence[Path]) -> dict[str, Any]:
-        """Return the object that ``counterexample --json`` prints, with null for missing values."""
+        """Return the object of ``counterexample --format json``; missing values are null."""
         search, space, found = self.search, self.space, self.counterexample
         return {
             "found": found is not None,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError, one_line
 from lyra_opt.core.folding import fold
-from lyra_opt.core.table import WIDE, Column, Table, as_text
+from lyra_opt.core.table import FORMATS, WIDE, Table, table_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,38 +46,37 @@ def print_json(value: Any) -> None:
         print(format_document(value, ascii_only=True), end="")
 
 
-def print_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    right: int,
-    *,
-    elsewhere: str | None = None,
-    least: Sequence[str] = (),
-) -> None:
+def print_table(table: Table, elsewhere: str | None = "--format csv") -> None:
     """Print a table, wrapped to the width of the terminal if stdout is a terminal.
 
-    Headers and words are folded if necessary, numbers never. Columns that still do not fit are left
-    out with a remark, or printed as further tables below.
+    On a narrow terminal, columns may be left out if `elsewhere`, an option or a file, shows them.
+    """
+    print(table.plain(terminal_width(), elsewhere), end="")
+
+
+def print_formatted(form: str, tables: Sequence[Table], document: Any = None) -> bool:
+    """Print tables for programs or papers; return False if `form` is the format of a terminal.
 
     Parameters
     ----------
-    right
-        The first column of numbers, which are aligned to the right.
-    elsewhere
-        The option that shows all columns, such as ``--json``; with it, columns may be left out.
-    least
-        The columns to leave out before words are folded, the least important first. If that is not
-        enough, the last columns are left out.
+    form
+        The value of ``--format``.
+    tables
+        The tables for Markdown and LaTeX; CSV has the first one, unless the document is a list.
+    document
+        The object that JSON has, or a list of objects, which are also the rows of CSV; by default
+        the rows of the first table.
     """
-    table = Table(
-        [
-            Column(key=header, heading=header, values=texts, show=as_text if place < right else str)
-            for place, header in enumerate(columns)
-            for texts in [[row[place] for row in rows]]
-        ],
-        least=least,
-    )
-    print(table.plain(terminal_width(), elsewhere), end="")
+    if form == "json":
+        print_json(tables[0].records() if document is None else document)
+    elif form == "csv":
+        rows = table_of_records(document) if isinstance(document, list) else tables[0]
+        print(rows.text(form), end="")
+    elif form in FORMATS and form != "table":
+        print("\n".join(table.text(form) for table in tables), end="")
+    else:
+        return False
+    return True
 
 
 def print_line(text: str, indent: str = "") -> None:

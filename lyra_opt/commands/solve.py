@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lyra_opt.commands.arguments import (
     above_zero,
     add_command,
+    add_format_option,
     add_memory_limit_option,
     add_picture_options,
     add_seed_option,
@@ -18,7 +19,7 @@ from lyra_opt.commands.arguments import (
     integer_from,
 )
 from lyra_opt.commands.messages import complain, say, write_traceback
-from lyra_opt.commands.output import print_json, require_file_path, stdout_kept_clean
+from lyra_opt.commands.output import require_file_path, stdout_kept_clean
 from lyra_opt.core.documents import format_document, read_json_object, write_text
 from lyra_opt.core.errors import UserError, counted
 
@@ -42,8 +43,8 @@ EXAMPLES = """\
 examples:
   lyra-opt solve fleet.json
       the rule of the paper, and an exact solver with a time limit of 5 seconds
-  lyra-opt solve *.json --solver lyra-greedy --solver cpsat --time-limit 10 --json > answers.json
-      a heuristic and an exact solver on many files, as JSON
+  lyra-opt solve *.json --solver lyra-greedy --solver cpsat --time-limit 9 --format latex > gaps.tex
+      a heuristic and an exact solver on many files, as a table for a paper
 
 Every answer is recomputed from the instance; "optimal" means that the run itself proved it.
 Limits and Ctrl-C: "In Python and in the shell" in the documentation.
@@ -110,9 +111,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "check (only with a single instance file)",
     )
     output = parser.add_argument_group("output")
-    output.add_argument(
-        "--json", action="store_true", help="print a JSON array with one object per answer"
-    )
+    add_format_option(output)
     output.add_argument(
         "--out",
         metavar="FILE",
@@ -135,7 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.isolation.workers import Workers
     from lyra_opt.core.loading import load_instance, save_solution
     from lyra_opt.core.result import Status
-    from lyra_opt.core.solving import evidence_of, require_valid_start
+    from lyra_opt.core.solving import require_valid_start
     from lyra_opt.front_door.models import claimed_solution
 
     _require_outputs(arguments)
@@ -167,16 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
             complain(f"--out {arguments.out}: no solution was found; the file is not written")
         else:
             save_solution(arguments.out, best.problem, best.instance, best.solution, best.objective)
-    if arguments.json:
-        print_json(
-            [
-                answer.as_json_object(file, evidence_of(of_file))
-                for file, of_file in answers
-                for answer in of_file
-            ]
-        )
-    else:
-        print_answers(answers)
+    print_answers(answers, arguments.form)
     if arguments.plot is not None:
         _draw(arguments, loaded[0], flat)
     if interruption.is_asked:

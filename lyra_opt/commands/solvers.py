@@ -6,18 +6,19 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import add_command, completed_by_problems
-from lyra_opt.commands.output import print_json, print_line, print_table, stdout_kept_clean
+from lyra_opt.commands.arguments import add_command, add_format_option, completed_by_problems
+from lyra_opt.commands.output import print_formatted, print_line, print_table, stdout_kept_clean
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.table import Column, Table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 EXAMPLES = """\
 examples:
   lyra-opt solvers
-  lyra-opt solvers --problem reclaim --json
+  lyra-opt solvers --problem reclaim --format json
 """
 
 
@@ -34,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     completed_by_problems(
         parser.add_argument("--problem", metavar="NAME", help="only for this problem")
     )
-    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    add_format_option(parser)
     parser.add_argument(
         "--backends",
         action="store_true",
@@ -51,13 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.problem is not None:
         find_problem(arguments.problem)
     records = solver_records(arguments.problem)
-    if arguments.json:
-        print_json(records)
+    tables = [_table(*group) for group in groupby(records, key=itemgetter("problem"))]
+    if print_formatted(arguments.form, tables, records):
         return 0
-    for problem, of_problem in groupby(records, key=itemgetter("problem")):
+    for table in tables:
         if arguments.problem is None:
-            print(f"{problem}:")
-        _print(list(of_problem))
+            print(f"{table.title}:")
+        print_table(table)
     if arguments.backends:
         made = ", ".join(made_solver_names())
         print_line(f"also, if installed: {made}; add the form of a model to the name")
@@ -66,27 +67,27 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print(records: Sequence[Mapping[str, Any]]) -> None:
-    """Print the solvers of a problem as a table."""
-    columns = ["solver", "what it is", "proves optima of", "takes", "gives a bound", "available"]
+def _table(problem: str, records: Iterable[Mapping[str, Any]]) -> Table:
+    """Return the solvers of a problem as a table."""
     rows = [
-        [
-            record["name"],
-            record["summary"] or "",
-            _shown(record["proves_optimality"], all_of=record["variants"]),
-            _shown(record["variants"]),
-            "yes" if record["gives_bound"] else "no",
-            record["reason"] or "yes",
-        ]
+        {
+            "solver": record["name"],
+            "what it is": record["summary"] or "",
+            "proves optima of": _shown(record["proves_optimality"], all_of=record["variants"]),
+            "takes": _shown(record["variants"]),
+            "gives a bound": "yes" if record["gives_bound"] else "no",
+            "available": record["reason"] or "yes",
+        }
         for record in records
     ]
-    is_missing = any(record["reason"] for record in records)
-    least = ["gives a bound", *([] if is_missing else ["available"]), "takes"]
-    print_table(columns, rows, right=len(columns), elsewhere="--json", least=least)
+    is_available = all(row["available"] == "yes" for row in rows)
+    least = ("gives a bound", *(["available"] if is_available else []), "takes")
+    columns = [Column(key=name, values=[row[name] for row in rows]) for name in rows[0]]
+    return Table(columns, problem, least)
 
 
 def solver_records(problem: str | None) -> list[dict[str, Any]]:
-    """Return the objects that ``solvers --json`` prints, for one problem or for all."""
+    """Return the objects that ``solvers --format json`` prints, for one problem or for all."""
     from lyra_opt.core.solver import solver_names
 
     with stdout_kept_clean():  # a user's solver may print while it is loaded

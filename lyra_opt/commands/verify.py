@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import add_command, add_json_option
+from lyra_opt.commands.arguments import TEXT_FORMATS, add_command, add_format_option
 from lyra_opt.commands.output import print_json, print_line
 from lyra_opt.core.errors import UserError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   lyra-opt solve fleet.json --out solution.json && lyra-opt verify fleet.json solution.json
-  lyra-opt solve fleet.json --json > answer.json && lyra-opt verify fleet.json answer.json --json
+  lyra-opt solve fleet.json --format json > answer.json && lyra-opt verify fleet.json answer.json
   lyra-opt solve fleet.json --export model.mps && highs model.mps --solution_file highs.sol
   lyra-opt verify fleet.json highs.sol
   lyra-opt solve fleet.json --proof proof.json && lyra-opt verify fleet.json --proof proof.json
@@ -43,13 +43,13 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "solution",
         nargs="?",
         metavar="SOLUTION",
-        help="solution file, file with one object of solve --json, or .sol file of HiGHS, Gurobi, "
+        help="solution file, one answer of solve --format json, or .sol file of HiGHS, Gurobi, "
         "SCIP or CBC for a model of solve --export; omit it with --proof",
     )
     parser.add_argument(
         "--proof", metavar="FILE", help="proof file from solve --proof, instead of a solution"
     )
-    add_json_option(parser)
+    add_format_option(parser, TEXT_FORMATS)
     parser.set_defaults(run=run)
 
 
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_instance(arguments.instance)
     solution, claims = claimed_solution(loaded.instance, arguments.solution)
     verification = verify(loaded.problem, loaded.instance, solution, claims)
-    if arguments.json:
+    if arguments.form == "json":
         print_json(verification.as_json_object())
     else:
         for line in str(verification).splitlines():
@@ -79,7 +79,7 @@ def _check_proof(arguments: argparse.Namespace) -> int:
     from lyra_opt.proofs.files import checked
 
     found = checked(arguments.instance, arguments.proof)
-    if arguments.json:
+    if arguments.form == "json":
         print_json(found.as_json_object())
     else:
         print_line(found.in_words())

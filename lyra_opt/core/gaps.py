@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.numbers import share
 from lyra_opt.core.result import same_value
 
 if TYPE_CHECKING:
     from lyra_opt.core.problem import Sense, Variant
     from lyra_opt.core.result import Number
-
-SMALLEST_SHOWN_PERCENT = 0.01
 
 
 def relative_gap(objective: Number, reference: Number, variant: Variant) -> float:
@@ -39,18 +38,12 @@ def finite(gap: float | None) -> float | None:
 
 
 def percent_text(gap: float) -> str:
-    """Return a finite gap as a percentage; a positive gap is never shown as 0 %.
+    """Return a gap as a percentage; a positive gap is never shown as 0 %.
 
-    >>> [percent_text(gap) for gap in (0.0, 1e-7, 0.0667, 0.158, 31)]
-    ['0 %', '< 0.01 %', '6.67 %', '15.8 %', '3,100 %']
+    >>> [percent_text(gap) for gap in (0.0, 1e-7, 0.0667, 31)]
+    ['0.0 %', '< 0.1 %', '6.7 %', '3,100.0 %']
     """
-    percent = 100 * gap
-    if percent == 0:
-        return "0 %"
-    if 0 < percent < SMALLEST_SHOWN_PERCENT:
-        return f"< {SMALLEST_SHOWN_PERCENT} %"
-    digits = 2 if percent < 10 else 1 if percent < 100 else 0
-    return f"{percent:,.{digits}f} %"
+    return f"{share(gap)} %"
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def load_instance(path: str | Path) -> LoadedInstance:
 
 
 def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
-    """Read a solution file, or the output of ``solve --json``; return the solution and its claims.
+    """Read a solution file or the output of ``solve --format json``; return solution and claims.
 
     From several answers to one instance, the best answer is taken. The solution is None if the
     answer of a solver contains none.
@@ -67,13 +67,14 @@ def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str,
         If the file is not valid; names file, field, value and rule.
     """
     document = parse_json(read_text(path), str(path))
-    if isinstance(document, list) and _are_of_one_instance(document):  # output of `solve --json`
+    if isinstance(document, list) and _are_of_one_instance(document):  # of `solve --format json`
         best = (answer for answer in document if answer.get("gap_to_best") == 0)
         document = next(best, document[0])
     if not isinstance(document, dict):
         raise InputError(
             str(path),
-            f"must be a solution file or one object of solve --json, not {show_value(document)}",
+            "must be a solution file or one object of solve --format json, not "
+            f"{show_value(document)}",
         )
     try:
         if "format" in document:
@@ -90,17 +91,19 @@ def _are_of_one_instance(answers: list[Any]) -> bool:
 
 
 def _solution_of_answer(answer: JsonObject, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
-    """Return the solution and the claims in one object of ``solve --json``, without null values."""
+    """Return solution and claims of an object of ``solve --format json``, without null values."""
     from lyra_opt.core.solving import COMMON_ANSWER_KEYS
 
     known = {*COMMON_ANSWER_KEYS, *problem.answer_keys}
     if "solver" not in answer or "problem" not in answer:
-        raise FieldError("format", None, "is missing; only an object of solve --json may lack it")
+        raise FieldError(
+            "format", None, "is missing; only an object of solve --format json may lack it"
+        )
     if answer["problem"] != problem.name:
         raise FieldError("problem", answer["problem"], f'must be "{problem.name}"')
     for key, value in answer.items():
         if key not in known:
-            raise FieldError(key, value, "unknown key in an object of solve --json")
+            raise FieldError(key, value, "unknown key in an object of solve --format json")
     if answer.get("objective") is None:
         return None, {"instance": answer.get("instance")}
     claimed = ("instance", "objective", *problem.answer_keys)

@@ -107,6 +107,16 @@ def exact(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.{EXACT_DIGITS}g}"
 
 
+@_number_format
+def six_digits(value: float) -> str:
+    """Return an objective or a bound for a table: whole numbers in full, others with six digits.
+
+    >>> six_digits(1_234_567), six_digits(1 / 3)
+    ('1,234,567', '0.333333')
+    """
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
 def signed(show: Show) -> Show:
     """Return a format of differences, which writes a plus sign before positive numbers.
 
@@ -129,9 +139,10 @@ class Unit(NamedTuple):
     least_s: float
 
 
+HOURS = Unit("hours", "h", HOUR_S, HOUR_S)
 UNITS = (
     Unit("days", "d", DAY_S, 3 * DAY_S),
-    Unit("hours", "h", HOUR_S, HOUR_S),
+    HOURS,
     Unit("minutes", "min", MINUTE_S, 2 * MINUTE_S),
     Unit("seconds", "s", 1, 0.0),
 )

@@ -105,7 +105,7 @@ class CheckReport:
         return tuple(each.name for each in fields(cls) if each.name not in common)
 
     def measures(self) -> Mapping[str, Any]:
-        """Return the measures other than the objective, by their keys in ``solve --json``."""
+        """Return the measures except the objective, by their keys in ``solve --format json``."""
         values = ((name, getattr(self, name)) for name in self.measure_keys())
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
@@ -221,7 +221,7 @@ class Problem(ABC):
     other_solution_classes: tuple[type[Any], ...] = ()
     """The classes of solutions that exist only as objects, not in files."""
     report_class: type[CheckReport]
-    """The class of checker reports; its fields are the measures in ``solve --json``."""
+    """The class of checker reports; its fields are the measures in ``solve --format json``."""
     detail_keys: tuple[str, ...] = ()
     """The keys of answers that tables omit, and that texts omit if they are empty."""
 
@@ -237,7 +237,7 @@ class Problem(ABC):
 
     @property
     def answer_keys(self) -> tuple[str, ...]:
-        """The keys that the problem adds to an object of ``solve --json``, in order."""
+        """The keys that the problem adds to an object of ``solve --format json``, in order."""
         return (*self._solution_keys(), *self._further_keys(), *self.measure_keys)
 
     def _solution_keys(self) -> dict[str, list[tuple[type[Any], Key]]]:
@@ -299,8 +299,8 @@ class Problem(ABC):
     def parse_solution(self, document: JsonObject) -> tuple[Any, Mapping[str, Any]]:
         """Return the solution in a document, and the claims about it.
 
-        The document is a solution file, or one object of ``solve --json`` reduced to instance name,
-        solution and claims.
+        The document is a solution file, or one object of ``solve --format json`` reduced to
+        instance name, solution and claims.
 
         Raises
         ------
@@ -356,7 +356,7 @@ class Problem(ABC):
 
     @abstractmethod
     def answer(self, instance: Any, solution: Any) -> Mapping[str, Any]:
-        """Return a solution as JSON values, by their keys in ``solve --json``."""
+        """Return a solution as JSON values, by their keys in ``solve --format json``."""
 
     @abstractmethod
     def check(self, instance: Any, solution: Any) -> CheckReport:

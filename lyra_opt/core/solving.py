@@ -121,7 +121,7 @@ class Witness:
         return f"{self.method}{stopped} {said}, in {show_seconds(self.wall_time_s)}"
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the witness as the JSON object that ``solve --json`` prints."""
+        """Return the witness as the JSON object that ``solve --format json`` prints."""
         stopped_by = None if self.stopped_by is None else str(self.stopped_by)
         return {**asdict(self), "stopped_by": stopped_by}
 
@@ -292,7 +292,7 @@ class Answer(Generic[SolutionT]):
         return {name: show_value_of(value) for name, value in shown.items() if value is not None}
 
     def _chosen(self) -> dict[str, Any]:
-        """Return the solution and its measures, by keys of ``solve --json``; None if unknown."""
+        """Return solution and measures, by keys of ``solve --format json``; None if unknown."""
         solution = (
             self.problem.answer(self.instance, self.solution) if self.solution is not None else {}
         )
@@ -316,7 +316,7 @@ class Answer(Generic[SolutionT]):
         return self.solution is not None or self.status is Status.INFEASIBLE
 
     def as_json_object(self, file: str, evidence: Evidence | None = None) -> dict[str, Any]:
-        """Return the answer as the object of ``solve --json``, with null for missing values.
+        """Return the answer as the object of ``solve --format json``, with null for missing values.
 
         `evidence` is that of all answers to the instance; by default, that of this answer alone.
         """

@@ -12,16 +12,17 @@ import math
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.errors import UserError, one_line
 from lyra_opt.core.folding import FoldedColumn, fitting_widths, fold
-from lyra_opt.core.numbers import MINUS, RUN_UNITS, Show, in_unit, is_missing, unit_of
+from lyra_opt.core.numbers import MINUS, MISSING, RUN_UNITS, Show, in_unit, is_missing, unit_of
 from lyra_opt.core.texts import meant, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -96,6 +97,19 @@ def run_times(key: str, values_s: Sequence[float | None], heading: str | None = 
     return Column(key=key, values=values_s, show=in_unit(unit), heading=name, unit=unit.symbol)
 
 
+def flat(entries: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the entries of an object by name, with nested objects flattened.
+
+    >>> flat({"usage": {"V100": 0.5, "K80": 1.0}, "jobs": 3})
+    {'usage.V100': 0.5, 'usage.K80': 1.0, 'jobs': 3}
+    """
+    found: dict[str, Any] = {}
+    for name, value in entries.items():
+        is_object = isinstance(value, dict)
+        found |= flat(value, f"{prefix}{name}.") if is_object else {prefix + name: value}
+    return found
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of columns, which `text` writes in each of `FORMATS`.
@@ -116,7 +130,7 @@ class Table:
 
     def __post_init__(self) -> None:
         lengths = {column.key: len(column.cells) for column in self.columns}
-        assert len(set(lengths.values())) == 1, f"columns of one length, not {lengths}"
+        assert len(set(lengths.values())) <= 1, f"columns of one length, not {lengths}"
 
     def text(self, format: str = "table") -> str:  # noqa: A002 - the name of the option
         """Return the table as text in one of `FORMATS`, ending in a newline.
@@ -157,6 +171,21 @@ class Table:
     def rows(self) -> list[tuple[str, ...]]:
         """Return the texts of each row."""
         return list(zip(*(column.cells for column in self.columns), strict=True))
+
+    def html(self) -> str:
+        """Return the table as HTML for a notebook, with its title above it."""
+
+        def row(tag: str, cells: Iterable[str]) -> str:
+            styles = ("right" if column.is_number else "left" for column in self.columns)
+            return "".join(
+                f'<{tag} style="text-align: {style}">{escape(cell)}</{tag}>'
+                for style, cell in zip(styles, cells, strict=True)
+            )
+
+        title = f"<p><b>{escape(self.title)}</b></p>" if self.title else ""
+        head = row("th", (column.title for column in self.columns))
+        body = "".join(f"<tr>{row('td', cells)}</tr>" for cells in self.rows())
+        return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def plain(self, width: int = WIDE, elsewhere: str | None = None) -> str:
         """Return the table for a terminal of `width` characters.
@@ -322,6 +351,68 @@ def _as_latex(table: Table) -> str:
             *(r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""),
         ]
     )
+
+
+def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table with a row per JSON object: nested objects are flat, and lists are JSON text.
+
+    >>> print(table_of_records([{"a": {"b": 1}, "c": [1, 2]}, {"d": "x"}]).text("csv"), end="")
+    a.b,c,d
+    1,"[1, 2]",
+    ,,x
+    """
+    rows = [flat(record) for record in records]
+    return Table(
+        [
+            Column(
+                key=key,
+                values=[
+                    json.dumps(value) if isinstance(value, list) else value
+                    for value in (row.get(key) for row in rows)
+                ],
+            )
+            for key in dict.fromkeys(key for row in rows for key in row)
+        ]
+    )
+
+
+def table_of_texts(
+    header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int], title: str = ""
+) -> Table:
+    """Return a table whose cells exist only as texts, such as one read from a page.
+
+    Parameters
+    ----------
+    numbers
+        The positions of the columns of numbers. Their raw values are the numbers in the texts; a
+        text with more than a number stays a text.
+    """
+    columns = list(zip(*rows, strict=True)) or [()] * len(header)
+    keys: list[str] = []
+    for heading in header:
+        key = "_".join(re.findall(r"[^\W_]+", heading.lower())) or "name"
+        keys.append(f"{key}_{keys.count(key) + 1}" if key in keys else key)
+    return Table(
+        [
+            Column(
+                key=key,
+                values=list(map(_number_in, texts)) if place in numbers else texts,
+                show=str if place in numbers else as_text,
+                heading=heading,
+                texts=texts,
+            )
+            for place, (key, heading, texts) in enumerate(zip(keys, header, columns, strict=True))
+        ],
+        title,
+    )
+
+
+def _number_in(text: str) -> float | str | None:
+    plain = text.replace(",", "").replace(MINUS, "-")
+    try:
+        return None if plain in ("", MISSING) else float(plain) if "." in plain else int(plain)
+    except ValueError:
+        return text
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import one_line
+from lyra_opt.core.numbers import RUN_UNITS, duration, exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ def show_list(values: Sequence[str]) -> str:
 
 
 def show_value_of(value: object) -> str:
-    """Return a value as text: floats with ten significant digits, lists and objects entry by entry.
+    """Return a value as text: numbers as `exact` writes them, lists and objects entry by entry.
 
     If the entries are objects, their keys come first, in brackets.
 
@@ -33,7 +34,8 @@ def show_value_of(value: object) -> str:
         first = value[0] if isinstance(value, list) and value else None
         roles = f"[{', '.join(map(words, first))}] " if isinstance(first, dict) else ""
         return roles + show_list(show_entries(value))
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return exact(value) if is_number else str(value)
 
 
 def show_count(value: object) -> str:
@@ -58,7 +60,7 @@ def show_entries(value: Sequence[Any] | Mapping[str, Any]) -> list[str]:
 
 
 def words(key: str) -> str:
-    """Return a key of ``solve --json`` as words, with its unit.
+    """Return a key of ``solve --format json`` as words, with its unit.
 
     >>> words("used_gpus"), words("mean_jct_s"), words("gpu_s")
     ('used GPUs', 'mean JCT (s)', 'GPU-seconds')
@@ -72,7 +74,7 @@ def show_seconds(time_s: float | None) -> str:
     """Return a duration as text in seconds, or in milliseconds below one second; "" for None."""
     if time_s is None:
         return ""
-    return f"{time_s:.2f} s" if time_s >= 1 else f"{1000 * time_s:.2f} ms"
+    return duration(time_s, units=RUN_UNITS)
 
 
 LEAST_LIKENESS = 0.65

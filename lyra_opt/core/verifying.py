@@ -66,7 +66,7 @@ class Verification:
         return html_of("valid" if self.valid else "not valid", wrong | self._computed())
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the outcome as the JSON object that ``verify --json`` prints."""
+        """Return the outcome as the JSON object that ``verify --format json`` prints."""
         return {
             "valid": self.valid,
             "violations": list(self.violations),

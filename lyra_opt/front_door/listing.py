@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @without_inner_frames
 def solvers(problem: str | None = None) -> pd.DataFrame:
-    """List the solvers of a problem, or of all problems, as ``lyra-opt solvers --json`` does.
+    """List the solvers of a problem or of all, as ``lyra-opt solvers --format json`` does.
 
     Returns
     -------

@@ -116,12 +116,12 @@ def _frame(table: StoredTable) -> pd.DataFrame:
     from lyra_opt.front_door.listed_frame import Listing
 
     columns: dict[str, Sequence[Any]] = {}
-    for place, heading in enumerate(table.header):
-        name = heading or "row"
+    for column in table.table.columns:
+        name = column.title or "row"
         while name in columns:
             name += "'"
-        cells = [row[place] for row in table.rows]
-        if place < table.numbers_from:
+        cells = list(column.cells)
+        if not column.is_number:
             columns[name] = cells
             continue
         ranges = [RANGE.fullmatch(cell) for cell in cells]

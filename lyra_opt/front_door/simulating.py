@@ -84,9 +84,9 @@ def simulate(  # noqa: PLR0913 - all arguments but the first are keywords
     Returns
     -------
     Runs
-        The replays. Printed, they show the main measures side by side; ``summary``, ``jobs`` and
+        The replays. Printed, they show the main measures side by side; ``frame``, ``jobs`` and
         ``series`` are data frames, and ``plot()`` is a picture. A replay that failed is named on
-        stderr and is a row of ``summary``.
+        stderr and is a row of ``frame``.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def simulate(  # noqa: PLR0913 - all arguments but the first are keywords
     --------
     >>> small = {"cluster.servers": 4, "jobs.parameters.days": 1}
     >>> runs = simulate("lyra-paper", schemes=["fifo", "lyra"], changes=small)
-    >>> list(runs.summary.scheme), bool(runs.summary.jct_mean_s.gt(0).all())
+    >>> list(runs.frame.scheme), bool(runs.frame.jct_mean_s.gt(0).all())
     (['fifo', 'lyra'], True)
     """
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
@@ -176,7 +176,7 @@ def bound(
     >>> small = {"cluster.servers": 4, "jobs.parameters.days": 1}
     >>> runs = simulate("lyra-paper", schemes=["lyra"], changes=small)
     >>> proved = bound(runs, readings="restart")
-    >>> bool(runs.summary.jct_mean_s[0] >= proved.jct_mean_bound_s[0] > 0)
+    >>> bool(runs.frame.jct_mean_s[0] >= proved.jct_mean_bound_s[0] > 0)
     True
     """
     import pandas as pd

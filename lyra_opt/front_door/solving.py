@@ -260,7 +260,8 @@ def verify(
         An instance of any problem.
     claimed
         An answer of `solve`, a solution object, or the path of a file with a solution, with one
-        object of ``lyra-opt solve --json``, or of another solver (``.sol``; see `load_solution`).
+        object of ``lyra-opt solve --format json``, or of another solver (``.sol``; see
+        `load_solution`).
 
     Returns
     -------

@@ -49,7 +49,7 @@ class HeterogeneousProblem(Problem):
         return RoundPolicySolver(policy)
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:
-        """Return a solution's part of ``solve --json``: entries by round, or time shares."""
+        """Return a solution's part of ``solve --format json``: entries by round, or time shares."""
         types = [gpu_type.name for gpu_type in instance.gpu_types]
         if isinstance(solution, TimeShares):
             return _shares_in_order(instance, types, solution)

@@ -211,7 +211,7 @@ class CheckedProof:
         return f"{told}, and the proof's solution has value {_shown(self.value)}{optimal}"
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the result as the JSON object of ``verify --proof --json``."""
+        """Return the result as the JSON object of ``verify --proof --format json``."""
         return {
             "file": self.file,
             "holds": self.holds,

@@ -46,7 +46,7 @@ def proof_of_optimum(
     document
         The instance as read from its file.
     answer
-        The solution as an object of ``solve --json``.
+        The solution as an object of ``solve --format json``.
     terms
         The values of the objective's terms for this solution; a missing term is 0.
 

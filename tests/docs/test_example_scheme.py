@@ -96,7 +96,7 @@ def test_the_command_line_knows_it(lyra_opt, tmp_path):
     trace = tmp_path / "ours.csv"
     trace.write_text("our_job,our_start,our_length,our_gpus\na,0,1000,8\nb,10,20,8\n")
     given = ("--jobs", trace, *changes("cluster.servers=1"), "--scheme", "least-remaining")
-    record = json.loads(lyra_opt("simulate", "plain", *given, "--json"))
+    record = json.loads(lyra_opt("simulate", "plain", *given, "--format=json"))
     assert (record["jobs"], record["preemptions"]) == (2, 1)
 
 
@@ -115,14 +115,14 @@ def test_its_jobs_run_on_every_kind_of_cluster(lyra_opt, tmp_path, monkeypatch, 
     (tmp_path / "racks.toml").write_text(beside(__file__, "racks.toml"))
     schemes = ("--scheme", "least-remaining", "--scheme", "least-remaining-borrowed")
     given = (*changes("jobs.workload=our-jobs", *where), *schemes, "--seed", 3, "--processes", 1)
-    for record in json.loads(lyra_opt("simulate", "plain", *given, "--json")):
+    for record in json.loads(lyra_opt("simulate", "plain", *given, "--format=json")):
         assert (record["workload"], record["jobs"]) == ("our-jobs-seed3", 2 * gpus)
         assert record["finished"] == 2 * gpus
 
 
 def test_its_scenario_is_run(lyra_opt):
     """By its name, and changed as any other: what it assumes makes jobs elastic."""
-    given = ("simulate", "half-elastic", "--scheme", "lyra", "--json")
+    given = ("simulate", "half-elastic", "--scheme", "lyra", "--format=json")
     ours = json.loads(lyra_opt(*given))
     rigid = json.loads(lyra_opt(*given, *changes("jobs.assumptions.elastic_percent=0")))
     assert ours["scenario"] == rigid["scenario"] == "half-elastic"

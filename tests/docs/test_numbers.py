@@ -103,7 +103,7 @@ def test_bounds_of_traces(name, trace, servers, run):
     published(trace)
     command = f"lyra-opt bound plain --jobs {trace} --set cluster.servers={servers}"
     page, options = "cluster_gap.md", " --reading restart --schedule"
-    (found,) = json.loads(printed(run, page, command + options, " --json"))
+    (found,) = json.loads(printed(run, page, command + options, " --format json"))
     means = (f"{found[key]:,.0f} s" for key in ("jct_mean_bound_s", "jct_mean_found_s"))
     gap = f"{100 * found['found_above_bound_share']:.2g} %"
     require_row(page, f"{name}, {found['jobs']:,} jobs, {8 * servers:,} GPUs", *means, gap)
@@ -115,7 +115,7 @@ def test_the_worst_case_of_lyras_knapsack(run, tmp_path):
     command = "lyra-opt generate allocation --family worst-case --out worst-case --jobs"
     for jobs in (11, 61, 201, 601):
         path = printed(run, page, command, f" {jobs} --out {tmp_path}").strip()
-        _, out, _ = run("solve", path, "--solver", "lyra", "--solver", "srw", "--json")
+        _, out, _ = run("solve", path, "--solver", "lyra", "--solver", "srw", "--format=json")
         lyra, srw = (each["objective"] for each in json.loads(out))
         ratios.append(f"{lyra / srw:.3f}")
     said = f"{', '.join(ratios[:-1])} and {ratios[-1]} for 11, 61, 201 and 601 jobs"

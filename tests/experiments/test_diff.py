@@ -180,11 +180,11 @@ def test_the_other_way_round_differences_change_their_sign(tmp_path, values):
 def test_forms_say_the_same(tmp_path, run):
     a = stored(tmp_path / "a", [*replays([10.0, 20.0]), make_replay(9)])
     b = stored(tmp_path / "b", replays([11.0, 24.0], cpu="another"))
-    document = json.loads(run("diff", a, b, "--json")[1])
+    document = json.loads(run("diff", a, b, "--format=json")[1])
     (measured,) = document["measures"]
     assert measured["difference"] == 2.5
     assert document["machines"] == {"cpu": {"a": "a processor", "b": "another"}}
-    (of_csv,) = csv.DictReader(io.StringIO(run("diff", a, b, "--csv")[1]))
+    (of_csv,) = csv.DictReader(io.StringIO(run("diff", a, b, "--format=csv")[1]))
     assert float(of_csv["low"]) == pytest.approx(measured["low"])
     exit_code, printed, _ = run("diff", a, b)
     assert exit_code == 0
@@ -218,7 +218,7 @@ def test_two_solvers_of_one_folder(tmp_path, run):
         for name, extra in (("quick", 2), ("exact", 0))
     ]
     folder = stored(tmp_path / "a", runs)
-    exit_code, printed, _ = run("diff", folder, "--by", "solver", "quick", "exact", "--json")
+    exit_code, printed, _ = run("diff", folder, "--by", "solver", "quick", "exact", "--format=json")
     (measured,) = json.loads(printed)["measures"]
     assert (exit_code, measured["difference"], measured["pairs"]) == (0, -2.0, 3)
     for options, hint in TABLES["wrong_properties"].values():

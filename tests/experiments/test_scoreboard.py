@@ -107,11 +107,11 @@ def test_equal_ones_share_a_rank_and_partial_ones_are_in_brackets():
         of_library(first, "same", FEASIBLE, objective=12),
         of_library(second, "same", UNKNOWN),
     ]
-    shown = board(runs).shown("reclaim")
-    ranks = dict(zip(shown.columns["Solver"][:4], shown.columns["Rank"][:4], strict=True))
+    shown = {each.title: each.cells for each in board(runs).shown("reclaim").columns}
+    ranks = dict(zip(shown["Solver"][:4], shown["Rank"][:4], strict=True))
     assert ranks == {"tree": "1", "rule": "2", "same": "2", "half": "(4)"}
-    assert shown.columns["Grade"][0] == "all grades, 2 instances"
-    assert shown.columns["Time to proof (s)"][0].startswith("1.83 [")
+    assert shown["Grade"][0] == "all grades, 2 instances"
+    assert shown["Time to proof (s)"][0].startswith("1.83 [")
 
 
 def test_what_a_run_finds_beyond_the_record_counts(known):

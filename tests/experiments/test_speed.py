@@ -42,9 +42,9 @@ def test_row_equals_what_is_computed_by_hand():
 
 def test_rows_are_written():
     rows = hand_made_analysis().speed_table("yardstick", GROUP)
-    table = speed_table(rows, "yardstick").markdown().splitlines()
+    table = speed_table(rows, "yardstick").text("markdown").splitlines()
     assert table[0].endswith("| Time / that of yardstick | Time to proof / that of yardstick |")
-    assert table[3] == "| all families | rival | 1 of 3 | 5500 | 9000 | 3 | 4 |"
+    assert table[3] == "| all families | rival | 1 of 3 | 5,500 | 9,000 | 3.00 | 4.00 |"
     assert frame_text(rows).startswith("family,configuration,instances")
 
 

@@ -131,7 +131,7 @@ def test_answers_outlive_every_end(number, tmp_path):
     fleet = lo.generate("reclaim", "messy-dist", servers=20)
     lo.save(fleet, tmp_path / "fleet.json")
     command = [sys.executable, "-m", "lyra_opt", "solve", "fleet.json", "--solver", "scf"]
-    command += ["--solver", "tells.py:Tells", "--json", "--out", "solution.json"]
+    command += ["--solver", "tells.py:Tells", "--format=json", "--out", "solution.json"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, preexec_fn=hear_signals
     ) as solving:

@@ -34,7 +34,7 @@ class TestSolve:
         """One object for each (file, solver), nothing else on stdout."""
         files = [str(FIGURE_5), os.path.relpath(FIGURE_5)]
         exit_code, out, _ = run(
-            "solve", *files, "--solver", "scf", "--solver", "lyra-greedy", "--json"
+            "solve", *files, "--solver", "scf", "--solver", "lyra-greedy", "--format=json"
         )
         answers = json.loads(out)
         assert exit_code == 0
@@ -53,7 +53,7 @@ class TestSolve:
 
     def test_certify_proves_a_heuristic(self, run):
         """With a bound, the greedy's answer is optimal and the status says so."""
-        _, out, _ = run("solve", FIGURE_5, "--certify", "--json")
+        _, out, _ = run("solve", FIGURE_5, "--certify", "--format=json")
         (answer,) = json.loads(out)
         assert (answer["status"], answer["dual_bound"], answer["gap"]) == ("optimal", 1, 0.0)
 
@@ -70,14 +70,15 @@ class TestSolve:
 
         def names_of(*options: Any) -> list[str]:
             return [
-                each["solver"] for each in json.loads(run("solve", FIGURE_5, "--json", *options)[1])
+                each["solver"]
+                for each in json.loads(run("solve", FIGURE_5, "--format=json", *options)[1])
             ]
 
         assert names_of() == names_of("--exact-time", 0.5) == ["lyra-greedy", "exact"]
         assert names_of("--exact-time", 0) == names_of("--certify") == ["lyra-greedy"]
         assert names_of("--solver", "scf") == ["scf"]
         assert run("solve", FIGURE_5, "--exact-time", "-1")[0] == 2
-        answers = json.loads(run("solve", FIGURE_5, "--json")[1])
+        answers = json.loads(run("solve", FIGURE_5, "--format=json")[1])
         assert answers[0]["optimum"] == answers[1]["dual_bound"] == 1
         assert run("verify", FIGURE_5, write_json("both.json", answers))[0] == 0
 
@@ -87,9 +88,9 @@ class TestSolve:
         exit_code, out, _ = run("solve", FIGURE_5, *solvers)
         assert exit_code == 0
         assert "over optimum" in out
-        assert "random: 100 % over the optimum; servers s2, s3" in out
+        assert "random: 100.0 % over the optimum; servers s2, s3" in out
         assert "scf: optimal, proved by exact; servers s1, s2" in out
-        answers = json.loads(run("solve", FIGURE_5, *solvers, "--json")[1])
+        answers = json.loads(run("solve", FIGURE_5, *solvers, "--format=json")[1])
         assert [answer["gap_to_optimum_at_most"] for answer in answers] == [1.0, 0.0, 0.0]
         assert [answer["gap_to_best"] for answer in answers] == [1.0, 0.0, 0.0]
         assert [answer["gap"] for answer in answers] == [None, 0.0, None]
@@ -109,7 +110,7 @@ class TestSolve:
         """The batch goes on; a solver that fits none of the files is bad input."""
         files = [FIGURE_5, FIGURE_5.with_name("hadar-motivating.json")]
         solvers = ["--solver", "scf", "--solver", "gavel-las"]
-        exit_code, out, _ = run("solve", *files, *solvers, "--json")
+        exit_code, out, _ = run("solve", *files, *solvers, "--format=json")
         answers = json.loads(out)
         assert exit_code == 0
         assert [answer["status"] for answer in answers] == [
@@ -123,10 +124,12 @@ class TestSolve:
 
     def test_a_skip_carries_its_reason(self, run):
         """Status unsupported; where nothing else was solved, exit code 1."""
-        exit_code, out, errors = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--json")
+        exit_code, out, errors = run(
+            "solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--format=json"
+        )
         (answer,) = json.loads(out)
         assert (exit_code, errors) == (1, "lyra-opt: no solver found a solution\n")
-        both = ("--solver", "lyra-greedy-elastic", "--solver", "scf", "--json")
+        both = ("--solver", "lyra-greedy-elastic", "--solver", "scf", "--format=json")
         assert run("solve", FIGURE_5, *both)[0] == 0
         assert answer["status"] == "unsupported"
         assert "interchangeable" in answer["message"]
@@ -153,7 +156,9 @@ class TestSolve:
         """Same seed, same answer; among ten seeds not all answers are equal."""
 
         def chosen(seed: int) -> list[str]:
-            _, out, _ = run("solve", FIGURE_5, "--solver", "random", "--seed", seed, "--json")
+            _, out, _ = run(
+                "solve", FIGURE_5, "--solver", "random", "--seed", seed, "--format=json"
+            )
             return json.loads(out)[0]["servers"]
 
         assert chosen(3) == chosen(3)
@@ -163,7 +168,7 @@ class TestSolve:
         """As the plain file."""
         packed = tmp_path / "figure.json.gz"
         packed.write_bytes(gzip.compress(FIGURE_5.read_bytes()))
-        exit_code, out, _ = run("solve", packed, "--json")
+        exit_code, out, _ = run("solve", packed, "--format=json")
         assert (exit_code, json.loads(out)[0]["objective"]) == (0, 1)
 
     @pytest.mark.parametrize("compressed", [False, True])
@@ -176,7 +181,7 @@ class TestSolve:
 
         given(FIGURE_5.read_text())
         exit_code, out, _ = run(
-            "solve", "-", "--json", "--out", tmp_path / "solution.json", "--exact-time", 0
+            "solve", "-", "--format=json", "--out", tmp_path / "solution.json", "--exact-time", 0
         )
         (answer,) = json.loads(out)
         assert (exit_code, answer["file"], answer["objective"]) == (0, "-", 1)
@@ -192,7 +197,7 @@ class TestSolve:
             lambda *_: (_ for _ in ()).throw(RuntimeError("broken")),
         )
         exit_code, out, _ = run(
-            "solve", FIGURE_5, "--solver", "peeling", "--solver", "scf", "--json"
+            "solve", FIGURE_5, "--solver", "peeling", "--solver", "scf", "--format=json"
         )
         assert exit_code == 1
         first, second = json.loads(out)
@@ -228,7 +233,7 @@ class TestSolve:
             return original(self, *arguments)
 
         monkeypatch.setattr(Peeling, "choose", chatty)
-        _, out, err = run("solve", FIGURE_5, "--solver", "peeling", "--json")
+        _, out, err = run("solve", FIGURE_5, "--solver", "peeling", "--format=json")
         assert len(json.loads(out)) == 1
         assert "hello from Python" in err
         assert "hello from C" in err
@@ -292,7 +297,7 @@ class TestVerify:
         """Exit code 0 and what the checker computes; a claim is optional."""
         for name, fields in (("silent", {}), ("claiming", {"objective": 3})):
             path = write_json(f"{name}.json", self.solution(**fields))
-            exit_code, out, _ = run("verify", FIGURE_5, path, "--json")
+            exit_code, out, _ = run("verify", FIGURE_5, path, "--format=json")
             assert exit_code == 0
             assert json.loads(out) == {
                 "valid": True,
@@ -307,7 +312,7 @@ class TestVerify:
     def test_invalid(self, run, write_json, fields, violation):
         """Exit code 1, and the violation is named, in both forms of output."""
         path = write_json("solution.json", self.solution(**fields))
-        exit_code, out, _ = run("verify", FIGURE_5, path, "--json")
+        exit_code, out, _ = run("verify", FIGURE_5, path, "--format=json")
         report = json.loads(out)
         assert (exit_code, report["valid"]) == (1, False)
         assert any(violation in found for found in report["violations"])
@@ -323,8 +328,8 @@ class TestVerify:
 
     @pytest.mark.parametrize("as_array", [False, True])
     def test_accepts_an_object_of_solve_json(self, run, write_json, as_array):
-        """Alone or as the array of one that `solve --json` writes; every claim is checked."""
-        _, out, _ = run("solve", FIGURE_5, "--json", "--exact-time", "0")
+        """Alone or as the array of one that `solve` writes as JSON; every claim is checked."""
+        _, out, _ = run("solve", FIGURE_5, "--format=json", "--exact-time", "0")
         (answer,) = json.loads(out)
         path = write_json("answer.json", [answer] if as_array else answer)
         assert run("verify", FIGURE_5, path)[0] == 0
@@ -338,7 +343,7 @@ class TestVerify:
     @pytest.mark.parametrize(("lie", "violation"), TABLES["a_false_proof"])
     def test_a_false_proof(self, run, write_json, lie, violation):
         """Status, bound and gap of an answer must agree with its objective."""
-        _, out, _ = run("solve", FIGURE_5, "--json", "--exact-time", "0")
+        _, out, _ = run("solve", FIGURE_5, "--format=json", "--exact-time", "0")
         (answer,) = json.loads(out)
         exit_code, out, _ = run("verify", FIGURE_5, write_json("lie.json", answer | lie))
         assert exit_code == 1
@@ -346,8 +351,10 @@ class TestVerify:
 
     def test_an_answer_without_a_solution(self, run, write_json):
         """Nothing to verify is not valid."""
-        _, out, _ = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--json")
-        exit_code, out, _ = run("verify", FIGURE_5, write_json("a.json", json.loads(out)), "--json")
+        _, out, _ = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--format=json")
+        exit_code, out, _ = run(
+            "verify", FIGURE_5, write_json("a.json", json.loads(out)), "--format=json"
+        )
         assert exit_code == 1
         assert json.loads(out)["violations"] == ["there is no solution"]
 
@@ -357,7 +364,7 @@ class TestSolvers:
 
     def test_json(self, run):
         """One object for each name and problem, with what the solver can do."""
-        exit_code, out, _ = run("solvers", "--json")
+        exit_code, out, _ = run("solvers", "--format=json")
         records = json.loads(out)
         assert exit_code == 0
         assert [(record["problem"], record["name"]) for record in records] == solver_names()
@@ -393,7 +400,7 @@ class TestSolvers:
 
         broken = EntryPoint("reclaim.broken", "no_such_package:Solver", "lyra_opt.solvers")
         monkeypatch.setattr(SOLVERS, "_points", {"reclaim.broken": broken})
-        exit_code, out, _ = run("solvers", "--json")
+        exit_code, out, _ = run("solvers", "--format=json")
         record = next(each for each in json.loads(out) if each["name"] == "broken")
         assert exit_code == 0
         assert (record["available"], record["variants"]) == (False, None)
@@ -449,7 +456,7 @@ class TestWhole:
             ("> /dev/full", "the standard output: cannot be written: the disk is full"),
         ],
     )
-    @pytest.mark.parametrize("command", ["solvers --json", f"solve {FIGURE_5}"])
+    @pytest.mark.parametrize("command", ["solvers --format json", f"solve {FIGURE_5}"])
     def test_an_output_that_cannot_be_written(self, command, redirection, reason):
         """One line and exit code 2, as for any other file."""
         done = subprocess.run(
@@ -469,7 +476,7 @@ class TestWhole:
         path.write_text(FIGURE_5.read_text().replace('"s1"', '"sérvér"'))
         environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
         command = [sys.executable, "-m", "lyra_opt", "solve", str(path)]
-        done = subprocess.run([*command, "--json"], capture_output=True, env=environment)
+        done = subprocess.run([*command, "--format=json"], capture_output=True, env=environment)
         assert json.loads(done.stdout)[0]["servers"] == ["sérvér", "s2"]
         assert subprocess.run(command, capture_output=True, env=environment).returncode == 0
 

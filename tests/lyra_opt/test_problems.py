@@ -84,7 +84,7 @@ def test_what_solve_prints_verify_accepts(name, run, write_json):
     problem = find_problem(name)
     path = write_json("instance.json", INSTANCES[name].valid)
     solver = "exact" if name == "allocation" else "cpsat"
-    exit_code, out, _ = run("solve", path, "--solver", solver, "--json")
+    exit_code, out, _ = run("solve", path, "--solver", solver, "--format=json")
     (found,) = json.loads(out)
     assert exit_code == 0
     assert found["status"] == "optimal"

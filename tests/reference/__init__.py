@@ -9,8 +9,8 @@ Each has
 * ``optimum(document)``, the best value, `INFEASIBLE`, or `UNKNOWN` where brute force would take
   too long;
 * ``measured(document, chosen)``, what a solution is worth and whatever else an answer says of it,
-  by key; it raises `InvalidChoiceError` for what is no solution. `chosen` is as ``solve --json``
-  has it.
+  by key; it raises `InvalidChoiceError` for what is no solution. `chosen` is as
+  ``solve --format json`` has it.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Measure:
     Parameters
     ----------
     key
-        The key of the figure in ``simulate --json``.
+        The key of the figure in ``simulate --format json``.
     name
         The row's name in tables, with its unit in brackets.
     show

@@ -49,7 +49,7 @@ BOUND_FIGURES = (
     *("jct_mean_bound_s", "least_run_mean_s", "excess_mean_bound_s", "queue_mean_bound_s"),
     *("cpu_s", "jobs", "cell_s"),
 )
-"""Attributes of a bound that ``bound --json`` prints under the same names."""
+"""Attributes of a bound that ``bound --format json`` prints under the same names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Proved:
         return found
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the object that ``bound --json`` prints."""
+        """Return the object that ``bound --format json`` prints."""
         found = {}
         if self.schedule is not None:
             found = {
@@ -263,8 +263,8 @@ def check(scenario: Scenario, file: str, *, schemes: Sequence[str] = ()) -> dict
     Returns
     -------
     dict
-        The object that ``bound --check --json`` prints: claimed and proved mean in seconds, and
-        whether the prices prove what the file claims.
+        The object that ``bound --check --format json`` prints: claimed and proved mean in seconds,
+        and whether the prices prove what the file claims.
 
     Raises
     ------

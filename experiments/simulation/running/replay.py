@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 LEAST_CPU_TIME_S = 1e-9
 ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS, EPOCHS: EPOCHS}
-"""Names of tenures under the key ``engine`` of ``simulate --json``, for clusters with a network."""
+"""Names of tenures under the key ``engine`` of JSON output, for clusters with a network."""
 
 JOB_COLUMNS = (
     *("id", "submit_s", "work_worker_s", "min_workers", "max_workers", "gpus_per_worker"),
@@ -78,7 +78,7 @@ FIGURES = {
         *("decision_mean_s", "decision_p99_s", "decision_max_s"),
     ),
 }
-"""Keys of ``simulate --json`` that are fields of `Metrics`, by kind of setup."""
+"""Keys of ``simulate --format json`` that are fields of `Metrics`, by kind of setup."""
 
 LOAN_FIGURES = (
     *("loans", "reclaims", "returned_servers", "loan_usage", "overall_usage", "collateral_share"),
@@ -175,7 +175,7 @@ class FinishedReplay:
         return sentences
 
     def as_json_object(self) -> dict[str, Any]:
-        """Return the object of ``simulate --json``; its keys depend on the kind of the setup."""
+        """Return the object of ``simulate --format json``; its keys depend on the setup."""
         setup, metrics = self.setup, asdict(self.metrics)
         settings = {POOLS: self._of_pools, TYPES: self._of_types, RACKS: self._of_racks}
         keys = [*FIGURES[setup.kind], *(part.key for part in TIME_PARTS)]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.output import print_meanings, print_table, text_width
+from lyra_opt.commands.output import print_formatted, print_meanings, print_table, text_width
 from lyra_opt.core.described import described, keys_text
 from lyra_opt.core.documents import parse_toml
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import document_schema
+from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.simulation.scenario.documents import bundled
 from lyra_opt.experiments.simulation.scenario.keys import ScenarioTable
 from lyra_opt.simulation.scheme import SCHEMES
@@ -33,9 +34,17 @@ def scenario_descriptions() -> dict[str, str]:
     }
 
 
-def print_scenarios() -> None:
-    """Print the name and the description of each bundled scenario."""
-    print_meanings(scenario_descriptions())
+def print_scenarios(form: str) -> None:
+    """Print the name and the description of each bundled scenario, in a format of a table."""
+    described_as = scenario_descriptions()
+    table = Table(
+        [
+            Column(key="scenario", values=list(described_as)),
+            Column(key="description", values=list(described_as.values())),
+        ]
+    )
+    if not print_formatted(form, [table]):
+        print_meanings(described_as)
 
 
 def print_keys(text: str | None = None) -> None:
@@ -101,16 +110,27 @@ def print_parts() -> None:
             print_meanings(entries, indent=2)
 
 
-def print_schemes(scenario: Scenario | None) -> None:
+def print_schemes(scenario: Scenario | None, form: str) -> None:
     """Print all schemes; for a scenario, print whether each scheme runs in it, or why not."""
     rows = scheme_rows(scenario)
     loaded = [each for each in rows if each["tenure"] is not None]
-    if scenario is None:
-        cells = [[each[name] for name in SCHEME_COLUMNS] for each in loaded]
-        print_table(["scheme", "paper", "tenure", "what it does"], cells, right=4)
-    else:
-        cells = [[each["scheme"], each["obstacle"] or "runs"] for each in loaded]
-        print_table(["scheme", f"in scenario {scenario.table.name}"], cells, right=2)
+    headings = dict.fromkeys(SCHEME_COLUMNS) | {"summary": "what it does"}
+    if scenario is not None:
+        headings = {"scheme": None, "obstacle": f"in scenario {scenario.table.name}"}
+    table = Table(
+        [
+            Column(
+                key=key,
+                values=[each[key] for each in loaded],
+                heading=heading,
+                texts=[each[key] or "runs" for each in loaded],
+            )
+            for key, heading in headings.items()
+        ]
+    )
+    if print_formatted(form, [table]):
+        return
+    print_table(table, None)
     for each in rows[len(loaded) :]:
         print(f"{each['scheme']}: {each['summary']}")
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.output import print_line, print_table, text_width
+from lyra_opt.commands.output import print_formatted, print_line, print_table
+from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.errors import one_line
+from lyra_opt.core.numbers import three_digits
 from lyra_opt.core.plotting import drawn_figure
+from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.frames import frame_of
 from lyra_opt.experiments.random_inputs import random_inputs
 from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import (
-    cell_of,
     differences,
     differences_table,
     main_rows,
@@ -23,16 +25,19 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
     require_baseline,
     rows_of,
 )
-from lyra_opt.experiments.simulation.measuring.measures import MEASURES, shown_measures, variants_of
+from lyra_opt.experiments.simulation.measuring.measures import MEASURES, variants_of
 from lyra_opt.experiments.simulation.showing.figures import figure_of
+from lyra_opt.experiments.tables import table_of_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from lyra_opt.experiments.simulation.measuring.comparison import MeasureRow
+    from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
@@ -40,35 +45,70 @@ COSTS = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
 """Columns with the cost of the replay itself."""
 
 
-def print_replays(replays: Replays, baseline: str | None = None) -> None:
-    """Print means over all seeds with one column per scheme, differences, and assumptions.
+def results_tables(replays: Replays, baseline: str | None = None) -> list[Table]:
+    """Return the means of the main measures for each variant, and the differences of its schemes.
 
     ``baseline`` is the scheme with which the others are compared; None for the first scheme.
     """
+    tables = []
     for variant in variants_of(replays.runs):
-        first, seeds = variant.runs[0], len(variant.seeds)
-        where = f"{first.workload} on {first.cluster}"
-        if seeds > 1:
-            where = f"on {first.cluster}, means over {seeds} seeds (least – greatest)"
-        title = [f"scenario {replays.study.name}", variant.name, where]
-        print_line(f"{', '.join(filter(None, title))}:")
-        print_table(
-            ["", *variant.by_scheme],
-            [
-                [
-                    measure.name,
-                    *(
-                        cell_of(measure.key, runs, measure.show).with_spread
-                        for runs in variant.by_scheme.values()
-                    ),
-                ]
-                for measure in shown_measures(variant.runs)
-            ],
-            right=1,
-        )
+        tables.append(_means_table(replays, variant, main_rows))
         if found := differences(variant.runs, replays.jobs, baseline):
             table = differences_table(found)
-            print(f"{table.title}:\n{table.plain(text_width())}", end="")
+            tables.append(replace(table, title=f"{table.title}. {method_in_words(found)}"))
+    return tables
+
+
+def _means_table(
+    replays: Replays,
+    variant: VariantRuns,
+    chosen: Callable[[Sequence[MeasureRow]], Sequence[MeasureRow]],
+) -> Table:
+    """Return a row per measure and a column per scheme: means over seeds, with their range."""
+    first, seeds = variant.runs[0], len(variant.seeds)
+    where = f"{first.workload} on {first.cluster}"
+    if seeds > 1:
+        where = f"on {first.cluster}, means over {seeds} seeds (least – greatest)"
+    title = [f"scenario {replays.study.name}", variant.name, where]
+    rows = chosen(rows_of(variant, replays.runs))
+    names = [f"{row.name} ({row.unit})" if row.unit else row.name for row in rows]
+    columns = [Column(key="measure", values=names, heading="")]
+    for place, scheme in enumerate(variant.by_scheme):
+        cells = [row.cells[place] for row in rows]
+        columns.append(
+            Column(
+                key=scheme,
+                values=[cell.value for cell in cells],
+                show=three_digits,
+                heading=scheme,
+                texts=[cell.with_spread for cell in cells],
+            )
+        )
+    return Table(columns, ", ".join(filter(None, title)))
+
+
+def print_replays(replays: Replays, form: str = "table", baseline: str | None = None) -> None:
+    """Print the means of all schemes and their differences; JSON and CSV have every replay instead.
+
+    A terminal shows all measures, and what is assumed. ``baseline`` is that of `results_tables`.
+    """
+    if form == "csv":
+        print(frame_text(replays_frame(replays)), end="")
+        return
+    figures = [
+        ({"axes": run.point} if run.point else {}) | dict(run.figures or {}) for run in replays.runs
+    ]
+    document = figures[0] if replays.study.runs == 1 else figures
+    if print_formatted(form, results_tables(replays, baseline), document):
+        return
+    for variant in variants_of(replays.runs):
+        table = _means_table(replays, variant, list)
+        print_line(f"{table.title}:")
+        print_table(table, None)
+        if found := differences(variant.runs, replays.jobs, baseline):
+            table = differences_table(found)
+            print(f"{table.title}:")
+            print_table(table, None)
             print_line(method_in_words(found))
         elif varied := random_inputs(variant.runs).in_words:
             print_line(varied)
@@ -83,6 +123,18 @@ def print_replays(replays: Replays, baseline: str | None = None) -> None:
     print("What is assumed:")
     for sentence in dict.fromkeys(each for run in replays.runs for each in run.assumptions):
         print_line(f"- {sentence}", indent="  ")
+
+
+def replays_frame(replays: Replays) -> pd.DataFrame:
+    """Return a data frame with a row per replay; see `Runs.frame`."""
+    frame = frame_of(sorted((*replays.runs, *replays.failed), key=lambda run: run.position))
+    axes = [name for name in frame.attrs["axes"] if name != "scheme"]
+    first = ["scheme", *axes, "seed", "status"]
+    measured = [measure.key for measure in MEASURES if measure.key in frame]
+    last = [*COSTS, "workload", "cluster", "message"]
+    others = {*first, *measured, *last, *(field.name for field in fields(ReplayRecord))}
+    figures = [name for name in frame.columns if name not in others]
+    return frame[[*dict.fromkeys([*first, *measured, *figures, *last])]]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -107,26 +159,30 @@ class Runs:
     schemes: tuple[str, ...] = ()
 
     @cached_property
-    def summary(self) -> pd.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """A row per replay, including failed replays, in the order of the scenario.
 
         Columns: ``scheme``, the axes of the scenario, ``seed`` and ``status``; the figures of
-        ``simulate --json`` (docs/formats/simulation.md), with units in their names:
+        ``simulate --format json`` (docs/formats/simulation.md), with units in their names:
         ``queue_mean_s``, ``jct_mean_s``, ``jct_p50_s`` (the median), ``jct_p95_s``,
         ``makespan_s``, ``preemptions``, shares such as ``gpu_usage``; ``wall_time_s``,
         ``cpu_time_s`` and ``peak_memory_mib`` of the replay itself; ``workload``, ``cluster`` and,
         for failed replays, ``message``. Missing values are NaN.
         """
-        frame = frame_of(
-            sorted((*self.replays.runs, *self.replays.failed), key=lambda run: run.position)
-        )
-        axes = [name for name in frame.attrs["axes"] if name != "scheme"]
-        first = ["scheme", *axes, "seed", "status"]
-        measured = [measure.key for measure in MEASURES if measure.key in frame]
-        last = [*COSTS, "workload", "cluster", "message"]
-        others = {*first, *measured, *last, *(field.name for field in fields(ReplayRecord))}
-        figures = [name for name in frame.columns if name not in others]
-        return frame[[*dict.fromkeys([*first, *measured, *figures, *last])]]
+        return replays_frame(self.replays)
+
+    def summary(self, format: str = "table") -> str:  # noqa: A002 - the name of the option
+        """Return the main measures of all schemes, side by side, as text.
+
+        Parameters
+        ----------
+        format
+            ``"table"``, ``"markdown"`` or ``"latex"``, with the digits that a paper would print;
+            ``"json"`` and ``"csv"`` have a row per replay in full precision, as in `frame`.
+        """
+        if format in ("json", "csv"):
+            return table_of_frame(self.frame).text(format)
+        return "\n".join(table.text(format) for table in results_tables(self.replays))
 
     @cached_property
     def jobs(self) -> pd.DataFrame:
@@ -211,44 +267,22 @@ class Runs:
 
     def __repr__(self) -> str:
         """Return the main measures of all schemes, side by side, as text."""
-        blocks = [f"{heading}\n{table.to_string()}" for heading, table in self._tables()]
-        return "\n\n".join([*blocks, *self._failures()])
+        tables = results_tables(self.replays)
+        return "\n\n".join(
+            [*(f"{each.title}\n{each.text()}".rstrip() for each in tables), *self._failures()]
+        )
 
     def _repr_html_(self) -> str:
-        blocks = [
-            f"<p><b>{escape(heading)}</b></p>{table.to_html()}" for heading, table in self._tables()
-        ]
-        return "".join([*blocks, *(f"<p>{escape(line)}</p>" for line in self._failures())])
+        tables = results_tables(self.replays)
+        return "".join(
+            [
+                *(each.html() for each in tables),
+                *(f"<p>{escape(line)}</p>" for line in self._failures()),
+            ]
+        )
 
     def _failures(self) -> list[str]:
         return [f"failed: {run.key}: {one_line(run.message or '')}" for run in self.replays.failed]
-
-    def _tables(self) -> Iterator[tuple[str, pd.DataFrame]]:
-        """Yield headings and tables for each variant: its means, and the differences of schemes."""
-        import pandas as pd
-
-        for variant in variants_of(self.replays.runs):
-            seeds = len(variant.seeds)
-            words = [self.replays.study.name, variant.name, f"on {variant.runs[0].cluster}"]
-            words += [f"means over {seeds} seeds (least – greatest)"] if seeds > 1 else []
-            rows = main_rows(rows_of(variant, self.replays.runs))
-            table = pd.DataFrame(
-                [[cell.with_spread for cell in row.cells] for row in rows],
-                index=[f"{row.name} ({row.unit})" if row.unit else row.name for row in rows],
-                columns=list(variant.by_scheme),
-            )
-            yield ", ".join(filter(None, words)), table
-            if found := differences(variant.runs, self.replays.jobs):
-                compared = differences_table(found)
-                cells = [each[1:] for each in compared.rows()]
-                yield (
-                    f"{compared.title}. {method_in_words(found)}",
-                    pd.DataFrame(
-                        cells,
-                        index=[each.scheme for each in found],
-                        columns=[column.title for column in compared.columns[1:]],
-                    ),
-                )
 
     def _of_all(self, table_of: Callable[[ReplayRecord], pd.DataFrame]) -> pd.DataFrame:
         import pandas as pd

@@ -59,7 +59,14 @@ def test_verdicts():
     (plain,) = figures(bound="", limit=math.nan)
     (none,) = figures(rows="cell == 'c'")
     assert (plain["verdict"], none["runs"], none["remark"]) == ("", 0, "not measured")
-    assert figures_table([plain, none]).rows()[0][:6] == ("times", "3", "3", "8", "maximum", "8")
+    assert figures_table([plain, none]).rows()[0][:6] == (
+        "times",
+        "3",
+        "3.00",
+        "8.00",
+        "maximum",
+        "8.00",
+    )
 
 
 def test_runs_are_compared_with_the_best_reference_of_each_instance():

@@ -223,7 +223,7 @@ def test_objects_and_captured_decisions_travel(home, machines):
     there = lo.simulate("lyra-paper", scheduler=machines.address, **given)
     here = lo.simulate("lyra-paper", **given)
     assert there.jobs.equals(here.jobs)
-    assert list(there.summary.jct_mean_s) == list(here.summary.jct_mean_s)
+    assert list(there.frame.jct_mean_s) == list(here.frame.jct_mean_s)
 
     scenario = load_scenario("lyra-paper", [Change(path, value) for path, value in changes.items()])
     engines = {"there": Machines(machines.address), "here": LocalProcesses(1)}

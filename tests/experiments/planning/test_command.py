@@ -68,7 +68,7 @@ def test_questions(run, file, tmp_path, words):
     assert (exit_code, err) == (0, "")
     page, picture = tmp_path / "plan.html", tmp_path / "plan.png"
     _, text, _ = run(
-        *("plan", *words, "--snapshot", file, "--json", "--page", page, "--plot", picture)
+        *("plan", *words, "--snapshot", file, "--format=json", "--page", page, "--plot", picture)
     )
     found = json.loads(text)
     for sentence in (found["headline"], found["proof"], *found["explanations"]):

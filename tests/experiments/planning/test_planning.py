@@ -10,7 +10,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.planning.planning import explain, plan
 from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
-from lyra_opt.experiments.planning.words import hurt_rows
+from lyra_opt.experiments.planning.words import hurt_table
 from lyra_opt.instances.snapshots.placement import Placement
 from tests.experiments.planning.clusters import RACK, cluster, gang, node, pending, random_cluster
 
@@ -186,7 +186,7 @@ def test_pods_that_may_run_nowhere_else_are_named():
     snapshot = cluster([node("a"), node("b", rack="r1")], [replace(only, pods=pods)])
     found = plan(snapshot, Drain(nodes=("a",)))
     assert not found.disruptions[0].can_return
-    assert "not before one of these nodes is open again" in hurt_rows(found)[0]
+    assert "not before one of these nodes is open again" in hurt_table(found).rows()[0]
 
 
 def test_budgets_are_exceeded_last_or_never():

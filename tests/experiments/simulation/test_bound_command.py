@@ -40,7 +40,7 @@ def of_trace(tmp_path):
 
 def test_a_trace_is_bounded_by_both_readings(of_trace, run):
     """The JSON has all keys; by hand, the second job waits for the first on one server."""
-    found = figures(run(*of_trace, "--json"))
+    found = figures(run(*of_trace, "--format=json"))
     assert [each["reading"] for each in found] == ["restart", "conserved"]
     for each in found:
         keys = ("jct_mean_bound_s", "excess_mean_bound_s", "queue_mean_bound_s", "cpu_s", "cell_s")
@@ -62,7 +62,7 @@ def test_a_trace_is_bounded_by_both_readings(of_trace, run):
 def test_a_schedule_says_how_good_the_bound_is(of_trace, run):
     """The schedule found is the best order by hand of three jobs on one server."""
     asked = (*of_trace, "--schedule")
-    (found,) = figures(run(*asked, "--reading", "restart", "--json"))
+    (found,) = figures(run(*asked, "--reading", "restart", "--format=json"))
     # The long one waits for both others: 600, 1,140 and 4,860 s. In turn: 3,600, 4,140, 4,680 s.
     best_s, in_turn_s = (600 + 1140 + 4860) / 3, (3600 + 4140 + 4680) / 3
     assert best_s * (1 - 1e-9) <= found["jct_mean_found_s"] < in_turn_s
@@ -85,7 +85,7 @@ def test_saved_prices_can_be_checked_and_lies_are_told(tmp_path, run):
         for objective in ("jct", "queue")
     ]
     checks = [part for file in files for part in ("--check", file)]
-    assert all(each["holds"] for each in figures(run(*asked, *checks, "--json")))
+    assert all(each["holds"] for each in figures(run(*asked, *checks, "--format=json")))
     lie = json.loads(files[0].read_text())
     lie["value_s"] *= 1.01
     files[0].write_text(json.dumps(lie))
@@ -127,13 +127,13 @@ def test_prices_of_a_class_are_checked_for_that_class(tmp_path, run):
         assert (exit_code, told in out) == (0, True)
     changed = json.loads(file.read_text()) | {"job_class": "elastic"}
     file.write_text(json.dumps(changed))
-    (checked,) = json.loads(run(*asked, "--check", file, "--json")[1])
+    (checked,) = json.loads(run(*asked, "--check", file, "--format=json")[1])
     assert checked["proved_mean_s"] != changed["value_s"]
 
 
 def test_python_and_the_command_line_prove_the_same(run):
     """Both give the bound with which a run is compared."""
-    (told,) = figures(run("bound", "lyra-paper", *SMALL, "--reading", "restart", "--json"))
+    (told,) = figures(run("bound", "lyra-paper", *SMALL, "--reading", "restart", "--format=json"))
     told.pop("cpu_s")
     runs = lo.simulate("lyra-paper", schemes=["lyra"], changes={**CHANGES, "bounds": True})
     for found in (
@@ -143,7 +143,7 @@ def test_python_and_the_command_line_prove_the_same(run):
         assert isinstance(found, pd.DataFrame)
         (row,) = found.drop(columns="cpu_s").to_dict("records")
         assert row == told
-    (measured,) = runs.summary.to_dict("records")
+    (measured,) = runs.frame.to_dict("records")
     assert measured["jct_mean_bound_s"] == told["jct_mean_bound_s"]
     assert measured["jct_mean_s"] >= told["jct_mean_bound_s"]
 

@@ -65,7 +65,7 @@ def require_bounds_kept(cluster, scheme, folder, capsys, **more):
         assert told.err.count(f"no bound applies to scheme {scheme}") >= 2
         return True
     found = lo.bound(runs).to_dict("records")
-    assert main(["bound", *asked, "--json"]) == 0
+    assert main(["bound", *asked, "--format=json"]) == 0
     found += json.loads(capsys.readouterr().out)
     bounded = lo.simulate("plain", jobs=trace, schemes=[scheme], changes=changes | {"bounds": True})
     assert not bounded.replays.failed, bounded
@@ -125,7 +125,7 @@ class Tuned(Scheme):
 def test_the_policy_counts_not_what_its_scheme_claims():
     """By hand: tuned jobs on eight GPUs need less than 40,000 / 8 s, which a bound denies."""
     runs = simulated(Tuned(), jobs=two_jobs(max_workers=8))
-    assert runs.summary.jct_mean_s[0] < 5000
+    assert runs.frame.jct_mean_s[0] < 5000
     with pytest.raises(lo.UserError, match="no bound applies to scheme mine"):
         lo.bound(runs)
 
@@ -137,7 +137,7 @@ def test_no_bound_applies_to_jobs_that_share_gpus():
     jobs = workload({"jobs": measured, "packed": 0.75, "servers": [{"a": 1}]})
     cluster = cluster_of({"a": 1})
     runs = lo.simulate("plain", jobs=jobs, cluster=cluster, schemes=["gavel-gandiva"])
-    assert runs.summary.makespan_s[0] < 6000
+    assert runs.frame.makespan_s[0] < 6000
     with pytest.raises(lo.UserError, match="no bound applies to scheme gavel-gandiva"):
         lo.bound(runs)
 
@@ -275,7 +275,7 @@ def test_what_is_left_is_the_distance_to_the_bound():
     found = {each.scheme: each for each in winnable(variants_of(runs.replays.runs))}
     assert list(found) == ["fifo", "lyra"]
     for scheme, each in found.items():
-        rows = runs.summary[runs.summary.scheme == scheme]
+        rows = runs.frame[runs.frame.scheme == scheme]
         shares = (1 - rows.jct_mean_bound_s / rows.jct_mean_s).tolist()
         assert each.shares == pytest.approx(shares)
         assert all(0 <= share < 1 for share in each.shares)

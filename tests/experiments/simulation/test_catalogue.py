@@ -226,7 +226,7 @@ class TestSchemes:
         assert verdicts["allox"] == "job a has a gang of 2 GPUs, but it runs only jobs with one GPU"
         assert verdicts["gavel-cost"].endswith("the cluster has only one type")
         for name, verdict in verdicts.items():
-            scheme = (*given[1:], "--scheme", name, "--processes", 1, "--json")
+            scheme = (*given[1:], "--scheme", name, "--processes", 1, "--format=json")
             if verdict != "runs":
                 assert_one_line_error(run("simulate", *scheme), verdict)
 

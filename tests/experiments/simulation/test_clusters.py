@@ -96,14 +96,14 @@ class TestTypes:
             f"Cost {jobs.cost.sum():,.2f}",
         ):
             assert row in re.sub(" +", " ", printed)
-        record = figures(simulate(*given, "--json"))
+        record = figures(simulate(*given, "--format=json"))
         assert record["cost"] == pytest.approx(jobs.cost.sum())
         assert record["missed_deadlines"] == 1
 
     def test_by_hand(self, simulate, one_gpu_jobs, tmp_path):
         """One V100, rounds of 200 s, first come, first served: a until 110 s with its start."""
         given = (*groups(v100=1), *changes("speed.throughputs=gavel", "tenure.rounds.round_s=200"))
-        written = ("--out", tmp_path / "out", "--scheme", "yarn-cs", "--json")
+        written = ("--out", tmp_path / "out", "--scheme", "yarn-cs", "--format=json")
         ran = simulate("plain", "--jobs", one_gpu_jobs, *given, *written)
         record, err = figures(ran), ran[2]
         assert list(record) == TABLES["keys"]["types"]
@@ -116,7 +116,7 @@ class TestTypes:
 
     def test_keys_reach_the_simulation(self, simulate):
         """Changed keys of the scenario change the result as expected."""
-        given = (*changes("jobs.workload=mix-1"), "--scheme", "hadare", "--json")
+        given = (*changes("jobs.workload=mix-1"), "--scheme", "hadare", "--format=json")
         plain = figures(simulate("hadare-lab", *given))
         rounds = "tenure.rounds={round_s=100, restart_s=20, merge_s=30, copy_efficiency=[1, 0.5]}"
         costs = (*changes(rounds), *groups(v100=2, k80=2), "--seed", 7)
@@ -134,7 +134,7 @@ class TestTypes:
         """Jobs that can never run are an error, or are left out and counted, under every scheme."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,0,100,1\nb,0,100,2\nc,0,100,9\n")
-        given = ("plain", "--jobs", path, *groups(v100=8), "--json")
+        given = ("plain", "--jobs", path, *groups(v100=8), "--format=json")
         drop = changes("jobs.oversized=drop")
         assert_one_line_error(simulate(*given, "--scheme", "hadar"), "job c", "9 GPUs", "has 8")
         exit_code, out, err = simulate(*given, "--scheme", "hadar", *drop)
@@ -158,7 +158,7 @@ class TestOwnTypes:
     )
     def test_speed_of_the_only_type(self, simulate, one_gpu_jobs, gpu_type, speed):
         """Running times are those of the reference GPU, so twice the speed takes half the time."""
-        given = (*changes(f"cluster.gpu_type={gpu_type}"), "--scheme", "fifo", "--json")
+        given = (*changes(f"cluster.gpu_type={gpu_type}"), "--scheme", "fifo", "--format=json")
         own = changes("gpu_types.invented.relative_speed=2.5")
         record = figures(simulate("plain", "--jobs", one_gpu_jobs, *ONE_SERVER, *given, *own))
         assert record["jobs"] == 3
@@ -174,7 +174,7 @@ class TestOwnTypes:
 
         def makespans(model):
             path.write_text(f"model,{HEADER}{model},a,0,1000,1\n")
-            given = ("plain", "--jobs", path, *rounds, "--scheme", "yarn-cs", "--json")
+            given = ("plain", "--jobs", path, *rounds, "--scheme", "yarn-cs", "--format=json")
             table = changes("speed.throughputs=gavel")
             return [
                 figures(simulate(*given, *table, *groups(k80=1), "--seed", seed))["makespan_s"]
@@ -193,7 +193,7 @@ class TestRacks:
         """One GPU that stays idle for a second between two jobs."""
         one = ("servers=1", "gpus_per_server=1", "servers_per_rack=1", "network={}", "name=one")
         given = changes(*(f"cluster.{each}" for each in one))
-        written = ("--scheme", "dally", "--out", tmp_path / "out", "--json")
+        written = ("--scheme", "dally", "--out", tmp_path / "out", "--format=json")
         ran = simulate("plain", "--jobs", one_gpu_jobs, *given, *written)
         record, err = figures(ran), ran[2]
         assert list(record) == TABLES["keys"]["racks"]
@@ -211,7 +211,12 @@ class TestRacks:
         jobs.write_text(HEADER + "a,0,100,2\n")
         pair = ("servers=2", "gpus_per_server=1", "servers_per_rack=2")
         given = ("plain", "--jobs", jobs, *changes(*(f"cluster.{each}" for each in pair)))
-        given += (*changes(f"cluster.network.slowdowns={table}"), "--scheme", "dally", "--json")
+        given += (
+            *changes(f"cluster.network.slowdowns={table}"),
+            "--scheme",
+            "dally",
+            "--format=json",
+        )
         record = figures(simulate(*given))
         assert_figures(record, TABLES["by_hand"]["slowdowns"])
         assert record["gpu_s_by_tier"] == {"machine": 0, "rack": pytest.approx(400), "network": 0}
@@ -239,7 +244,7 @@ class TestRacks:
         """Every registered scheme runs, and all replays have the same jobs."""
         names = [name for name in scheme_names() if name not in REFUSED_ON_RACKS]
         links = changes("cluster.network.links=congested-1")
-        exit_code, out, err = simulate(*SMALL_RACKS, *links, *schemes(*names), "--json")
+        exit_code, out, err = simulate(*SMALL_RACKS, *links, *schemes(*names), "--format=json")
         assert exit_code == 0, err
         for scheme, record in zip(names, json.loads(out), strict=True):
             assert (record["scheme"], record["finished"]) == (scheme, 12)
@@ -262,7 +267,7 @@ class TestRacks:
         assert re.search(r"^ +dally +lyra +hadar$", out, re.MULTILINE)
         for measure in ("Makespan", r"Allocations: machine / rack / network", "Communication"):
             assert re.search(rf"^{measure} .*\d", out, re.MULTILINE)
-        records = figures(simulate(*SMALL_RACKS, *schemes(*names), "--json"))
+        records = figures(simulate(*SMALL_RACKS, *schemes(*names), "--format=json"))
         work = [record["computing_gpu_s"] for record in records]
         assert work == pytest.approx([work[0]] * 3)
         assert [record["engine"] for record in records] == ["leases", "elastic", "rounds"]
@@ -276,7 +281,7 @@ class TestRacks:
 
     def test_the_example_topology_is_that_of_the_scenario(self, simulate):
         """Racks from a file and racks of the scenario give the same figures."""
-        few = (*changes("jobs.parameters.jobs=12"), "--scheme", "dally", "--json")
+        few = (*changes("jobs.parameters.jobs=12"), "--scheme", "dally", "--format=json")
         path = files("lyra_opt.instances.network") / "four-racks.toml"
         by_file = changes(f'cluster={{network={{topology="{path}"}}}}')
         records = [figures(simulate("dally-batch", *given, *few)) for given in ((), by_file)]
@@ -312,7 +317,7 @@ class TestRacks:
         """Changed keys of the scenario change the result as expected."""
 
         def record(*texts, scheme="dally", seed=0):
-            given = (*changes(*texts), "--scheme", scheme, "--seed", seed, "--json")
+            given = (*changes(*texts), "--scheme", scheme, "--seed", seed, "--format=json")
             return figures(simulate(*SMALL_RACKS, *given))
 
         for leases, scheme in (("inf", "consolidated"), ("0", "no-wait")):
@@ -340,5 +345,5 @@ class TestBadInput:
         monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
         given = arguments.replace("ONE", "plain --jobs three.csv --set cluster.servers=1").split()
         out = () if "--out" in given else ("--out", "out")
-        assert_one_line_error(simulate(*given, *out, "--json"), *parts)
+        assert_one_line_error(simulate(*given, *out, "--format=json"), *parts)
         assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before

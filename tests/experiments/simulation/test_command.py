@@ -42,7 +42,7 @@ class TestFigures:
     @pytest.mark.parametrize("scheme", TABLES["schedules"])
     def test_list_schedules(self, three_jobs, scheme):
         """The figures agree with two schedules drawn by hand."""
-        ran = three_jobs("--scheme", scheme, "--json")
+        ran = three_jobs("--scheme", scheme, "--format=json")
         record, err = figures(ran), ran[2]
         assert list(record) == KEYS
         expected = {"scheme": scheme, **TABLES["schedules"][scheme], **TABLES["in_both"]}
@@ -55,36 +55,36 @@ class TestFigures:
         """The load is null, because JSON has no infinity."""
         path = tmp_path / "jobs.csv"
         path.write_text(HEADER + "a,5,100,1\nb,5,50,1\n")
-        record = figures(simulate("plain", "--jobs", path, *ONE_SERVER, "--json"))
+        record = figures(simulate("plain", "--jobs", path, *ONE_SERVER, "--format=json"))
         without = dict.fromkeys(("load", "training_usage_while_submitting"))
         assert_figures(record, {"makespan_s": 100, **without})
 
     def test_side_by_side(self, three_jobs):
         """Several schemes give an array or columns of a table; repeated names count once."""
         named = schemes("fifo", "sjf", "fifo")
-        records = figures(three_jobs(*named, "--json"))
+        records = figures(three_jobs(*named, "--format=json"))
         assert [record["scheme"] for record in records] == ["fifo", "sjf"]
         out = three_jobs(*named)[1]
         assert out.startswith("scenario plain, three on 1x2:\n")
-        assert re.search(r"Queuing time, mean \(s\) +73.3 +66.7\n", out)
+        assert re.search(r"Queuing time, mean \(seconds\) +73.3 +66.7\n", out)
         assert re.search(r"Training usage \(%\) +86.1 +86.1\n", out)
         assert "- Each worker of the trace's jobs holds one GPU" in out
 
     def test_schemes_with_parameters_and_labels(self, three_jobs):
         """One scheme with two settings gives two columns; the command line accepts labels."""
         given = changes('schemes=["fifo", {name="fifo", queue="shortest", label="by-length"}]')
-        records = figures(three_jobs(*given, "--json"))
+        records = figures(three_jobs(*given, "--format=json"))
         assert [record["scheme"] for record in records] == ["fifo", "by-length"]
         by_hand = [pytest.approx(400 / 3), pytest.approx(380 / 3)]
         assert [record["jct_mean_s"] for record in records] == by_hand
-        alone = figures(three_jobs(*given, "--scheme", "by-length", "--json"))
+        alone = figures(three_jobs(*given, "--scheme", "by-length", "--format=json"))
         assert alone["jct_mean_s"] == by_hand[1]
 
     def test_a_trace_is_plain_unless_told_otherwise(self, three_jobs):
         """Elasticity is assumed only on request, and is stated."""
-        plain = figures(three_jobs("--json"))
+        plain = figures(three_jobs("--format=json"))
         assert not any("Assumed by seed" in sentence for sentence in plain["assumptions"])
-        ideal = figures(three_jobs(*changes("jobs.assumptions.all_elastic=true"), "--json"))
+        ideal = figures(three_jobs(*changes("jobs.assumptions.all_elastic=true"), "--format=json"))
         assert any("100 % elastic" in sentence for sentence in ideal["assumptions"])
 
     def test_a_part_of_a_trace(self, simulate, tmp_path):
@@ -94,7 +94,7 @@ class TestFigures:
 
         def jobs(*texts):
             given = ("plain", "--jobs", path, *ONE_SERVER, *changes(*texts))
-            return figures(simulate(*given, "--json"))["jobs"]
+            return figures(simulate(*given, "--format=json"))["jobs"]
 
         assert [jobs(), jobs("jobs.days=1"), jobs("jobs.days=1", "jobs.count=2")] == [4, 3, 2]
 
@@ -110,7 +110,7 @@ class TestFigures:
             *(f"cluster.loans.usage={usage}", "cluster.loans.forecaster=oracle"),
             "cluster.loans.headroom=0.1",
         )
-        record = figures(simulate(*SMALL, *given, "--scheme", "lyra", "--json"))
+        record = figures(simulate(*SMALL, *given, "--scheme", "lyra", "--format=json"))
         asked = {"forecaster": "oracle", "headroom": 0.1, "inference_shortfall_share": 0}
         assert_figures(record, asked)
         assert min(record["loans"], record["reclaims"]) > 0
@@ -124,7 +124,7 @@ class TestFigures:
             "dally": "after 3600 s",
         }
         given = changes("tenure.rounds.round_s=600", "tenure.leases.hand_over_s_per_gpu=0")
-        records = figures(simulate(*SMALL, *schemes(*told_of), *given, "--json"))
+        records = figures(simulate(*SMALL, *schemes(*told_of), *given, "--format=json"))
         assert [record["scheme"] for record in records] == list(told_of)
         for record in records:
             assert list(record) == KEYS
@@ -141,17 +141,19 @@ class TestRuns:
     def test_seeds(self, simulate):
         """There is a replay per seed, and a table of means; repeated seeds count once."""
         given = (*SMALL, "--scheme", "fifo", "--seed", 4, "--seed", 7, "--seed", 4)
-        records = figures(simulate(*given, "--json"))
+        records = figures(simulate(*given, "--format=json"))
         assert [record["seed"] for record in records] == [4, 7]
         assert records[0]["jct_mean_s"] != records[1]["jct_mean_s"]
         out = simulate(*given)[1]
         assert "on 10x8, means over 2 seeds (least – greatest):" in out
         means_s = sorted(record["jct_mean_s"] for record in records)
         mean_s = sum(means_s) / 2
-        spread = " – ".join(f"{each_s:,.0f}" for each_s in means_s)
-        assert re.search(rf"^JCT, mean \(s\) +{mean_s:,.0f} \({spread}\)$", out, re.MULTILINE)
+        spread = " – ".join(f"{each_s / 3600:.2f}" for each_s in means_s)
+        assert re.search(
+            rf"^JCT, mean \(hours\) +{mean_s / 3600:.2f} \({spread}\)$", out, re.MULTILINE
+        )
         assert "Each seed draws its own jobs." in out
-        given = (*SMALL, "--scheme", "fifo", *changes("seeds=[4, 7]"), "--json")
+        given = (*SMALL, "--scheme", "fifo", *changes("seeds=[4, 7]"), "--format=json")
         of_file = sorted(record["jct_mean_s"] for record in figures(simulate(*given)))
         assert of_file == means_s
 
@@ -159,7 +161,7 @@ class TestRuns:
         """All combinations are rows, and the axes are columns of the data frame."""
         given = changes('axes={"cluster.servers" = [1, 2], "jobs.count" = [2, 3]}')
         written = ("--out", tmp_path / "out", *schemes("fifo", "sjf"))
-        exit_code, out, err = three_jobs(*given, *written, "--json")
+        exit_code, out, err = three_jobs(*given, *written, "--format=json")
         assert exit_code == 0, err
         frame = load_study(tmp_path / "out")
         points = [(servers, jobs) for servers in (1, 2) for jobs in (2, 3)]
@@ -203,7 +205,7 @@ class TestRuns:
         def files(name, seed, processes):
             out, capture = tmp_path / name / "out", tmp_path / name / "capture"
             named = schemes("lyra", "random")
-            written = ("--seed", seed, "--out", out, "--capture", capture, "--json")
+            written = ("--seed", seed, "--out", out, "--capture", capture, "--format=json")
             given = ("simulate", *SMALL, *named, *written, "--processes", processes)
             exit_code, printed, _ = run(*given)
             assert exit_code == 0
@@ -246,7 +248,7 @@ class TestRuns:
         assert_one_line_error(three_jobs(*given), "already exists; add --resume")
         other = (*given, *changes("cluster.servers=2"), "--resume")
         assert_one_line_error(three_jobs(*other), "has results of another study")
-        exit_code, out, err = three_jobs(*given, "--resume", "--json")
+        exit_code, out, err = three_jobs(*given, "--resume", "--format=json")
         assert exit_code == 0, err
         assert ran == ["fifo", "sjf", "sjf", "lyra"]
         assert "2 runs to do, 1 already stored" in err
@@ -326,7 +328,7 @@ class TestTraces:
         usage = "time,total_gpu_num,running_gpu_num\n" + "".join(rows)
         (folder / "usage.csv").write_text(usage)
         monkeypatch.chdir(here)
-        given = ("plain", "--jobs", "jobs.csv", *ONE_SERVER, "--json")
+        given = ("plain", "--jobs", "jobs.csv", *ONE_SERVER, "--format=json")
         loans = changes("cluster.loans.servers=2", "cluster.loans.usage=usage.csv")
         monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
         assert_one_line_error(simulate(*given), "jobs.csv: does not exist", "LYRA_OPT_TRACES")
@@ -346,7 +348,7 @@ class TestTraces:
         )
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
-        record = figures(simulate(scenario, "--json"))
+        record = figures(simulate(scenario, "--format=json"))
         assert (record["scenario"], record["jobs"]) == ("mine", 3)
 
     @pytest.mark.parametrize(
@@ -362,7 +364,7 @@ class TestTraces:
         """The error names file, row, column, value and rule, and no file is written."""
         trace.write_text(content)
         written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
-        assert_one_line_error(three_jobs(*written, "--json"), str(trace), *parts)
+        assert_one_line_error(three_jobs(*written, "--format=json"), str(trace), *parts)
         assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
 
     def test_pipes(self, simulate, tmp_path):
@@ -387,10 +389,10 @@ class TestFailures:
         monkeypatch.setattr(
             "lyra_opt.experiments.simulation.running.replay.require_conserved", refuse
         )
-        exit_code, out, err = three_jobs("--scheme", "fifo", "--json")
+        exit_code, out, err = three_jobs("--scheme", "fifo", "--format=json")
         assert (exit_code, out) == (1, "")
         assert re.search(r"scheme fifo, at \S+ s: error in the simulation: jobs held 3 GPU-s", err)
-        given = (*schemes("fifo", "sjf"), "--out", tmp_path / "out", "--json")
+        given = (*schemes("fifo", "sjf"), "--out", tmp_path / "out", "--format=json")
         exit_code, out, err = three_jobs(*given)
         assert exit_code == 1
         assert [record["scheme"] for record in json.loads(out)] == ["sjf"]

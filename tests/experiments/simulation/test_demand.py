@@ -41,7 +41,7 @@ def test_a_gang_that_starves_is_seen_on_every_cluster():
         {"cluster.groups": types},
     ):
         runs = lo.simulate("plain", jobs=jobs, schemes=["sjf"], changes=changes)
-        (row,) = runs.summary.to_dict("records")
+        (row,) = runs.frame.to_dict("records")
         # The last small job is submitted after 2,700 s and runs until 3,300 s.
         assert row["queue_max_s"] == pytest.approx(3200, rel=0.01)
         assert row["jct_max_s"] > 3790

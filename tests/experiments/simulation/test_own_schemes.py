@@ -80,8 +80,8 @@ def test_named_on_the_command_line(name, folder, simulate):
     """A policy or a scheme is named by a path relative to the working directory."""
     scenario = folder / "own.toml"
     like = {"../mine.py:Shortest": "sjf", "../mine.py:MIXED": "fifo"}[name]
-    mine = figures(simulate(scenario, *schemes(name), "--json"))
-    other = figures(simulate(scenario, *schemes(like), "--json"))
+    mine = figures(simulate(scenario, *schemes(name), "--format=json"))
+    other = figures(simulate(scenario, *schemes(like), "--format=json"))
     assert mine["scheme"] == name.partition(":")[2]
     assert mine["jct_mean_s"] == other["jct_mean_s"]
 

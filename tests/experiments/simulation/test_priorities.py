@@ -17,7 +17,7 @@ def test_figures_by_priority_are_those_of_the_jobs():
     assert (drawn.nunique(axis=1) == 1).all()
     shares = drawn["priority-none"].value_counts(normalize=True)
     assert shares.round(1).to_dict() == {1: 0.4, 2: 0.4, 3: 0.2}
-    for figures in runs.summary.to_dict("records"):
+    for figures in runs.frame.to_dict("records"):
         jobs = runs.jobs.query(f"scheme == {figures['scheme']!r} and seed == {figures['seed']}")
         for level, queued_s in jobs.groupby("priority").queued_s:
             assert figures[f"queue_priority_{level}_mean_s"] == pytest.approx(queued_s.mean())
@@ -33,7 +33,7 @@ def test_figures_by_priority_are_those_of_the_jobs():
 
 def test_captured_preemptions_can_be_solved(run, tmp_path):
     """Jobs of one priority have no figures by priority, and no decisions."""
-    more = ("--scheme", "priority-exact", "--capture", tmp_path, "--json")
+    more = ("--scheme", "priority-exact", "--capture", tmp_path, "--format=json")
     assert "priority_" not in run("simulate", "lyra-testbed", *more)[1]
     assert not list(tmp_path.iterdir())
     small = ("--set", "cluster.servers=8", "--seed", "2")

@@ -177,7 +177,7 @@ def test_means_over_seeds_have_their_spread(folders, capsys):
     replays = load_replays(folders["loans"])
     of_scheme = [run.figures["jct_mean_s"] for run in replays.runs if run.scheme == "fifo"]
     print_replays(replays)
-    assert f"({min(of_scheme):,.0f} – {max(of_scheme):,.0f})" in capsys.readouterr().out
+    assert f"({min(of_scheme) / 3600:.2f} – {max(of_scheme) / 3600:.2f})" in capsys.readouterr().out
 
 
 def test_intervals_of_values_that_do_not_vary_are_points():
@@ -298,7 +298,7 @@ def test_the_picture_of_a_scenario(three_jobs, tmp_path):
         given = changes(f"bounds={'true' if bounds else 'false'}")
         exit_code, out, err = three_jobs(*given, *schemes("fifo", "sjf"), "--out", folder)
         assert exit_code == 0, err
-        assert "JCT part: queuing before the start (s)" in out
+        assert "JCT part: queuing before the start (" in out
         drawn = (folder / "plots" / "time_parts.svg").read_text()
         assert "least run time" in drawn
         assert "queuing before the start" in drawn

@@ -261,7 +261,7 @@ def test_a_case_without_its_trace_is_left_out_and_named(several, tmp_path):
     runs = lo.simulate(
         several, changes={"axes": {"cluster.servers": [4]}, "jobs.parameters.days": 1}
     )
-    assert list(runs.summary["case"]) == ["lyra-paper"] * 2 + ["lyra-ideal"] * 2
+    assert list(runs.frame["case"]) == ["lyra-paper"] * 2 + ["lyra-ideal"] * 2
     page = write_report(runs.replays).read_text()
     assert "Case philly is left out: its trace philly_jobs.csv.gz does not exist." in page
     assert tmp_path.name not in page.replace(str(several), "")

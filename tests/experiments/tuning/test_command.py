@@ -55,7 +55,7 @@ def small(tmp_path: Path) -> Path:
 def test_compiled_trials_are_what_the_cluster_measures(run, small, tmp_path):
     """The simulated cluster has the figures for which values were chosen; all rows are stored."""
     folder = tmp_path / "out"
-    code, out, err = run("tune", small, "--json", "--out", folder)
+    code, out, err = run("tune", small, "--format=json", "--out", folder)
     assert code == 0, err
     record = json.loads(out)
     assert json.loads((folder / "tuning.json").read_text()) == record
@@ -73,7 +73,7 @@ def test_compiled_trials_are_what_the_cluster_measures(run, small, tmp_path):
     means = compiled[compiled.seed < 2].groupby([tried["columns"][0], key]).queue_mean_s.mean()
     assert means.to_list() == pytest.approx([row[2] for row in sorted(tried["rows"])])
     assert "All 7 trials" in (folder / "report.html").read_text()
-    code, out, err = run("simulate", folder / "best.toml", "--seed", 2, "--json")
+    code, out, err = run("simulate", folder / "best.toml", "--seed", 2, "--format=json")
     assert code == 0, err
     assert json.loads(out)["queue_mean_s"] == pytest.approx(record["targets"][0]["judged"][0])
     assert_one_line_error(run("report", folder), "has runs of a tuning")
@@ -147,7 +147,7 @@ def test_each_point_of_the_axes_is_tuned(run, tmp_path):
     """By itself, with timers of its own; no schedule is below the proved bound."""
     folder = tmp_path / "tuned"
     axes = f'changes={{"jobs.parameters.jobs"=8, axes={{"{LINKS}"=["shipped", "congested-2"]}}}}'
-    code, out, err = run("tune", *REGRET, "--set", axes, "--out", folder, "--json")
+    code, out, err = run("tune", *REGRET, "--set", axes, "--out", folder, "--format=json")
     assert code == 0, err
     records = json.loads(out)["points"]
     assert [record["axes"][LINKS] for record in records] == ["shipped", "congested-2"]
@@ -162,7 +162,7 @@ def test_each_point_of_the_axes_is_tuned(run, tmp_path):
         (judged,) = next(row["judged"] for row in record["compared"] if row["name"] == "best found")
         links = record["axes"][LINKS]
         best = folder / f"best {LINKS} = {links}.toml"
-        code, out, err = run("simulate", best, "--scheme", "manual", "--seed", 1, "--json")
+        code, out, err = run("simulate", best, "--scheme", "manual", "--seed", 1, "--format=json")
         assert code == 0, err
         assert json.loads(out)["jct_mean_s"] == pytest.approx(judged["jct_mean_s"])
     frame = load_study(folder)

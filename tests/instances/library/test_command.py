@@ -14,7 +14,7 @@ TABLES = tables(__file__)
 
 
 def test_list_is_an_array_of_all(run):
-    exit_code, out, err = run("library", "list", "--json")
+    exit_code, out, err = run("library", "list", "--format=json")
     assert (exit_code, err) == (0, "")
     found = json.loads(out)
     assert [each["id"] for each in found] == list(library().entries)
@@ -23,7 +23,7 @@ def test_list_is_an_array_of_all(run):
 
 
 def test_list_of_some(run):
-    _, out, _ = run("library", "list", "--json", "--problem", "network", "--grade", "easy")
+    _, out, _ = run("library", "list", "--format=json", "--problem", "network", "--grade", "easy")
     found = json.loads(out)
     assert {(each["problem"], each["grade"]) for each in found} == {("network", "easy")}
     _, out, _ = run("library", "list", "--status", "open")
@@ -36,7 +36,7 @@ def test_list_fits_a_narrow_terminal(run, monkeypatch):
     _, out, _ = run("library", "list")
     assert max(map(len, out.splitlines())) <= 60
     assert out.split()[:2] == ["instance", "grade"]
-    assert "Show them with --json" in out
+    assert "Show them with --format csv" in out
 
 
 def test_show(run):
@@ -44,7 +44,7 @@ def test_show(run):
     assert exit_code == 0
     assert "grade: easy" in out
     assert "provenance: Lyra (EuroSys 2023), Figure 5" in out
-    _, out, _ = run("library", "show", "lyra-figure-5", "--json")
+    _, out, _ = run("library", "show", "lyra-figure-5", "--format=json")
     assert json.loads(out)["best_known"] == 1
 
 

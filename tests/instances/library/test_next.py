@@ -72,7 +72,7 @@ def test_an_instance_is_generated_again_and_its_optimum_holds(name):
 @pytest.mark.parametrize(
     ("name", "stated", "fault"),
     [
-        (SEVERAL_TERMS, "5914", "its certificate proves 5913"),
+        (SEVERAL_TERMS, "5914", "its certificate proves 5,913"),
         (SEVERAL_TERMS, "null", "its certificate does not prove that no solution exists"),
         (IMPOSSIBLE, "1", "No such file"),
     ],

@@ -99,7 +99,7 @@ def test_what_is_better_goes_into_a_record_of_ones_own(knowing, optimum, tmp_pat
     assert json.loads(record.read_text())["date"] in record.name
     assert {path: path.read_bytes() for path in before.folder.rglob("*.json")} == files
     for options, value in (((), 2), (("--record", "own"), 1)):
-        _, out, _ = run("library", "list", "--json", *options)
+        _, out, _ = run("library", "list", "--format=json", *options)
         assert [each["best_known"] for each in json.loads(out)] == [value]
         _, out, _ = run("library", "show", NAME, *options)
         assert f"best known: {value}" in out
@@ -114,7 +114,7 @@ def test_what_is_better_goes_into_a_record_of_ones_own(knowing, optimum, tmp_pat
 
 def test_of_equal_ones_the_first_counts(knowing, optimum, run):
     knowing()
-    exit_code, out, _ = run("library", "submit", optimum, optimum, "--json")
+    exit_code, out, _ = run("library", "submit", optimum, optimum, "--format=json")
     assert exit_code == 1
     assert [each["accepted"] for each in json.loads(out)] == [True, False]
     assert [each["best_known_before"] for each in json.loads(out)] == [2, 1]

@@ -39,7 +39,9 @@ def schedule_files(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_json_of_workers(run, joint_file):
     """An object from id to workers; what belongs to schedules is null."""
-    exit_code, out, _ = run("solve", joint_file, "--solver", "brute-force", "--certify", "--json")
+    exit_code, out, _ = run(
+        "solve", joint_file, "--solver", "brute-force", "--certify", "--format=json"
+    )
     (answer,) = json.loads(out)
     assert exit_code == 0
     assert set(answer) == {*COMMON_ANSWER_KEYS} | ALLOCATION_KEYS
@@ -67,7 +69,7 @@ def test_schedule_is_verified(run, schedule_files):
         "valid\nobjective: 41.66666667\nmakespan (s): 63.33333333\nmean queuing (s): 0\n",
     )
     schedule.write_text(schedule.read_text().replace('"workers": 6', '"workers": 7'))
-    exit_code, out, _ = run("verify", instance, schedule, "--json")
+    exit_code, out, _ = run("verify", instance, schedule, "--format=json")
     assert exit_code == 1
     assert json.loads(out)["objective"] is None
     assert "its range is 2 to 6" in json.loads(out)["violations"][0]

@@ -40,7 +40,7 @@ def _in_a_fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def searched(run: Any, *arguments: object) -> tuple[int, dict[str, Any]]:
     """Return exit code and record of a search, which says nothing on stderr."""
-    exit_code, out, err = run("counterexample", *arguments, "--json")
+    exit_code, out, err = run("counterexample", *arguments, "--format=json")
     assert err == ""
     return exit_code, json.loads(out)
 

@@ -6,6 +6,7 @@ import io
 import re
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.commands.messages import complain
 from lyra_opt.commands.output import print_line, print_meanings, print_table
+from lyra_opt.core.table import table_of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +47,9 @@ def test_table_without_a_terminal_is_neither_cut_nor_wrapped(capsys):
     """Protects names that differ at their end alone, such as those of files in one folder."""
     files = [f"{'a/folder with words/' * 30}{number}.json" for number in range(2)]
     print_table(
-        ["File", "Objective", "Dual bound"], [[file, "1", "0"] for file in files], 1, elsewhere="x"
+        table_of_texts(
+            ["File", "Objective", "Dual bound"], [[file, "1", "0"] for file in files], {1, 2}
+        )
     )
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
@@ -63,7 +67,7 @@ def test_on_a_terminal_nothing_is_cut_and_numbers_stay_whole(data, columns):
     rows = data.draw(st.lists(row, min_size=1, max_size=4))
     headers = ["solver", *(f"measured value {letter}" for letter in "abcdefghi"[:numbers])]
     with terminal(columns) as screen:
-        print_table(headers, rows, right=1)
+        print_table(table_of_texts(headers, rows, range(1, len(headers))), None)
     text = screen.getvalue()
     assert max(map(len, text.splitlines())) <= columns
     for name, *cells in rows:
@@ -76,11 +80,12 @@ def test_columns_that_are_elsewhere_go_in_order_of_importance():
     headers = ["solver", "objective", "preempted", "collateral", "time"]
     row = ["lyra", "17", "4", "123456789012", "0.44 ms"]
     with terminal(40) as screen:
-        print_table(headers, [row], right=1, elsewhere="--json", least=["collateral"])
+        table = table_of_texts(headers, [row], range(1, 5))
+        print_table(replace(table, least=["collateral"]))
     header, _, shown, *said = screen.getvalue().splitlines()
     assert header.split() == ["solver", "objective", "preempted", "time"]
     assert shown.split() == ["lyra", "17", "4", "0.44", "ms"]
-    assert " ".join(said) == "columns that do not fit: collateral. Show them with --json"
+    assert " ".join(said) == "columns that do not fit: collateral. Show them with --format csv"
 
 
 def test_sentences_and_meanings_are_folded_at_words():

@@ -50,7 +50,7 @@ def _own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_solve(run):
     """Beside a registered one, under its own name."""
     solvers = ("--solver", "own.py:FirstInFile", "--solver", "exact")
-    exit_code, out, _ = run("solve", FIGURE_5, *solvers, "--json")
+    exit_code, out, _ = run("solve", FIGURE_5, *solvers, "--format=json")
     assert exit_code == 0
     mine, exact = json.loads(out)
     assert mine["solver"] == "first-in-file"
@@ -60,7 +60,7 @@ def test_solve(run):
 def test_counterexample(run):
     """The problem follows from the solver; files are called after it."""
     asked = ("--heuristic", "own.py:FirstInFile", "--against", "optimum", "--max", "servers=2")
-    exit_code, out, _ = run("counterexample", *asked, "--json")
+    exit_code, out, _ = run("counterexample", *asked, "--format=json")
     assert exit_code == 0
     found = json.loads(out)
     assert (found["heuristic"], found["problem"]) == ("first-in-file", "reclaim")
@@ -98,7 +98,7 @@ def test_policies_answer_instances(instance, own, like, run):
     Path("rounds.py").write_text(ROUNDS)
     lo.save(instance, "instance.json")
     solvers = ("--solver", f"rounds.py:{own}", "--solver", like)
-    exit_code, out, _ = run("solve", "instance.json", *solvers, "--json")
+    exit_code, out, _ = run("solve", "instance.json", *solvers, "--format=json")
     assert exit_code == 0
     mine, other = json.loads(out)
     assert mine["solver"] == {"Queues": "my-queues"}.get(own, "my-best-fit")

@@ -29,14 +29,14 @@ def test_without_a_proof():
     greedy, fast = Claim("greedy", FEASIBLE, 22), Claim("fast", FEASIBLE, 20, 19)
     assert said(MINIMISED, greedy, fast) == [
         "10.0 % over the best found, at most 15.8 % over the optimum",
-        "the best found, at most 5.26 % over the optimum",
+        "the best found, at most 5.3 % over the optimum",
     ]
 
 
 def test_a_refuted_bound_bounds_nothing():
     """It would make "at most 0 %" of what may be twice the optimum."""
     claims = [Claim("greedy", FEASIBLE, 10, 5), Claim("liar", FEASIBLE, 25, 20)]
-    assert said(MINIMISED, *claims)[0] == "the best found, at most 100 % over the optimum"
+    assert said(MINIMISED, *claims)[0] == "the best found, at most 100.0 % over the optimum"
 
 
 def test_with_a_proof():
@@ -47,7 +47,7 @@ def test_with_a_proof():
         Claim("exact", OPTIMAL, 15, 15),
     ]
     assert said(MINIMISED, *claims) == [
-        "6.67 % over the optimum",
+        "6.7 % over the optimum",
         "optimal, proved by exact",
         "optimal",
     ]
@@ -56,7 +56,7 @@ def test_with_a_proof():
 def test_maximised():
     """Below, not over."""
     assert said(MAXIMISED, Claim("a", FEASIBLE, 15.0), Claim("b", OPTIMAL, 16.0, 16.0)) == [
-        "6.25 % below the optimum",
+        "6.2 % below the optimum",
         "optimal",
     ]
 

@@ -49,7 +49,7 @@ def test_json_has_no_infinite_gap():
 
 @pytest.mark.parametrize(
     ("gap", "text"),
-    [(0, "0 %"), (1e-7, "< 0.01 %"), (0.0667, "6.67 %"), (0.158, "15.8 %"), (31, "3,100 %")],
+    [(0, "0.0 %"), (1e-7, "< 0.1 %"), (0.0667, "6.7 %"), (0.158, "15.8 %"), (31, "3,100.0 %")],
 )
 def test_percentages(gap, text):
     """A gap that is not proved to be 0 is not shown as 0."""

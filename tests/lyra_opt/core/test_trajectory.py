@@ -162,7 +162,7 @@ def test_the_command_starts_from_a_file(run, tmp_path):
     lo.save(FLEET, fleet)
     assert run("solve", fleet, "--solver", "exact", "--out", start)[0] == 0
     best = json.loads(start.read_text())["objective"]
-    options = ("--solver", "random", "--start", start, "--threads", "2", "--json")
+    options = ("--solver", "random", "--start", start, "--threads", "2", "--format=json")
     exit_code, out, _ = run("solve", fleet, *options)
     (answer,) = json.loads(out)
     assert (exit_code, answer["objective"]) == (0, best)

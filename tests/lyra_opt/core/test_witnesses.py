@@ -185,6 +185,6 @@ def test_a_better_solution_of_the_witness_is_told():
 def test_words():
     """For people."""
     found = Witness(method="cpsat", dual_bound=None, proves=False, wall_time_s=0.5)
-    assert str(found) == "cpsat proves nothing, in 500.00 ms"
+    assert str(found) == "cpsat proves nothing, in 500 ms"
     found = Witness(method=OWN_BOUND, dual_bound=4, proves=True, wall_time_s=2.0)
     assert str(found) == "the problem's own bound confirms the answer, in 2.00 s"

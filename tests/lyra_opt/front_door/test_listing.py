@@ -22,8 +22,8 @@ def names_of(text, below=0):
 
 
 def test_solvers(run):
-    """Each row is an object of ``solvers --json``; lists are text."""
-    records = json.loads(printed(run, "solvers", "--problem", "network", "--json"))
+    """Each row is an object of ``solvers --format json``; lists are text."""
+    records = json.loads(printed(run, "solvers", "--problem", "network", "--format=json"))
     table = lo.solvers("network")
     assert table.index.name == "solver"
     for name, row in zip(table.index, table.itertuples(index=False), strict=True):
@@ -37,7 +37,7 @@ def test_solvers(run):
 
 
 def test_the_other_lists_have_the_rows_of_the_commands(run):
-    listed = json.loads(printed(run, "library", "list", "--grade", "open", "--json"))
+    listed = json.loads(printed(run, "library", "list", "--grade", "open", "--format=json"))
     table = lo.library(grade="open")
     assert list(table.index) == [each["id"] for each in listed]
     assert list(table.best_bound) == [each["best_bound"] for each in listed]

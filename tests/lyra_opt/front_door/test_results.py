@@ -28,7 +28,7 @@ def test_diff(run, tmp_path, monkeypatch):
         "lyra-paper", schemes=["fifo", "lyra"], seeds=2, changes=SMALL_CLUSTER, out=tmp_path
     )
     found = lo.diff(tmp_path, by=("scheme", "fifo", "lyra"))
-    record = printed_json(run, "diff", tmp_path, "--by", "scheme", "fifo", "lyra", "--json")
+    record = printed_json(run, "diff", tmp_path, "--by", "scheme", "fifo", "lyra", "--format=json")
     assert found.as_json_object() == record | {"a": "fifo", "b": "lyra"}
     assert repr(found).startswith("<diff of fifo and lyra: 2 pairs, ")
     assert max(map(len, str(found).splitlines())) <= 80
@@ -38,7 +38,7 @@ def test_diff(run, tmp_path, monkeypatch):
 def test_counterexample(run, tmp_path, monkeypatch):
     """The same search; the instance and both answers are objects."""
     monkeypatch.chdir(tmp_path)
-    options = ("--heuristic", "scf", "--against", "lyra-greedy", "--max", "jobs=2", "--json")
+    options = ("--heuristic", "scf", "--against", "lyra-greedy", "--max", "jobs=2", "--format=json")
     record = printed_json(run, "counterexample", *options)
     found = lo.counterexample("scf", "lyra-greedy", limits={"jobs": 2})
     of_files = ("file", "solution_files", "wall_time_s")

@@ -46,31 +46,31 @@ TRACE = pd.DataFrame(
 
 
 def jct_s(runs: Any) -> list[float]:
-    return list(runs.summary.jct_mean_s)
+    return list(runs.frame.jct_mean_s)
 
 
 def test_schemes_and_seeds_are_rows():
     runs = lo.simulate("lyra-paper", schemes=["fifo", "lyra"], seeds=range(2), changes=SMALL)
-    assert list(zip(runs.summary.scheme, runs.summary.seed, strict=True)) == [
+    assert list(zip(runs.frame.scheme, runs.frame.seed, strict=True)) == [
         ("fifo", 0),
         ("lyra", 0),
         ("fifo", 1),
         ("lyra", 1),
     ]
-    assert (runs.summary.status == "finished").all()
-    assert {"jct_p50_s", "queue_mean_s", "preemptions", "wall_time_s"} <= set(runs.summary)
+    assert (runs.frame.status == "finished").all()
+    assert {"jct_p50_s", "queue_mean_s", "preemptions", "wall_time_s"} <= set(runs.frame)
     of_jobs = runs.jobs.groupby(["scheme", "seed"]).jct_s.mean()
-    for row in runs.summary.itertuples():
+    for row in runs.frame.itertuples():
         assert of_jobs[row.scheme, row.seed] == pytest.approx(row.jct_mean_s)
     assert set(runs.series.groupby(["scheme", "seed"]).size().index) == set(of_jobs.index)
 
 
 def test_axes_are_columns():
     runs = lo.simulate(TWO_SIZES, jobs=TRACE, schemes=["fifo", "sjf"])
-    for frame in (runs.summary, runs.jobs, runs.series):
+    for frame in (runs.frame, runs.jobs, runs.series):
         assert list(frame.columns[:3]) == ["scheme", "cluster.servers", "seed"]
-    assert list(runs.summary["cluster.servers"]) == [1, 1, 2, 2]
-    assert "cluster.servers = 2, on 2x8" in str(runs)
+    assert list(runs.frame["cluster.servers"]) == [1, 1, 2, 2]
+    assert "cluster.servers = 2, data frame on 2x8" in str(runs)
 
 
 def test_by_hand():
@@ -114,11 +114,11 @@ def test_borrowed_servers_of_a_cluster_that_is_given():
     """They are lent by the rules of the scenario, and are as many as the cluster says."""
     cluster = Cluster.of_servers(2, inference_servers=3)
     runs = lo.simulate("lyra-paper", cluster=cluster, changes={"jobs.parameters.days": 1})
-    assert set(runs.summary.inference_servers) == {3}
+    assert set(runs.frame.inference_servers) == {3}
     alone = lo.simulate(
         "lyra-paper", cluster=Cluster.of_servers(2), changes={"jobs.parameters.days": 1}
     )
-    assert set(alone.summary.inference_servers) == {0}
+    assert set(alone.frame.inference_servers) == {0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +134,14 @@ def test_a_scheme_that_was_mended_is_another_one():
     changes = {"cluster.servers": 1, "jobs.oversized": "drop"}
     for kind, jobs in ((Picky, 2), (ComposedScheme, 4)):
         runs = lo.simulate(jobs=TRACE, changes=changes, schemes=[kind(name="mine", summary="")])
-        assert list(runs.summary.jobs) == [jobs]
+        assert list(runs.frame.jobs) == [jobs]
 
 
 def test_schemes_in_every_form():
     own = ComposedScheme(name="mine", summary="shortest first", queue="shortest")
     schemes = ["sjf", own, {"name": "fifo", "queue": "shortest", "label": "told"}]
     runs = lo.simulate(jobs=TRACE, changes=ONE_SERVER, schemes=schemes)
-    assert list(runs.summary.scheme) == ["sjf", "mine", "told"]
+    assert list(runs.frame.scheme) == ["sjf", "mine", "told"]
     assert len(set(jct_s(runs))) == 1
 
 
@@ -183,8 +183,8 @@ def test_parts_of_schemes_are_classes_and_objects():
     ]
     changes = {**ONE_SERVER, "cluster.loans.servers": 3}
     runs = lo.simulate(jobs=TRACE.assign(gpus=8), changes=changes, schemes=schemes)
-    assert list(runs.summary.status) == ["finished"] * 4
-    assert list(runs.summary.scheme)[:2] == ["lyra reclaimer=FirstInFile", "object"]
+    assert list(runs.frame.status) == ["finished"] * 4
+    assert list(runs.frame.scheme)[:2] == ["lyra reclaimer=FirstInFile", "object"]
 
 
 def test_policies_have_parameters_and_labels_in_dictionaries():
@@ -192,7 +192,7 @@ def test_policies_have_parameters_and_labels_in_dictionaries():
     objects = [{"name": Hold(), "label": "all"}, {"name": Hold(4), "label": "half"}]
     schemes = [Hold, {"name": Hold, "gpus": 4}, *objects]
     runs = lo.simulate(jobs=TRACE.assign(gpus=4), changes=ONE_SERVER, schemes=schemes)
-    assert list(runs.summary.scheme) == ["Hold", "Hold gpus=4", "all", "half"]
+    assert list(runs.frame.scheme) == ["Hold", "Hold gpus=4", "all", "half"]
     everything, half, all_again, half_again = jct_s(runs)
     assert everything == all_again < half == half_again
 
@@ -223,8 +223,8 @@ def test_failed_replays_are_rows_and_said(capsys):
     """Or the mean over the others would be taken for that over all."""
     runs = lo.simulate(jobs=TRACE, changes=ONE_SERVER, schemes=["fifo", Broken])
     assert "failed: Broken seed=0" in capsys.readouterr().err
-    assert list(runs.summary.status) == ["finished", "error"]
-    assert "nothing works" in runs.summary.message[1]
+    assert list(runs.frame.status) == ["finished", "error"]
+    assert "nothing works" in runs.frame.message[1]
     assert "failed: Broken" in str(runs)
     assert "failed: Broken" in runs._repr_html_()
     assert set(runs.jobs.scheme) == {"fifo"}
@@ -252,7 +252,7 @@ import lyra_opt as lo
 print("begun")
 small = {"cluster.servers": 4, "jobs.parameters.days": 1}
 runs = lo.simulate("lyra-paper", schemes=["fifo", "sjf"], changes=small, processes=2)
-print(len(runs.summary), len(runs.replays.failed))
+print(len(runs.frame), len(runs.replays.failed))
 """
 
 

@@ -37,7 +37,7 @@ def test_a_proof_is_written_and_holds(fleet, tmp_path, capsys):
     )
     changed = json.loads(proof.read_text()) | {"bound": "2"}
     proof.write_text(json.dumps(changed))
-    assert main(["verify", str(fleet), "--proof", str(proof), "--json"]) == 1
+    assert main(["verify", str(fleet), "--proof", str(proof), "--format=json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["holds"]
     assert "claims 2, but proves only 1" in found["refutation"]
@@ -68,7 +68,7 @@ def test_a_proof_of_shares_says_how_close_it_is(tmp_path, capsys):
     assert main(["verify", str(shares), "--proof", str(proof)]) == 0
     told = "better than 168.06016806, and the proof's solution has value 168.06, optimal within"
     assert told in capsys.readouterr().out
-    assert main(["verify", str(shares), "--proof", str(proof), "--json"]) == 0
+    assert main(["verify", str(shares), "--proof", str(proof), "--format=json"]) == 0
     assert json.loads(capsys.readouterr().out)["is_optimal"]
 
 

@@ -59,7 +59,7 @@ def test_a_plug_in_that_ends_its_process(run, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     SOLVERS.forget()
     try:
-        exit_code, out, _ = run("solvers", "--problem", "reclaim", "--json")
+        exit_code, out, _ = run("solvers", "--problem", "reclaim", "--format=json")
         asked = ("--heuristic", "ending", "--against", "optimum")  # of a problem that is not said
         refused = run("counterexample", *asked)
     finally:
