@@ -144,7 +144,7 @@ def _cell(value: object) -> str:
     if isinstance(value, dict) and len(value) <= MOST_IN_CELL:
         is_plain = all(isinstance(each, int | float) for each in value.values())
         return ", ".join(show_entries(value)) if value and is_plain else show_count(value)
-    return show_count(value)
+    return six_digits(value) if isinstance(value, float) else show_count(value)
 
 
 def _value(value: Number | None, evidence: Evidence) -> str:
