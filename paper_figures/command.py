@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from lyra_opt.experiments.pool import Engine
     from lyra_opt.paper_figures.document import PaperTable, PublicationTable
-    from lyra_opt.paper_figures.paper import PaperReport
-    from lyra_opt.paper_figures.setting import Setting
     from lyra_opt.paper_figures.stored import StoredTable
 
 PAPERS = ("lyra", "hadar", "dally", "gavel", "pollux")
@@ -98,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     paper = find_paper(arguments.paper)
     publications = chosen(paper, {"table": arguments.tables, "figure": arguments.figures})
     if arguments.compute:
-        return _compute(arguments, paper, publications)
+        return _compute(arguments, paper, publications or list(paper.publications))
     for name in ("scale", "seeds", "processes", "scheduler", "out", "resume"):
         if getattr(arguments, name):
             raise UserError(f"--{name}: needs --run, which simulates the chosen tables")
@@ -151,70 +148,39 @@ def _show(stored: StoredTable) -> None:
 def _compute(
     arguments: argparse.Namespace, paper: PaperTable, publications: list[PublicationTable]
 ) -> int:
+    from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
+    from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
-    from lyra_opt.paper_figures.paper import PAGE
+    from lyra_opt.paper_figures.paper import report_of, run_paper, write_pages
     from lyra_opt.paper_figures.setting import Setting
     from lyra_opt.paper_figures.stored import OVERVIEW, parse_page
 
     folder = Path(paper.folder if arguments.out is None else arguments.out)
-    status, report = computed(
-        Setting(paper, arguments.scale or paper.scale, arguments.seeds or paper.seeds),
-        publications,
-        folder,
-        engine=engine_of(arguments.scheduler, arguments.processes, spares_one=True),
-        resume=arguments.resume,
-        command=arguments.command_line,
-    )
-    if report is None:
-        return status
+    require_folder_path("--out", folder)
+    scale, seeds = arguments.scale or paper.scale, arguments.seeds or paper.seeds
+    engine = engine_of(arguments.scheduler, arguments.processes, spares_one=True)
+    with output_folder("--out", folder), stdout_kept_clean():
+        setting = Setting(paper, scale, seeds)
+        status, results = run_paper(
+            setting,
+            publications,
+            folder,
+            engine=engine,
+            resume=arguments.resume,
+            command=arguments.command_line,
+        )
+        if status == EXIT_INTERRUPTED:
+            return status
+        report = report_of(results, publications)
+        page = write_pages(report, folder, command=arguments.command_line)
     pages = [folder / f"{comparison.name}.md" for comparison in report.comparisons]
     if _print_formatted(arguments.form, [parse_page(each) for each in pages]):
         return status
     for comparison in report.comparisons:
         print(f"{folder / comparison.name}.md: {comparison.counted()}")
     print(f"{folder / OVERVIEW}: counts of verdicts, the machine and the rule of verdicts")
-    print(f"{folder / PAGE}: all tables, figures and plots")
+    print(f"{page}: all tables, figures and plots")
     return status
-
-
-def computed(
-    setting: Setting,
-    publications: Sequence[PublicationTable],
-    folder: Path,
-    *,
-    engine: Engine,
-    resume: bool,
-    command: str,
-) -> tuple[int, PaperReport | None]:
-    """Simulate tables and figures (all if none is given), and write their pages into a folder.
-
-    Returns
-    -------
-    int
-        The exit code of ``lyra-opt paper``.
-    PaperReport or None
-        The pages; None after an interruption.
-    """
-    from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
-    from lyra_opt.experiments.executor import EXIT_INTERRUPTED
-    from lyra_opt.paper_figures.paper import report_of, run_paper, write_pages
-
-    publications = publications or setting.paper.publications
-    require_folder_path("--out", folder)
-    with output_folder("--out", folder), stdout_kept_clean():
-        status, results = run_paper(
-            setting,
-            publications,
-            folder,
-            engine=engine,
-            resume=resume,
-            command=command,
-        )
-        if status == EXIT_INTERRUPTED:
-            return status, None
-        report = report_of(results, publications)
-        write_pages(report, folder, command=command)
-    return status, report
 
 
 def chosen(paper: PaperTable, given: Mapping[str, Sequence[str]]) -> list[PublicationTable]:

@@ -226,8 +226,7 @@ class Answer(Generic[SolutionT]):
         known = self.__dir__()
         if name in known:
             return None
-        near = nearest(name, known) is not None
-        hint = meant(name, known if near else self.problem.answer_keys)
+        hint = meant(name, known if nearest(name, known) else self.problem.answer_keys)
         # Without a name, Python does not add its own suggestion to the message.
         raise AttributeError(f"an answer has no attribute {name!r}; {hint}", name=None, obj=None)
 

@@ -262,15 +262,9 @@ def _grid(columns: Sequence[FoldedColumn], width: int) -> str:
     # Without a height, rich assumes 80 columns for a dumb terminal, so the height is set.
     grid_width = max(width, sum(widths) + between * gaps)
     shown = io.StringIO()
-    console = Console(
-        width=grid_width,
-        height=len(grid.rows),
-        highlight=False,
-        file=shown,
-        force_jupyter=False,  # a notebook would also get the table as HTML
-        color_system=None,
-    )
-    console.print(grid)
+    # A notebook would also get the table as HTML, and forces colours.
+    size: dict[str, Any] = {"width": grid_width, "height": len(grid.rows)}
+    Console(**size, highlight=False, file=shown, force_jupyter=False, color_system=None).print(grid)
     return shown.getvalue()
 
 

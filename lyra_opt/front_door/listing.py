@@ -10,7 +10,7 @@ from lyra_opt.core.plugins import PROBLEMS
 from lyra_opt.front_door.simulating import given_scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -41,12 +41,11 @@ def solvers(problem: str | None = None) -> pd.DataFrame:
     (True, False)
     """
     from lyra_opt.commands.solvers import solver_records
-    from lyra_opt.front_door.listed_frame import Listing
 
     _require_problem(problem)
     rows = ({"solver": each["name"], **each} for each in solver_records(problem))
     properties = ("summary", "proves_optimality", "variants", "gives_bound", "available", "reason")
-    return Listing.of(rows, ("solver", "problem", *properties))
+    return _listing(rows, ("solver", "problem", *properties))
 
 
 @without_inner_frames
@@ -63,7 +62,6 @@ def families(problem: str | None = None) -> pd.DataFrame:
     UserError
         If the problem is unknown.
     """
-    from lyra_opt.front_door.listed_frame import Listing
     from lyra_opt.instances.family import family_summaries
 
     _require_problem(problem)
@@ -72,7 +70,7 @@ def families(problem: str | None = None) -> pd.DataFrame:
         for each in (PROBLEMS.names() if problem is None else [problem])
         for name, summary in family_summaries(each).items()
     )
-    return Listing.of(rows, ("family", "problem", "summary"))
+    return _listing(rows, ("family", "problem", "summary"))
 
 
 @without_inner_frames
@@ -100,13 +98,12 @@ def schemes(
         If the scenario is unknown or not valid.
     """
     from lyra_opt.experiments.simulation.showing.catalogue import scheme_rows
-    from lyra_opt.front_door.listed_frame import Listing
 
     if scenario is None and changes:
         raise FieldError("changes", dict(changes), "change a scenario; name the scenario as well")
     found = None if scenario is None else given_scenario(scenario, changes=changes)
     columns = ("scheme", "paper", "tenure", "summary")
-    return Listing.of(scheme_rows(found), columns if found is None else (*columns, "obstacle"))
+    return _listing(scheme_rows(found), columns if found is None else (*columns, "obstacle"))
 
 
 @without_inner_frames
@@ -163,7 +160,6 @@ def library(
     >>> int(library("reclaim").best_known["lyra-figure-5"])
     1
     """
-    from lyra_opt.front_door.listed_frame import Listing
     from lyra_opt.instances.library import command
     from lyra_opt.instances.library import library as bundled
 
@@ -172,7 +168,7 @@ def library(
     _require_known("status", status, command.STATUSES)
     found = command.listed(bundled(), problem=problem, grade=grade, status=status)
     rows = ({"instance": each["id"], **each} for each in found)
-    return Listing.of(rows, ("instance", *command.SHOWN))
+    return _listing(rows, ("instance", *command.SHOWN))
 
 
 @without_inner_frames
@@ -185,7 +181,6 @@ def papers() -> pd.DataFrame:
         One row per paper, with the name as index ``paper``. Columns: ``citation``, and the numbers
         of its ``tables`` and ``figures`` as text.
     """
-    from lyra_opt.front_door.listed_frame import Listing
     from lyra_opt.paper_figures.command import PAPERS
     from lyra_opt.paper_figures.document import find_paper
 
@@ -201,14 +196,19 @@ def papers() -> pd.DataFrame:
         }
         for name in PAPERS
     )
-    return Listing.of(rows, ("paper", "citation", "tables", "figures"))
+    return _listing(rows, ("paper", "citation", "tables", "figures"))
+
+
+def _listing(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    from lyra_opt.front_door.listed_frame import Listing
+
+    return Listing.of(rows, columns)
 
 
 def _described(noun: str, descriptions: Mapping[str, str]) -> pd.DataFrame:
-    from lyra_opt.front_door.listed_frame import Listing
 
     rows = ({noun: name, "description": text} for name, text in descriptions.items())
-    return Listing.of(rows, (noun, "description"))
+    return _listing(rows, (noun, "description"))
 
 
 def _require_problem(name: str | None) -> None:

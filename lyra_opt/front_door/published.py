@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import as_loud_as
+from lyra_opt.commands.output import make_folder
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
 from lyra_opt.core.numbers import INFINITE, MISSING
 from lyra_opt.core.rules import Integer, Number
+from lyra_opt.experiments.executor import EXIT_INTERRUPTED
 from lyra_opt.front_door.simulating import checked_processes, given_engine, loudness_of
 
 if TYPE_CHECKING:
@@ -81,8 +82,9 @@ def paper(  # noqa: PLR0913 - all arguments but the first are keywords
     np.float64(7834.0)
     """
     from lyra_opt.paper_figures import stored
-    from lyra_opt.paper_figures.command import MOST_SEEDS, PAPERS, chosen, computed
+    from lyra_opt.paper_figures.command import MOST_SEEDS, PAPERS, chosen
     from lyra_opt.paper_figures.document import find_paper, name_of
+    from lyra_opt.paper_figures.paper import report_of, run_paper, write_pages
     from lyra_opt.paper_figures.setting import Setting
 
     if name not in PAPERS:
@@ -94,21 +96,24 @@ def paper(  # noqa: PLR0913 - all arguments but the first are keywords
         raise UserError("table cannot be combined with figure")
     wanted = chosen(found, numbers)
     page = f"{name_of(name, wanted[0])}.md" if wanted else stored.OVERVIEW
-    only_run = {"scale": scale, "seeds": seeds, "out": out, "scheduler": scheduler}
     if not run:
-        for key, value in only_run.items():
-            if value is not None:
-                raise FieldError(key, str(value), "needs run=True")
+        if (scale, seeds, out, scheduler) != (None,) * 4:
+            raise UserError("scale, seeds, out and scheduler need run=True")
         return _frame(stored.parse_page(stored.PAGES / name / page, by_number=True))
     processes = checked_processes(processes, out)
     share = found.scale if scale is None else Number(0, 1, above=True).check("scale", scale)
     count = found.seeds if seeds is None else Integer(1, MOST_SEEDS).check("seeds", seeds)
-    with ExitStack() as stack:
-        stack.enter_context(as_loud_as(loudness_of(progress)))
-        folder = Path(stack.enter_context(TemporaryDirectory()) if out is None else out)
-        engine = given_engine(scheduler, processes)
-        setting = Setting(found, share, count)
-        computed(setting, wanted, folder, engine=engine, resume=resume, command="")
+    publications, setting = wanted or found.publications, Setting(found, share, count)
+    engine = given_engine(scheduler, processes)
+    with TemporaryDirectory() as temporary, as_loud_as(loudness_of(progress)):
+        folder = Path(temporary if out is None else out)
+        make_folder(folder)
+        status, results = run_paper(
+            setting, publications, folder, engine=engine, resume=resume, command=""
+        )
+        if status == EXIT_INTERRUPTED:
+            raise KeyboardInterrupt
+        write_pages(report_of(results, publications), folder, command="")
         return _frame(stored.parse_page(folder / page, by_number=True))
 
 

@@ -145,10 +145,8 @@ def scheme_rows(scenario: Scenario | None) -> list[dict[str, Any]]:
     refusals = {} if scenario is None else _refusals(scenario, list(schemes))
     cells = [(each.name, each.paper, each.tenure, each.summary) for each in schemes.values()]
     cells += [(name, None, None, reason) for name, reason in broken.items()]
-    return [
-        {**dict(zip(SCHEME_COLUMNS, each, strict=True)), "obstacle": refusals.get(each[0])}
-        for each in cells
-    ]
+    columns = (*SCHEME_COLUMNS, "obstacle")
+    return [dict(zip(columns, (*each, refusals.get(each[0])), strict=True)) for each in cells]
 
 
 def _refusals(scenario: Scenario, names: list[str]) -> dict[str, str | None]:

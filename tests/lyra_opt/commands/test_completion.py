@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.draws import sampled
+from tests.tables import tables
 
 COMPLETE = """
 eval "$(lyra-opt completion bash)"
@@ -34,24 +35,10 @@ def completions(*words: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
-    ("words", "proposed"),
-    sampled(
-        [
-            (("sol",), {"solve", "solvers"}),
-            (("solve", "--solver", "mckp"), {"mckp-core", "mckp-dp", "mckp-greedy"}),
-            (("simulate", "plain", "--scheme", "lyra-l"), {"lyra-loaning"}),
-            (("scenarios", "show", "hadare"), {"hadare-aws", "hadare-lab"}),
-            (("study", "reclaim"), {"reclaim-gap", "reclaim-gap-snapshot"}),
-            (("generate", "reclaim", "--family", "messy"), {"messy-dist", "messy-trace"}),
-            (("generate", "reclaim", "--semantics", "r"), {"rigid"}),
-        ],
-        3,
-    ),
-)
+@pytest.mark.parametrize(("words", "proposed"), sampled(tables(__file__)["completions"], 3))
 def test_bash_completes_names(words, proposed):
     """Of everything that has a name, the names there are at the time."""
-    assert proposed <= completions(*words)
+    assert set(proposed) <= completions(*words)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -64,9 +64,9 @@ def test_a_solution_is_no_instance(tmp_path):
         lo.save(answer.solution, path)
 
 
-@pytest.mark.parametrize("wrong", ["reclaim", lo.reclaim])
-def test_what_is_asked_for_is_a_class(tmp_path, wrong):
-    """No name of a problem, and no package."""
-    lo.save(FLEET, tmp_path / "fleet.json")
-    with pytest.raises(UserError, match=r"must be a class of instances, such as lo\.reclaim"):
-        lo.load(tmp_path / "fleet.json", of=wrong)
+def test_a_file_wins_over_the_library(tmp_path, monkeypatch):
+    """An id is the name of a file, too, if there is such a file."""
+    monkeypatch.chdir(tmp_path)
+    assert lo.load("lyra-figure-5", lo.reclaim.Instance).name == "lyra-figure-5"
+    lo.save(FLEET, "lyra-figure-5")
+    assert lo.load("lyra-figure-5") == FLEET

@@ -26,8 +26,7 @@ def test_a_misspelt_name(word, arguments, options, says, tmp_path, monkeypatch):
     assert "\n" not in str(error)
     own, wrapper = traceback.extract_tb(error.__traceback__)
     assert (own.filename, wrapper.name) == (__file__, "ending_here")
-    assert error.__cause__ is None
-    assert error.__suppress_context__
+    assert (error.__cause__, error.__suppress_context__) == (None, True)
     assert error._render_traceback_() == [
         f"{Path(__file__).name}, line {own.lineno}: {own.line}",
         f"{type(error).__name__}: {error}",

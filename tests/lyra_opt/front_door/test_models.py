@@ -323,22 +323,6 @@ def test_a_solver_names_its_model(solver):
     assert str(lo.model(FLEET, f"{solver}-strengthened")) == str(by_language)
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda path: lo.model(FLEET, "pulp-patterns"), "known: .*pulp-strengthened"),
-        (lambda path: lo.model(FLEET, "lyra-greedy"), "unknown model for rigid instances"),
-        (lambda path: lo.export_model(FLEET, path / "model.txt"), r"\*\.mps or \*\.lp"),
-        (lambda path: lo.export_model(FLEET, path / "no" / "model.mps"), "No such file"),
-    ],
-)
-def test_what_is_no_model_or_no_file_is_refused_in_a_line(call, says, tmp_path):
-    """Naming what there is."""
-    with pytest.raises(UserError, match=says) as refusal:
-        call(tmp_path)
-    assert "\n" not in str(refusal.value)
-
-
 def test_a_model_of_one_language_is_refused_in_files_of_the_other(tmp_path):
     """Shares are no integers, so that CP-SAT has no model of them; nothing is written."""
     shares = examples.instance(examples.job(), objective="throughput")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -84,4 +83,4 @@ def test_tune(tmp_path):
         assert tuned.best[key].item() == value
         assert f"{key} = {value}" in repr(tuned)
         assert f"  {key} = {value}" in str(tuned)
-    assert np.isfinite(lo.simulate(tmp_path / "out/best.toml").summary.jct_mean_s).all()
+    assert lo.simulate(tmp_path / "out/best.toml").summary.jct_mean_s.notna().all()
