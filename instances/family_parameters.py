@@ -54,6 +54,9 @@ class ReclaimParameters:
         "job trace in any known layout",
         family="snapshot",
     )
+    items: str | Path | None = file(
+        "set-union knapsack problem in the layout of He et al. (2018)", family="set-union"
+    )
     placement: str = choice(
         "placement of jobs: best fit, random order, or 1-2-GPU workers anywhere",
         ("bf", "rnd", "messy"),

@@ -245,6 +245,7 @@ def _reclaim_families() -> Objects:
         RND_DIST,
         RND_TRACE,
     )
+    from lyra_opt.instances.reclaim.set_union import SET_UNION
     from lyra_opt.instances.reclaim.snapshot import SNAPSHOT
     from lyra_opt.instances.reclaim.solved import DECOY, NET, NET_JOINED
 
@@ -264,6 +265,7 @@ def _reclaim_families() -> Objects:
         NET,
         NET_JOINED,
         SNAPSHOT,
+        SET_UNION,
     )
 
 

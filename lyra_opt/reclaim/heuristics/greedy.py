@@ -164,7 +164,7 @@ class ShareRule:
         self._work = base.entries + base.servers
         terms = FractionTerms.of(instance.index.weight, denominators)
         self._shares = Shares(*terms.limbs(take_by_share, self._work))
-        self._largest = terms.total // self._shares.radix
+        self._largest = max(terms.total // self._shares.radix, self._shares.radix)
 
     def take(self, taken_before: Sequence[int] = ()) -> list[int]:
         """Return the positions of all N_R servers in the order in which they are taken.
@@ -242,7 +242,7 @@ def take_servers_with_slack(instance: Instance, denominators: IntArray) -> list[
         *empty_tournament(losses.servers),
         np.zeros(instance.reclaim_servers, dtype=np.int64),
         work=work,
-        largest=max(terms.total // shares.radix, largest_price),
+        largest=max(terms.total // shares.radix, shares.radix, largest_price),
     )
     return [int(position) for position in chosen]
 

@@ -1,0 +1,118 @@
+"""Set-union knapsack problems: both problems give the optimum of the other."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.__main__ import main
+from lyra_opt.instances.reclaim.set_union import SetUnionKnapsack, read_set_union
+from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
+from tests.tables import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TABLES = tables(__file__)
+FILES = TABLES["files"]
+
+
+@pytest.fixture(params=FILES)
+def file(request, tmp_path):
+    path = tmp_path / f"sukp {request.param}.txt"
+    path.write_text(FILES[request.param])
+    return path
+
+
+def drawn(seed: int) -> SetUnionKnapsack:
+    rng = np.random.default_rng(seed)
+    needs = (rng.random((6, 7)) < 0.3).astype(np.int64)
+    weights = rng.integers(0, 9, 7)
+    return SetUnionKnapsack(rng.integers(0, 5, 6), weights, needs, int(weights.sum() * 0.6))
+
+
+def weight_of(problem: SetUnionKnapsack, items: Sequence[int]) -> int:
+    return int(problem.weights[problem.needs[list(items)].any(axis=0)].sum())
+
+
+def largest_profit(problem: SetUnionKnapsack, capacity: int) -> int:
+    """Return the optimum by trying every set of items."""
+    places = range(len(problem.profits))
+    return max(
+        int(problem.profits[list(items)].sum())
+        for size in range(len(places) + 1)
+        for items in combinations(places, size)
+        if weight_of(problem, items) <= capacity
+    )
+
+
+def least_weight(problem: SetUnionKnapsack, profit: int) -> tuple[int, list[int]]:
+    """Return the optimum of the fleet, and the items with a chosen server."""
+    answer = lo.solve(problem.fleet("fleet", profit), "exact")
+    assert answer.objective is not None
+    chosen = answer.solution.servers
+    return answer.objective, sorted({int(name[1:].partition("-")[0]) - 1 for name in chosen})
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_knapsack_is_the_largest_fleet_within_its_capacity(seed):
+    """The least weight rises with N_R; its solution is one of items that fit."""
+    problem = drawn(seed)
+    found = [least_weight(problem, n) for n in range(int(problem.profits.sum()) + 1)]
+    assert [weight for weight, _ in found] == sorted(weight for weight, _ in found)
+    best = max(n for n, (weight, _) in enumerate(found) if weight <= problem.capacity)
+    assert best == largest_profit(problem, problem.capacity)
+    weight, items = found[best]
+    assert weight == weight_of(problem, items) <= problem.capacity
+    assert problem.profits[items].sum() >= best
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_reclaiming_is_the_least_capacity_for_unit_profits(seed):
+    """Servers are items of profit 1, and jobs are elements."""
+    fleet = lo.generate("reclaim", "messy-dist", servers=7, reclaim=3, seed=seed)
+    needs = np.array(
+        [
+            [any(group.server == server.id for group in job.workers) for job in fleet.jobs]
+            for server in fleet.servers
+        ],
+        dtype=np.int64,
+    )
+    weights = np.array([job.weight for job in fleet.jobs])
+    problem = SetUnionKnapsack(np.ones(7, dtype=np.int64), weights, needs, 0)
+    least = next(c for c in range(weights.sum() + 1) if largest_profit(problem, c) >= 3)
+    assert least == lo.solve(fleet, "exact").objective
+
+
+def test_both_published_layouts_are_read(file, tmp_path):
+    problem = read_set_union(file)
+    assert (problem.profits.tolist(), problem.weights.tolist()) == ([3, 2], [5, 7, 1])
+    assert (problem.needs.tolist(), problem.capacity) == ([[1, 0, 1], [0, 1, 1]], 10)
+    out = str(tmp_path / "fleets")
+    made = ["generate", "reclaim", "--family", "set-union", "--items", str(file), "--reclaim", "4"]
+    assert main([*made, "--out", out]) == 0
+    (fleet,) = (tmp_path / "fleets").glob("set-union-v1-*-k4.json")
+    assert lo.solve(lo.load(fleet), "exact").objective == 13
+
+
+@pytest.mark.parametrize(("old", "new", "says"), TABLES["damaged"])
+def test_damaged_files_are_refused(old, new, says, tmp_path):
+    path = tmp_path / "sukp.txt"
+    path.write_text(FILES["plain"].replace(old, new))
+    with pytest.raises(lo.UserError, match=says):
+        read_set_union(path)
+
+
+@pytest.mark.parametrize("least_work", [0, 10**18])
+def test_shares_of_many_different_spans_do_not_overflow(least_work, monkeypatch):
+    """Their least common denominator has more than 123 bits; 2**61 is the radix of its limbs."""
+    monkeypatch.setattr("lyra_opt.core.kernels.COMPILE_FROM_WORK", least_work)
+    spans = [p for p in range(2, 140) if all(p % q for q in range(2, p))]
+    needs = (np.arange(139)[:, None] < np.array(spans)).astype(np.int64)
+    ones = np.ones(139, dtype=np.int64)
+    fleet = SetUnionKnapsack(ones, np.ones(len(spans), dtype=np.int64), needs, 0).fleet("f", 2)
+    assert list(LyraGreedy().choose(fleet, np.random.default_rng(0))) == [137, 138]
