@@ -27,7 +27,7 @@ help:
 	@echo "make bench        measure the figures of speed into $(RESULTS)/bench (about two hours, on a quiet machine)"
 	@echo "make figures      reproduce the published tables into $(RESULTS)/figures and figures-PAPER (about sixteen minutes)"
 	@echo "make papers       the same at the papers' own sizes, into the documentation (hours; needs the traces in LYRA_OPT_TRACES)"
-	@echo "make scoreboard   run every solver on the instance library, and write the page of the documentation (about forty minutes)"
+	@echo "make scoreboard   run every solver on the instance library, and write the page of the documentation and the results that library score shows (about forty minutes)"
 	@echo "make library      make the instance library and its pages again, graded anew (hours; needs the traces in LYRA_OPT_TRACES)"
 	@echo "make clean        remove the virtual environment, the results and the caches"
 
@@ -57,6 +57,7 @@ scoreboard:
 	$(MAKE) study STUDY=library
 	sed 's#](plots/#](pictures/#' $(RESULTS)/library/scoreboard.md > docs/library_scoreboard.md
 	cp $(RESULTS)/library/plots/profiles_*.svg docs/pictures/
+	$(RUN)/python -m lyra_opt.experiments.scoreboard_results $(RESULTS)/library
 
 test: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto -m "not slow"

@@ -275,6 +275,7 @@ def run_study(
     engine: Engine,
     resume: bool = False,
     command: str | None = None,
+    is_kept: bool = True,
 ) -> int:
     """Run the tasks of a study without a stored result, and search all results for contradictions.
 
@@ -282,7 +283,7 @@ def run_study(
     ----------
     study
         A validated study.
-    folder, engine, resume
+    folder, engine, resume, is_kept
         As in `lyra_opt.experiments.executor.run_stored`.
     command
         The command line that started the study; None without a command line.
@@ -319,7 +320,7 @@ def run_study(
     )
     turns = list(_taking_turns(tasks))
     try:
-        status = run_stored(record, turns, folder, engine=engine, resume=resume)
+        status = run_stored(record, turns, folder, engine=engine, resume=resume, is_kept=is_kept)
     finally:
         end_children()  # started by tasks that ran in this process
     if status == EXIT_INTERRUPTED:

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 
 from lyra_opt.core.errors import counted
-from lyra_opt.core.numbers import count, percent, three_digits
+from lyra_opt.core.numbers import count, exact, percent, three_digits
 from lyra_opt.core.result import Status
-from lyra_opt.core.table import Table, as_text
+from lyra_opt.core.table import Table, as_text, run_times
 from lyra_opt.experiments.analysis import PROVED, counted_proof_time_s
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
 from lyra_opt.experiments.page import PLOTS_FOLDER, how_run
 from lyra_opt.experiments.study_cells import LIBRARY
-from lyra_opt.experiments.tables import column_of
+from lyra_opt.experiments.tables import column_of, values_of
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import Grade
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.numbers import Show
     from lyra_opt.experiments.analysis import Analysis
     from lyra_opt.experiments.plots.plot import Plot
-    from lyra_opt.experiments.records import StudyRecord
+    from lyra_opt.experiments.records import SolverRecord, StudyRecord
 
 SHIFT_S = 1.0
 """Shift of the geometric mean: added to each time before the mean, and subtracted afterwards."""
@@ -125,6 +125,8 @@ class Scoreboard:
     def shown(self, problem: str) -> Table:
         """Return the ranking of the solvers of one problem as a table with readable headings."""
         rows = self.table[self.table.problem == problem]
+        if rows.grade.nunique() == 2:  # all instances have one grade, so both blocks are the same
+            rows = rows[rows.grade != ALL_GRADES]
         grades = [f"{row.grade}, {counted(row.of, 'instance')}" for row in rows.itertuples()]
         ranks = (
             rows["rank"]
@@ -143,6 +145,24 @@ class Scoreboard:
                     )
                     for name, (heading, unit, show) in MEASURES.items()
                 ),
+            ]
+        )
+
+    def results_of(self, configuration: str) -> Table:
+        """Return the result of one solver on each instance, beside the best known value."""
+        rows = self.frame[self.frame.configuration == configuration]
+        known = library().known
+        best = [known[name].best_known if name in known else None for name in rows.instance_name]
+        rows = rows.assign(best_known=pd.Series(best, index=rows.index, dtype=object))
+        return Table(
+            [
+                column_of(rows, "instance_name", as_text, "Instance"),
+                column_of(rows, "grade", as_text, "Grade"),
+                column_of(rows, "status", as_text, "Status"),
+                column_of(rows, "objective", exact, "Objective"),
+                column_of(rows, "best_known", exact, "Best known"),
+                column_of(rows, "excess_over_best_percent", percent, "Gap to best known", "%"),
+                run_times("wall_time_s", values_of(rows.wall_time_s), "Time"),
             ]
         )
 
@@ -183,8 +203,17 @@ class Scoreboard:
 
     def better_than_record(self) -> list[str]:
         """Return a line for each instance on which a run beats the best value in the record."""
+        names = [(run, str(run.family_parameters[LIBRARY])) for run in self.improvements()]
+        return [
+            f"{name}: {run.configuration} found {run.objective}, "
+            f"the record is {library().known[name].best_known}"
+            for run, name in names
+        ]
+
+    def improvements(self) -> list[SolverRecord]:
+        """Return the best run on each instance on which a run beats the record."""
         known = library().known
-        found: dict[str, str] = {}
+        found: dict[str, SolverRecord] = {}
         for run in self.analysis.runs:
             best = known.get(str(run.family_parameters.get(LIBRARY)))
             evidence = self.analysis.proofs.of_cell(run.cell)
@@ -192,11 +221,7 @@ class Scoreboard:
                 continue
             gap = evidence.gap_to_best(best.best_known)
             if gap and evidence.gap_to_best(run.objective) == 0:
-                found.setdefault(
-                    best.id,
-                    f"{best.id}: {run.configuration} found {run.objective}, the record is "
-                    f"{best.best_known}",
-                )
+                found.setdefault(best.id, run)
         return list(found.values())
 
 
@@ -277,8 +302,7 @@ def _page_lines(scoreboard: Scoreboard, plots: Sequence[Plot]) -> Iterator[str]:
         yield f"Machine and versions of {number} runs: {machine}.\n"
     yield (
         "`make scoreboard` makes this page again. To rank your own solver:"
-        "\n\n```\nlyra-opt study library --solver my_file.py:MySolver\n"
-        "lyra-opt report results/library\n```\n"
+        "\n\n```\nlyra-opt library score my_file.py:MySolver --grade hard\n```\n"
     )
     of_plot = {plot.name: plot for plot in plots}
     for problem in scoreboard.problems:

@@ -273,7 +273,7 @@ def read_study(
         document["solvers"].append({"names": list(solvers)})
         text = f"# run also with the solvers {', '.join(solvers)}\n{text}"
     try:
-        study = _parse_study(document, source, text, trace)
+        study = study_of(document, source, text, trace)
     except FieldError as error:
         raise InputError(source, str(error)) from None
     if trace is not None and not any(cell.reads_trace for cell in study.cells):
@@ -281,7 +281,25 @@ def read_study(
     return study
 
 
-def _parse_study(document: dict[str, Any], source: str, text: str, trace: Trace | None) -> Study:
+def study_of(document: dict[str, Any], source: str, text: str, trace: Trace | None = None) -> Study:
+    """Return the study that the keys of a study file describe.
+
+    Parameters
+    ----------
+    document
+        The keys of the file.
+    source
+        The path of the file; other paths in it are relative to its folder.
+    text
+        The text of the file.
+    trace
+        Job trace for families that read one.
+
+    Raises
+    ------
+    FieldError
+        If a key breaks a rule.
+    """
     table = parsed(StudyTable, document)
     for problem in table.problem:
         require_choice("problem", problem, problems())

@@ -35,6 +35,7 @@ Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for 
 def make_parser() -> ArgumentParser:
     """Return the parser of the whole command line."""
     import lyra_opt.experiments.command
+    import lyra_opt.experiments.library_score
     import lyra_opt.experiments.planning.command
     import lyra_opt.experiments.simulation.commands
     import lyra_opt.experiments.tuning.command
@@ -53,7 +54,8 @@ def make_parser() -> ArgumentParser:
     counterexample.add_parser(subparsers)
     lyra_opt.experiments.planning.command.add_parsers(subparsers)
     lyra_opt.instances.command.add_parser(subparsers)
-    lyra_opt.instances.library.command.add_parser(subparsers)
+    library = lyra_opt.instances.library.command.add_parser(subparsers)
+    lyra_opt.experiments.library_score.add_parser(library)
     solvers.add_parser(subparsers)
     schema.add_parser(subparsers)
     lyra_opt.experiments.simulation.commands.add_parsers(subparsers)

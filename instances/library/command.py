@@ -71,8 +71,8 @@ Exit code: 0 if all solutions are better, 1 if a solution is refused because it 
 not valid (better ones are kept), 2 for bad input, in which case nothing is written."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command ``library`` with its own sub-commands."""
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> argparse._SubParsersAction[Any]:
+    """Add the sub-command ``library``, and return its own sub-commands for further ones."""
     library = add_command(
         subparsers,
         "library",
@@ -132,6 +132,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add_format_option(submit, TEXT_FORMATS)
     submit.set_defaults(run=run_submit)
+    return commands
 
 
 def _add_record(parser: argparse.ArgumentParser) -> None:

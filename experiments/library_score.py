@@ -1,0 +1,222 @@
+"""The command ``lyra-opt library score``: one solver beside the stored results of the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.commands.arguments import (
+    add_command,
+    add_format_option,
+    add_processes_option,
+    add_repeated_option,
+    add_time_limit_option,
+    completed_by_problems,
+    completed_by_solvers,
+)
+from lyra_opt.core.errors import UserError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from lyra_opt.experiments.records import SolverRecord
+    from lyra_opt.experiments.study import Study
+    from lyra_opt.instances.library.documents import Entry
+
+DESCRIPTION = """\
+Run one solver on instances of the library, check its answers, and rank it among the stored results
+of the other solvers. The times of the others were measured on the machine that the output names, so
+compare gaps rather than times. Solutions that beat the best known one are written to DIR.
+
+Exit code: 0; 1 if a run failed or a result is contradicted; 2 for bad input or usage; 130 after
+Ctrl-C, which shows the results so far.
+"""
+
+EXAMPLES = """\
+examples:
+  lyra-opt library score my_solver.py:MySolver --grade hard
+  lyra-opt library score my_solver.py:MySolver --id lyra-figure-5 --time-limit 10
+  lyra-opt library score tabu --problem reclaim --grade open --format latex
+"""
+
+GRADES = ("easy", "hard", "open")
+STORED_LIMIT_S = 0.5
+"""The time limit of the stored runs, which a test compares with them."""
+
+
+def add_parser(library: argparse._SubParsersAction[Any]) -> None:
+    """Add ``score`` to the sub-commands of ``library``."""
+    parser = add_command(library, "score", "rank a solver among the others", DESCRIPTION, EXAMPLES)
+    completed_by_solvers(
+        parser.add_argument(
+            "solver", metavar="SOLVER", help="my_file.py:NAME, or the name of a solver"
+        )
+    )
+    completed_by_problems(
+        parser.add_argument(
+            "--problem", metavar="NAME", help="problem (default: the one that the solver solves)"
+        )
+    )
+    parser.add_argument("--grade", choices=GRADES, help="only instances of this grade")
+    add_repeated_option(parser, "--id", "ID", "only this instance")
+    add_time_limit_option(parser, f"each run (default: {STORED_LIMIT_S:g}, as for the others)")
+    add_processes_option(parser, "runs")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        default="better-solutions",
+        help="folder for solutions that beat the best known ones (default: better-solutions)",
+    )
+    add_format_option(parser)
+    parser.set_defaults(run=run_score)
+
+
+def run_score(arguments: argparse.Namespace) -> int:
+    """Run ``library score``, and return the exit code."""
+    from lyra_opt.commands.output import (
+        print_formatted,
+        print_line,
+        print_table,
+        require_folder_path,
+    )
+    from lyra_opt.core.temporary import TemporaryFolder
+    from lyra_opt.experiments.analysis import Analysis
+    from lyra_opt.experiments.records import SolverRecord
+    from lyra_opt.experiments.runner import run_study
+    from lyra_opt.experiments.scoreboard import Scoreboard
+    from lyra_opt.experiments.scoreboard_results import stored_runs
+    from lyra_opt.experiments.settings import engine_of
+    from lyra_opt.experiments.store import ResultStore
+
+    require_folder_path("--out", Path(arguments.out))
+    problem, entries = _instances(arguments)
+    study = _study(arguments, problem, entries)
+    with TemporaryFolder() as folder:
+        engine = engine_of(None, arguments.processes)
+        status = run_study(study, folder, engine=engine, is_kept=False)
+        with ResultStore.open(folder) as store:
+            record = store.study
+            own = [run for run in store.runs() if isinstance(run, SolverRecord)]
+    if not own:
+        return status
+    name = own[0].configuration
+    stored = stored_runs(problem, {entry.id for entry in entries})
+    others = [run for run in stored if run.configuration != name]
+    board = Scoreboard(record, Analysis([*own, *others]))
+    ranking, instances = board.shown(problem), board.results_of(name)
+    better = [run for run in board.improvements() if run.configuration == name]
+    commands = _written(better, Path(arguments.out))
+    if print_formatted(arguments.form, [ranking, instances]):
+        return status
+    print_table(instances)
+    print()
+    print_table(ranking)
+    print_line(_times_in_words(name, own, others))
+    for line in [*board.better_than_record(), *commands]:
+        print_line(line, indent="  ")
+    return status
+
+
+def _instances(arguments: argparse.Namespace) -> tuple[str, list[Entry]]:
+    """Return the problem and the instances that the options select."""
+    from lyra_opt.core.plugins import PROBLEMS
+    from lyra_opt.instances.library import library
+
+    shelf = library()
+    entries = [shelf.entry(name) for name in dict.fromkeys(arguments.ids)]
+    if arguments.problem is not None:
+        PROBLEMS.require_known("--problem", arguments.problem)
+    given = [arguments.problem] if arguments.problem else [each.problem for each in entries]
+    in_library = [each.problem for each in shelf.entries.values()]
+    problems = _solved_by(arguments.solver, list(dict.fromkeys(given or in_library)))
+    if len(problems) > 1:
+        raise UserError(f"--problem is missing: give one of {', '.join(problems)}")
+    found = [
+        entry
+        for entry in entries or shelf.entries.values()
+        if entry.problem == problems[0]
+        and arguments.grade in (None, str(shelf.known[entry.id].grade))
+    ]
+    wrong = [entry.id for entry in entries if entry not in found]
+    if wrong or not found:
+        grade = f" of grade {arguments.grade}" if arguments.grade else ""
+        what = f"--id {wrong[0]}: is not" if wrong else "the library has no"
+        raise UserError(f"{what} an instance of {problems[0]}{grade}")
+    return problems[0], found
+
+
+def _solved_by(solver: str, problems: Sequence[str]) -> list[str]:
+    """Return those problems that a solver solves; raise `UserError` if it solves none of them."""
+    from lyra_opt.core.isolation.loading import find_solver_safely
+
+    found: list[str] = []
+    refused: list[UserError] = []
+    for problem in problems:
+        try:
+            find_solver_safely(problem, solver)
+            found.append(problem)
+        except UserError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return found
+
+
+def _study(arguments: argparse.Namespace, problem: str, entries: Sequence[Entry]) -> Study:
+    """Return the study of one solver on the instances."""
+    from lyra_opt.core.errors import FieldError
+    from lyra_opt.experiments.study import study_of
+    from lyra_opt.experiments.study_file import STUDY_FORMAT, STUDY_VERSION
+    from lyra_opt.instances.library import library
+
+    ids_of: dict[str, list[str]] = {}
+    for entry in entries:
+        ids_of.setdefault(library().version_of(entry), []).append(entry.id)
+    document = {
+        "format": STUDY_FORMAT,
+        "version": STUDY_VERSION,
+        "name": "score",
+        "problem": problem,
+        "time_limit_s": arguments.time_limit_s or STORED_LIMIT_S,
+        "instances": [{"library": version, "ids": ids} for version, ids in ids_of.items()],
+        "solvers": [{"names": [arguments.solver]}],
+    }
+    try:
+        return study_of(document, "score", f"{document}")
+    except FieldError as error:
+        raise UserError(f"{arguments.solver}: {error}") from error.__cause__
+
+
+def _written(better: Sequence[SolverRecord], folder: Path) -> list[str]:
+    """Write the solutions that beat the record; return the command that submits them."""
+    from lyra_opt.commands.output import make_folder
+    from lyra_opt.core.documents import format_document, write_text
+
+    files = []
+    for run in better:
+        assert run.solution is not None, "a run with an objective has a solution"
+        make_folder(folder)
+        files.append(folder / f"{run.instance_name}.solution.json")
+        write_text(files[-1], format_document(dict(run.solution)))
+    names = " ".join(map(str, files))
+    return [f'To submit: lyra-opt library submit {names} --by "YOUR NAME"'] if files else []
+
+
+def _times_in_words(name: str, own: Sequence[SolverRecord], others: Sequence[SolverRecord]) -> str:
+    """Return on which machines and with which limits the solver and the others ran."""
+    first, mine = others[0], own[0]
+    share = sum(run.cpu_time_s or 0 for run in others) / sum(run.wall_time_s or 0 for run in others)
+    words = (
+        f"The other solvers ran on {first.started_at[:10]} on {first.cpu} ({first.cores} "
+        f"processors) with {first.time_limit_s:g} s per run, of which they had the processor for "
+        f"{100 * share:.0f} %. {name} ran on {mine.cpu} "
+        f"({mine.cores} processors) with {mine.time_limit_s:g} s per run. Times of different "
+        "machines are not comparable, but gaps are."
+    )
+    if first.time_limit_s != mine.time_limit_s:
+        words += (
+            " A run without a proof counts with its time limit, so the rank of "
+            f"{name} means little unless its limit is {first.time_limit_s:g} s."
+        )
+    return words

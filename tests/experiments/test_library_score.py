@@ -1,0 +1,116 @@
+"""``library score``: one solver is run and checked, and ranked among the stored results."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from lyra_opt.__main__ import main
+from lyra_opt.core.solver import SOLVERS
+from lyra_opt.experiments.library_score import STORED_LIMIT_S
+from lyra_opt.experiments.scoreboard_results import stored_runs
+from lyra_opt.instances.library import library
+
+OWN = """
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.reclaim import Solution
+from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
+
+class Mine(ReclaimHeuristic):
+    name = "mine"
+
+    def choose(self, instance, rng):
+        return [int(server) for server in instance.index.on_loan[: instance.reclaim_servers]]
+
+class Liar(Mine):
+    name = "liar"
+
+    def solve(self, instance, **call):
+        found = super().solve(instance, **call)
+        claimed = {"objective": 0, "dual_bound": 0}
+        return SolveResult(status=Status.OPTIMAL, solution=found.solution, **claimed)
+"""
+ID = "lyra-figure-5"
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path, monkeypatch):
+    """Stand in a folder with a user's solvers."""
+    (tmp_path / "my.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+
+
+def score(capsys, *arguments: str) -> tuple[int, str, str]:
+    """Return exit code, output and messages of the command."""
+    status = main(["library", "score", *arguments, "--processes", "1"])
+    return status, *capsys.readouterr()
+
+
+def test_an_own_solver_is_ranked_among_the_stored_results(capsys, tmp_path):
+    status, out, _ = score(capsys, "my.py:Mine", "--id", ID, "--id", "messy-dist-v1-s20-k6-seed0")
+    assert status == 0
+    assert {"mine", "exact", "lyra-greedy"} <= {line.split()[4] for line in ranks(out)}
+    (first,) = stored_runs("reclaim", {ID})[:1]
+    assert f"ran on {first.started_at[:10]} on {first.cpu} (2 processors) with 0.5 s" in out
+    assert "Times of different machines are not comparable" in out
+    assert not (tmp_path / "better-solutions").exists()
+
+
+def ranks(out: str) -> list[str]:
+    return [line for line in out.splitlines() if "2 instances" in line]
+
+
+def test_a_better_solution_is_written_and_can_be_submitted(capsys, monkeypatch, tmp_path):
+    """The record knows a worse value than the stored runs and the solver find."""
+    known = dict(library().known)
+    worse = replace(known[ID], best_known=9, best_bound=None)
+    monkeypatch.setitem(vars(library()), "known", known | {ID: worse})
+    status, out, _ = score(capsys, "exact", "--problem", "reclaim", "--id", ID)
+    assert status == 0
+    assert f"{ID}: exact found {known[ID].best_known}, the record is 9" in out
+    file = f"better-solutions/{ID}.solution.json"
+    assert f'To submit: lyra-opt library submit {file} --by "YOUR NAME"' in out
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert main(["library", "submit", file]) == 1
+    assert "is not better than the best known" in capsys.readouterr().out
+
+
+def test_a_solver_does_not_grade_itself(capsys):
+    """An objective that the checker does not confirm is a failure."""
+    status, out, err = score(capsys, "my.py:Liar", "--id", ID, "--format", "json")
+    assert status == 1
+    (row,) = [each for each in json.loads(out) if each["configuration"] == "liar"]
+    assert (row["proved_percent"], row["gap_to_best_percent"]) == (0, 100)
+    assert "1 failed" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["exact"], "--problem is missing: give one of reclaim, allocation"),
+        (["my.py:Mine", "--problem", "network"], "a solver of reclaim, not of network"),
+        (["my.py:Mine", "--id", "lyra-figure-55"], "did you mean lyra-figure-5?"),
+        (["my.py:Mine", "--id", ID, "--grade", "open"], f"--id {ID}: is not an instance of"),
+        (["my.py:Mine", "--grade", "hard", "--out", "my.py"], "--out my.py: is a file"),
+        (["nothing.py:Mine"], "nothing.py"),
+    ],
+)
+def test_bad_input_is_refused_in_a_line(arguments, says, capsys):
+    status, out, err = score(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("problem", sorted({each.problem for each in library().entries.values()}))
+def test_stored_results_are_complete(problem):
+    """Every instance, no failures, one time limit, and solvers that exist."""
+    ids = {each.id for each in library().entries.values() if each.problem == problem}
+    runs = stored_runs(problem, ids)
+    assert {run.instance_name for run in runs} == ids
+    assert {run.time_limit_s for run in runs} == {STORED_LIMIT_S}
+    assert {run.solver for run in runs} <= set(SOLVERS.names(problem))
+    assert all(run.content_sha256 == library().entry(run.instance_name).sha256 for run in runs)
