@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.numbers import MISSING, count, percent, three_digits
-from lyra_opt.core.table import Column, Table, as_text
+from lyra_opt.core.numbers import MISSING, count, percent, share, six_digits, three_digits
+from lyra_opt.core.table import Column, Table, as_text, run_times
+from lyra_opt.core.texts import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,13 +32,33 @@ def values_of(series: pd.Series) -> list[Any]:
 
 
 def table_of_frame(frame: pd.DataFrame) -> Table:
-    """Return a data frame as a table of raw values."""
-    return Table([column_of(frame, key, as_text, key) for key in frame.columns])
+    """Return a data frame as a table; the unit of a column follows from its name."""
+    return Table([_column_named(str(key), frame[key]) for key in frame.columns])
 
 
-def gap_table(table: pd.DataFrame, words: GapWords) -> Table:
-    """Return the gap statistics of `Analysis.summaries` as a table; `words` names the gap."""
-    noun = words.noun
+def _column_named(key: str, series: pd.Series) -> Column:
+    """Return the column of a data frame whose name states what its values are."""
+    import pandas as pd
+
+    values, types = values_of(series), pd.api.types
+    if not types.is_numeric_dtype(series) or types.is_bool_dtype(series):
+        return Column(key=key, values=values)
+    if key.endswith("_time_s"):
+        return run_times(key, values)
+    for ending, show in (("_percent", percent), ("_share", share)):
+        if key.endswith(ending):
+            name = words(key.removesuffix(ending))
+            return Column(key=key, values=values, show=show, heading=name, unit="%")
+    if key.startswith("gap"):
+        return Column(key=key, values=values, show=share, unit="%")
+    is_objective = key in ("objective", "dual_bound", "optimum")
+    show = six_digits if is_objective else count if types.is_integer_dtype(series) else three_digits
+    return Column(key=key, values=values, show=show)
+
+
+def gap_table(table: pd.DataFrame, gap: GapWords) -> Table:
+    """Return the gap statistics of `Analysis.summaries` as a table; `gap` names the gap."""
+    noun = gap.noun
     compared = (table.compared - table.infinite - table.several_terms).astype(int)
     of_all = list(compared.astype(str) + " of " + table.instances.astype(str))
     left_out = [_left_out(row) for row in table.itertuples()]
@@ -121,9 +142,9 @@ def axis_in_words(name: str) -> str:
     >>> axis_in_words("release_percent"), axis_in_words("reclaim"), axis_in_words("gpus_per_worker")
     ('Release (%)', 'Reclaim (servers)', 'GPUs per worker')
     """
-    words = _axis_name(name)
+    text = _axis_name(name)
     unit = "%" if name.endswith("_percent") else COUNTED.get(name)
-    return words[0].upper() + words[1:] + (f" ({unit})" if unit else "")
+    return text[0].upper() + text[1:] + (f" ({unit})" if unit else "")
 
 
 def parameter_in_words(name: str, value: object) -> str:

@@ -62,6 +62,7 @@ __all__ = [
     "solve",
     "solvers",
     "studies",
+    "summary",
     "tune",
     "verify",
 ]

@@ -19,7 +19,7 @@ from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.errors import UserError, one_line
 from lyra_opt.core.folding import FoldedColumn, fitting_widths, fold
 from lyra_opt.core.numbers import MINUS, MISSING, RUN_UNITS, Show, in_unit, is_missing, unit_of
-from lyra_opt.core.texts import meant, words
+from lyra_opt.core.texts import meant, show_value_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -34,8 +34,10 @@ LEAST_BETWEEN_COLUMNS = 2
 
 
 def as_text(value: object) -> str:
-    """Return a word of a table as text; None is empty."""
-    return "" if is_missing(value) else str(value)
+    """Return a word, or a list of words, as text; None is empty."""
+    if is_missing(value):
+        return ""
+    return show_value_of(value) if isinstance(value, list | dict) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +146,12 @@ class Table:
             raise UserError(f"format {format!r} is unknown: {meant(format, FORMATS)}")
         return FORMATS[format](self)
 
-    def frame(self, dtype: type | None = None) -> pd.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """Return the raw values as a data frame, with the keys as column names."""
         import pandas as pd
 
         columns = {column.key: column.raw for column in self.columns}
-        return pd.DataFrame(columns, dtype=dtype)
+        return pd.DataFrame(columns)
 
     def without_empty(self) -> Table:
         """Return the table without the columns in which no row has a value."""
@@ -273,7 +275,14 @@ def _as_json(table: Table) -> str:
 
 
 def _as_csv(table: Table) -> str:
-    return frame_text(table.frame(object))  # whole numbers stay whole beside missing ones
+    import pandas as pd
+
+    columns = {
+        column.key: [json.dumps(each) if isinstance(each, list) else each for each in column.raw]
+        for column in table.columns
+    }
+    # With the type object, whole numbers stay whole beside missing ones.
+    return frame_text(pd.DataFrame(columns, dtype=object))
 
 
 def _as_markdown(table: Table) -> str:
@@ -356,18 +365,8 @@ def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:
     ,,x
     """
     rows = [flat(record) for record in records]
-    return Table(
-        [
-            Column(
-                key=key,
-                values=[
-                    json.dumps(value) if isinstance(value, list) else value
-                    for value in (row.get(key) for row in rows)
-                ],
-            )
-            for key in dict.fromkeys(key for row in rows for key in row)
-        ]
-    )
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return Table([Column(key=key, values=[row.get(key) for row in rows]) for key in keys])
 
 
 def table_of_texts(

@@ -1,0 +1,90 @@
+"""The function ``lo.summary``, which writes results as the tables of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lyra_opt.core.errors import FieldError, without_inner_frames
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lyra_opt.core.table import Table
+    from lyra_opt.experiments.diff import Diff
+    from lyra_opt.experiments.simulation.showing.results import Runs
+
+RAW = ("json", "csv")
+
+
+@without_inner_frames
+def summary(
+    results: Runs | pd.DataFrame | Diff | str | Path,
+    format: str = "table",  # noqa: A002 - the name of the option
+) -> str:
+    """Return results as a table for a terminal, a program or a paper.
+
+    Parameters
+    ----------
+    results
+        The runs that `simulate` returned; a data frame, such as that of `compare`, or one computed
+        from `load_study`; the differences that `diff` returned; or a folder that ``lyra-opt study``
+        or `simulate` wrote, of which the table of its report is shown.
+    format
+        ``"table"``, ``"markdown"`` or ``"latex"`` (which needs the package booktabs) with the
+        digits that a paper would print, or ``"json"`` or ``"csv"`` with raw numbers. In data frames
+        the unit of a column follows from its name, such as ``jct_mean_s`` or ``excess_percent``.
+
+    Returns
+    -------
+    str
+        The table, or several tables with an empty line between them.
+
+    Raises
+    ------
+    UserError
+        If the format is unknown, or a folder has no results.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> gaps = pd.DataFrame({"solver": ["scf"], "excess_percent": [1.26]})
+    >>> print(summary(gaps, "markdown"), end="")
+    | solver | excess (%) |
+    | --- | ---: |
+    | scf | 1.3 |
+    """
+    from lyra_opt.experiments.simulation.showing.results import Runs
+
+    if isinstance(results, Runs):
+        return results.summary(format)
+    return "\n".join(table.text(format) for table in _tables(results, format))
+
+
+def _tables(results: Any, form: str) -> list[Table]:
+    from lyra_opt.experiments.diff import Diff
+    from lyra_opt.experiments.simulation.showing.results import replays_frame, results_tables
+    from lyra_opt.experiments.tables import table_of_frame
+
+    if isinstance(results, str | Path):
+        from lyra_opt.experiments.frames import stored_runs
+        from lyra_opt.experiments.records import ReplayRecord
+        from lyra_opt.experiments.report import make_report
+        from lyra_opt.experiments.simulation.running.replays import load_replays
+
+        folder = Path(results)
+        if not isinstance(stored_runs(folder)[0], ReplayRecord):
+            report = make_report(folder)
+            overall = report.analysis.overall_table()
+            return [table_of_frame(overall) if form in RAW else report.shown(overall)]
+        results = load_replays(folder)
+    elif isinstance(results, Diff):
+        return [results.table()]
+    elif hasattr(results, "columns"):
+        is_named = any(results.index.names)
+        table = table_of_frame(results.reset_index() if is_named else results)
+        return [table if form in RAW else table.without_empty()]
+    else:
+        rule = "must be runs, a data frame, differences or a folder"
+        raise FieldError("results", str(results), rule)
+    return [table_of_frame(replays_frame(results))] if form in RAW else results_tables(results)

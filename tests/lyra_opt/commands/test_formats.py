@@ -1,0 +1,123 @@
+"""Every command that prints a table writes it in five formats, from the same numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.instances.snapshots.sample import kubectl_list
+from tests.conftest import FIGURE_5
+from tests.experiments.conftest import STUDY
+from tests.experiments.simulation.conftest import ONE_SERVER, THREE_JOBS
+from tests.latex import compile_latex, rows_of_latex
+
+TABLE_2 = FIGURE_5.with_name("lyra-table-2.json")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with a trace, a study file, and the results of a simulation."""
+    place = tmp_path_factory.mktemp("formats")
+    (place / "three.csv").write_text(THREE_JOBS)
+    (place / "tiny.toml").write_text(STUDY)
+    lo.simulate(
+        "plain",
+        jobs=place / "three.csv",
+        changes={"cluster.servers": 1, "cluster.gpus_per_server": 2},
+        schemes=["fifo", "sjf"],
+        out=place / "runs",
+    )
+    cluster = kubectl_list(lo.generate("preemption", "crowded", nodes=8, seed=1))
+    (place / "cluster.json").write_text(json.dumps(cluster))
+    return place
+
+
+COMMANDS = {
+    "solve": ("solve", FIGURE_5, TABLE_2, "--solver", "exact", "--solver", "scf"),
+    "solvers": ("solvers", "--problem", "network"),
+    "schemes": ("schemes",),
+    "schemes --for": ("schemes", "--for", "plain", "--jobs", "three.csv", *ONE_SERVER),
+    "scenarios": ("scenarios", "list"),
+    "library": ("library", "list", "--grade", "easy", "--problem", "network"),
+    "simulate": ("simulate", "plain", "--jobs", "three.csv", *ONE_SERVER, "--processes", "1"),
+    "bound": ("bound", "plain", "--jobs", "three.csv", *ONE_SERVER, "--scheme", "fifo"),
+    "report": ("report", "runs"),
+    "diff": ("diff", "runs", "--by", "scheme", "fifo", "sjf"),
+    "plan": ("plan", "drain", "--nodes", "2", "--snapshot", "cluster.json"),
+    "study": ("study", "tiny.toml", "--processes", "1", "--out", "study"),
+    "paper": ("paper", "lyra", "--table", "5", "--table", "1"),
+    "overview": ("paper", "lyra"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_formats(name, run, folder, monkeypatch, tmp_path):
+    """LaTeX and Markdown have the same cells; JSON and CSV can be read, and stdout has no more."""
+    monkeypatch.chdir(folder)
+    out = {}
+    for form in ("json", "csv", "markdown", "latex"):
+        shutil.rmtree(folder / "study", ignore_errors=True)
+        exit_code, out[form], err = run(*COMMANDS[name], "--quiet", "--format", form)
+        assert exit_code == 0, err
+    assert json.loads(out["json"])
+    header, *rows = csv.reader(io.StringIO(out["csv"]))
+    assert rows
+    assert all(header)
+    assert {len(row) for row in rows} == {len(header)}
+    of_latex = [row for table in rows_of_latex(out["latex"]) for row in table]
+    of_markdown = [line for line in out["markdown"].splitlines() if line.startswith("| ")]
+    assert len(of_latex) == len([line for line in of_markdown if not line.startswith("| ---")])
+    assert run(*COMMANDS[name], "--format", "latec")[0] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles(run, folder, monkeypatch, tmp_path):
+    """The tables of all commands, one after another in one document."""
+    monkeypatch.chdir(folder)
+    shutil.rmtree(folder / "study", ignore_errors=True)
+    printed = [run(*command, "--quiet", "--format", "latex")[1] for command in COMMANDS.values()]
+    compile_latex("\n\n".join(printed), tmp_path)
+
+
+def test_many_files_have_a_summary(run, tmp_path):
+    """Mean and spread per solver, against what, and every instance that has no percentage."""
+    files = []
+    for seed in range(3):
+        files.append(tmp_path / f"{seed}.json")
+        lo.save(lo.generate("reclaim", "messy-dist", servers=20, seed=seed), files[-1])
+    solvers = ("--solver", "random", "--solver", "exact", "--solver", "lyra-greedy-elastic")
+    answers = json.loads(run("solve", *files, *solvers, "--format", "json")[1])
+    gaps = [100 * each["gap_to_optimum_at_most"] for each in answers if each["solver"] == "random"]
+    out = run("solve", *files, *solvers)[1]
+    assert f"reclaim, random: {sum(gaps) / 3:.1f} % over the optimum on average (median" in out
+    assert f"maximum {max(gaps):.1f} %), 3 instances" in out
+    assert "reclaim, exact: 0.0 % over the optimum on average" in out
+    assert "reclaim, lyra-greedy-elastic: 0 optimal of 3 instances; 3 unsupported" in out
+    _, (head, *rows) = rows_of_latex(run("solve", *files, *solvers, "--format", "latex")[1])
+    assert [row[:3] for row in rows] == [
+        ["random", "3", "3"],
+        ["exact", "3", "3"],
+        ["lyra-greedy-elastic", "3", "0"],
+    ]
+    assert rows[2][-1] == "3 unsupported"
+    assert head[3] == r"mean excess (\%)"
+
+
+def test_summaries_in_python(folder, run, monkeypatch):
+    """The same LaTeX as on the command line, and the units that names of columns state."""
+    monkeypatch.chdir(folder)
+    _, printed, _ = run("report", "runs", "--format", "latex")
+    assert lo.summary("runs", "latex") == printed
+    compared = lo.compare(lo.load(FIGURE_5), ["scf", "random"])
+    (rows,) = rows_of_latex(lo.summary(compared, "latex"))
+    assert rows[0][:2] == ["solver", "status"]
+    assert r"gap to best (\%)" in rows[0]
+    assert len(list(csv.DictReader(io.StringIO(lo.summary(compared, "csv"))))) == 2
+    with pytest.raises(lo.UserError, match="did you mean latex"):
+        lo.summary(compared, "latx")
