@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,11 +18,6 @@ from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.loading import load_instance
 from tests.draws import FULL
 from tests.pictures import faults_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lyra_opt.reclaim import Instance
 
 ROOT = Path(__file__).parent.parent
 FIGURE_5 = ROOT / "instances" / "library" / "lyra-figure-5.json"
@@ -42,7 +37,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 @pytest.fixture(autouse=True, scope="session")
-def readable_pictures() -> Iterator[None]:
+def readable_pictures():
     """Hold every picture that a test writes against the rules of pictures."""
     from matplotlib.figure import Figure
 
@@ -59,7 +54,7 @@ def readable_pictures() -> Iterator[None]:
 
 
 @pytest.fixture
-def figure_5() -> Instance:
+def figure_5():
     """Lyra's Figure 5: six servers of 8 GPUs, jobs a to d, two servers to reclaim."""
     return load_instance(FIGURE_5).instance
 
@@ -71,7 +66,7 @@ def figure_5_document() -> dict[str, Any]:
 
 
 @pytest.fixture
-def write_json(tmp_path: Path) -> Callable[[str, Any], Path]:
+def write_json(tmp_path):
     """Return a function that writes a JSON file into a fresh folder."""
 
     def write(name: str, value: Any) -> Path:
@@ -83,7 +78,7 @@ def write_json(tmp_path: Path) -> Callable[[str, Any], Path]:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
+def write(tmp_path):
     """Return a function that writes text or bytes into a fresh folder."""
 
     def write_file(content: str | bytes, name: str = "trace.csv") -> Path:
@@ -95,7 +90,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def heard() -> Iterator[None]:
+def heard():
     """Let Ctrl-C raise KeyboardInterrupt, also in a background job, which ignores SIGINT."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -103,7 +98,7 @@ def heard() -> Iterator[None]:
 
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def run(capfd):
     """Return a function that runs the command line: exit code, stdout, stderr."""
 
     def run_command(*arguments: object) -> tuple[int, str, str]:
@@ -143,7 +138,7 @@ def assert_one_line_error(result: tuple[int, str, str], *parts: str) -> None:
         assert part in err
 
 
-def assert_refused(read: Callable[[Path], object], path: Path, part: str) -> None:
+def assert_refused(read, path, part):
     """Assert that a file is refused in one short line that names it and holds `part`."""
     with pytest.raises(InputError) as refusal:
         read(path)
@@ -154,7 +149,7 @@ def assert_refused(read: Callable[[Path], object], path: Path, part: str) -> Non
     assert len(message) < len(str(path)) + 1000
 
 
-def assert_field_refused(make: Callable[[], object], field: str) -> None:
+def assert_field_refused(make, field):
     """Assert that the field that breaks its rule is named."""
     with pytest.raises(FieldError) as refusal:
         make()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FULL = 100
 """Examples of the profile ``full``, in which counts are as the tests state them."""
@@ -29,7 +26,7 @@ def draws(number: int, **others: Any) -> settings:
     return settings(max_examples=max(LEAST, number * share // FULL), **others)
 
 
-def sampled(cases: Iterable[tuple[Any, ...]], every: int) -> list[Any]:
+def sampled(cases, every):
     """Return tuples of arguments of a test, of which all but one of `every` are slow."""
     return [
         pytest.param(*case, marks=[pytest.mark.slow] if position % every else [])

@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COMMANDS = {
     *("infty", "leq", "geq", "times", "cdot", "rightarrow"),
@@ -43,7 +39,7 @@ def rows_of_latex(text: str) -> list[list[list[str]]]:
     return tabulars
 
 
-def compile_latex(text: str, folder: Path) -> None:
+def compile_latex(text, folder):
     """Compile a text of tabulars with pdflatex; fail with its log if it finds an error."""
     program = shutil.which("pdflatex")
     assert program is not None

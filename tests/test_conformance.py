@@ -7,7 +7,7 @@ import sys
 from copy import deepcopy
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,14 +21,6 @@ from tests.draws import sampled
 from tests.optima import optimum
 from tests.reference.drawing import UNKNOWN
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
-    from lyra_opt.network.instance import Instance as NetworkInstance
-    from lyra_opt.preemption.instance import Instance as PreemptionInstance
 
 TABLES = tables(__file__)
 RECLAIM_CASES = [
@@ -77,9 +69,7 @@ ALLOCATION_CASES = [
 ]
 
 
-def _two_gangs(
-    objective: str, work: float = 1.0, gang: int = 2, **fields: object
-) -> HeterogeneousInstance:
+def _two_gangs(objective, work=1.0, gang=2, **fields):
     """Return two gangs and a job that comes later.
 
     With all the work some policies do not end within the horizon, with half of it all do.
@@ -104,7 +94,7 @@ SHARE_OBJECTIVES = (
 )
 
 
-def _with_timers(objective: str, timer_s: float) -> NetworkInstance:
+def _with_timers(objective, timer_s):
     """Return two racks beside which two gangs wait, with timers that bind, or that are over."""
     document = {**deepcopy(TABLES["busy"]), "name": f"busy-{objective}", "objective": objective}
     for job in document["jobs"]:
@@ -113,7 +103,7 @@ def _with_timers(objective: str, timer_s: float) -> NetworkInstance:
     return find_problem("network").parse_instance(document)
 
 
-def _crowded(moves: str, kind: str) -> PreemptionInstance:
+def _crowded(moves, kind):
     """Return four nodes where five gangs run, and what is special about one kind of case."""
     document = {**TABLES["crowded"], "name": f"crowded-{moves}-{kind}", "moves": moves}
     if kind == "empty":
@@ -154,7 +144,7 @@ TIGHT = [
 
 
 @cache
-def best_of(problem: str, position: int) -> tuple[Any, Number | None]:
+def best_of(problem, position):
     """Return a solution by brute force, and the reference's optimum; None for what is not known."""
     instance = INSTANCES[problem][position]
     brute_force = find_solver(problem, "brute-force")
@@ -191,7 +181,7 @@ def test_solver_conforms(problem, name, position):
 
 
 @pytest.fixture(scope="module")
-def _load() -> Iterator[None]:
+def _load():
     """Four processes that take all the time that they get."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
     yield

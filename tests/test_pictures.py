@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -14,9 +14,6 @@ from lyra_opt.core.picture_styles import STYLES, house_style
 from lyra_opt.core.pictures import legend_above, make_logarithmic
 from tests.pictures import faults_of
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def panel(width_inches: float = 4.0) -> tuple[Figure, Any]:
@@ -30,7 +27,7 @@ def panel(width_inches: float = 4.0) -> tuple[Figure, Any]:
     return figure, axes
 
 
-BREAKS: dict[str, Callable[[Figure, Any], object]] = {
+BREAKS = {
     "points": lambda _, axes: axes.annotate("small", (1.5, 1.2), fontsize=8),
     "says no unit": lambda _, axes: axes.set_xlabel(""),
     "a legend covers": lambda _, axes: axes.legend(loc="upper left"),

@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 
 from lyra_opt.__main__ import make_parser
-from lyra_opt.allocation import ElasticJob, Objective
-from lyra_opt.allocation import Instance as AllocationInstance
 from lyra_opt.core.built_in import BUILT_IN
 from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.solver import solver_names
@@ -233,23 +231,6 @@ def test_the_solver_that_is_shown_conforms(figure_5):
     """The file that it shows is a solver, and passes the suite."""
     solver = shown_in_the_guide("first_in_file.py")["FirstInFile"]()
     assert_conforms(solver, find_problem("reclaim"), figure_5, optimum=1)
-
-
-def test_the_policy_that_is_shown_conforms():
-    """It gives the longer of two jobs all that it can use, and what is left to the other."""
-    instance = AllocationInstance(
-        name="two-jobs",
-        objective=Objective.MEAN_JCT,
-        gpus=4,
-        jobs=(
-            ElasticJob(id="short", min_workers=1, max_workers=3, work_worker_s=30),
-            ElasticJob(id="long", min_workers=1, max_workers=3, work_worker_s=60),
-        ),
-    )
-    policy = shown_in_the_guide("longest_first.py")["LongestFirst"]()
-    answer = assert_conforms(policy, find_problem("allocation"), instance)
-    # The long job has three workers for 20 s, the short one one and then, for 10 s, three.
-    assert answer.objective == pytest.approx((20 + 20 + 10 / 3) / 2)
 
 
 PROSE = ["CONTRIBUTING.md", *SITE]

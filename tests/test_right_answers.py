@@ -9,7 +9,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given
@@ -39,9 +39,6 @@ from tests.optima import document_of
 from tests.reference import PROBLEMS
 from tests.reference.drawing import InvalidChoiceError
 from tests.reference.heterogeneous import ROUNDS
-
-if TYPE_CHECKING:
-    from lyra_opt.core.documents import JsonObject
 
 TAKEN_BY = {
     "allox": {"max_gang": 1},
@@ -185,7 +182,7 @@ def test_the_bound_is_not_beyond_the_optimum(problem, data):
     assert truth.excess(truth.optimum, bound) <= (0 if isinstance(truth.optimum, int) else 1e-9)
 
 
-def shuffled(data: st.DataObject, document: JsonObject) -> JsonObject:
+def shuffled(data, document):
     """Return a document with lists of objects in another order and other ids.
 
     The order of other lists, such as the terms of an objective, has a meaning.

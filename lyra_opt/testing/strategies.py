@@ -205,7 +205,6 @@ def allocation_instances(
     with_fractions: bool = True,
     with_releases: bool = True,
     with_running: bool = True,
-    with_scaling_loss: bool = True,
     name: str = "drawn",
 ) -> AllocationInstance:
     """Draw a valid allocation instance.
@@ -238,8 +237,6 @@ def allocation_instances(
     with_releases, with_running
         Whether jobs may be released after 0, and may be running. Both are drawn for every
         objective, even if it ignores them.
-    with_scaling_loss
-        Whether jobs may lose some of the speed of extra workers.
     name
         The name of the instance.
     """
@@ -248,7 +245,7 @@ def allocation_instances(
     works = st.integers(1, max_work * parts).map(lambda eighths: eighths / parts)
     releases = st.integers(0, max_release * parts).map(lambda eighths: eighths / parts)
     # In half of the instances, all jobs have the same scaling loss, so that values often tie.
-    losses = st.sampled_from(SCALING_LOSSES) if with_scaling_loss else st.just(0.0)
+    losses = st.sampled_from(SCALING_LOSSES)
     common_loss = draw(st.none() | losses)
     jobs = []
     for number in range(draw(st.integers(min_jobs, max_jobs))):
@@ -299,9 +296,7 @@ def heterogeneous_instances(
     max_gang: int = 3,
     max_rounds: int = 6,
     max_steps: int = 5,
-    with_spread: bool = True,
     with_releases: bool = True,
-    with_current: bool = True,
     with_packing: bool = False,
     name: str = "drawn",
 ) -> HeterogeneousInstance:
@@ -329,8 +324,8 @@ def heterogeneous_instances(
         Most rounds of a schedule.
     max_steps
         Most steps of a job; steps are multiples of one half.
-    with_spread, with_releases, with_current
-        Whether jobs may have other rates when spread, be released after 0, and hold GPUs.
+    with_releases
+        Whether jobs may be released after 0.
     with_packing
         Whether jobs may share GPUs, which only objectives that share time allow; some jobs then
         have the same kind.
@@ -365,14 +360,14 @@ def heterogeneous_instances(
             throughput[gpu_type] and gpus_of_type[gpu_type] >= gang for gpu_type in types
         ):
             throughput[max(types, key=lambda gpu_type: gpus_of_type[gpu_type])] = 1.0
-        holds = with_current and draw(st.booleans())
+        holds = draw(st.booleans())
         jobs.append(
             GangJob(
                 id=f"j{number}",
                 gang=gang,
                 steps=draw(st.integers(1, 2 * max_steps)) / 2,
                 throughput=throughput,
-                spread_throughput=draw(st.none() | rates) if with_spread else None,
+                spread_throughput=draw(st.none() | rates),
                 release_s=draw(st.integers(0, 4)) / 2 if with_releases else 0.0,
                 weight=draw(st.sampled_from((1.0, 1.0, 2.0, 0.5))),
                 utility=draw(_utilities()),
@@ -502,10 +497,7 @@ def network_instances(
     max_racks: int = 3,
     max_machines: int = 5,
     max_gpus: int = 4,
-    max_gang: int | None = None,
     with_timers: bool = True,
-    with_missing_tiers: bool = True,
-    with_rising_efficiency: bool = True,
     name: str = "drawn",
 ) -> NetworkInstance:
     """Draw a valid network instance.
@@ -525,14 +517,8 @@ def network_instances(
         Most racks, and most machines in all racks; there is at least one of each.
     max_gpus
         Most GPUs of a machine.
-    max_gang
-        Largest gang; None for one more than all GPUs.
     with_timers
         Whether timers may hold a gang back; otherwise all timers have expired.
-    with_missing_tiers
-        Whether a gang may be unable to run at a tier that it fits.
-    with_rising_efficiency
-        Whether a gang may run better across more of the network.
     name
         The name of the instance.
     """
@@ -550,20 +536,14 @@ def network_instances(
             )
         )
     cluster = sum(machine.gpus for machine in machines)
-    largest = min(max_gang or cluster + 1, cluster + 1)
     # Half of the gangs fit on a machine, because wide gangs alone leave nothing to pack.
-    gangs = st.integers(1, min(max_gpus, largest)) | st.integers(1, largest)
+    gangs = st.integers(1, max_gpus) | st.integers(1, cluster + 1)
     jobs = []
     for number in range(draw(st.integers(min_jobs, max_jobs))):
         gang = draw(gangs)
         tiers = [tier.label for tier in Tier] if gang > 1 else [Tier.MACHINE.label]
-        shares = [draw(st.sampled_from(EFFICIENCIES)) for _ in tiers]
-        if not with_rising_efficiency:
-            shares.sort(reverse=True)
-        efficiency = dict(zip(tiers, shares, strict=True))
-        if with_missing_tiers:
-            kept = draw(st.just(set(tiers)) | st.sets(st.sampled_from(tiers), min_size=1))
-            efficiency = {tier: share for tier, share in efficiency.items() if tier in kept}
+        kept = draw(st.just(set(tiers)) | st.sets(st.sampled_from(tiers), min_size=1))
+        efficiency = {tier: draw(st.sampled_from(EFFICIENCIES)) for tier in tiers if tier in kept}
         jobs.append(
             WaitingJob(
                 id=f"j{number}",

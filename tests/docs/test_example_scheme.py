@@ -8,14 +8,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.tables import beside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example_scheme"
 
@@ -74,7 +70,7 @@ def test_runs_on_every_kind_of_cluster(installed):
 
 
 @pytest.fixture(scope="module")
-def lyra_opt(installed: dict[str, str]) -> Callable[..., str]:
+def lyra_opt(installed):
     """Return what runs the command, and returns what it printed."""
 
     def run(*arguments: object) -> str:
@@ -140,10 +136,3 @@ def test_lists_name_it(lyra_opt):
         (("scenarios", "list"), r"half-elastic +Our jobs on servers that are alike"),
     ):
         assert re.search(f"^{entry}", lyra_opt(*arguments), flags=re.MULTILINE), entry
-
-
-def test_is_short():
-    """A preemptive policy is 25 lines."""
-    source = (EXAMPLE / "src" / "least_remaining.py").read_text()
-    policy = source.partition("class LeastRemaining")[2].partition("\n\n\n")[0]
-    assert len(policy.splitlines()) <= 25

@@ -37,7 +37,7 @@ def text_of(page: str) -> str:
     return (DOCS / page).read_text(encoding="utf-8")
 
 
-def printed(run: Run, page: str, command: str, more: str = "") -> str:
+def printed(run, page, command, more=""):
     """Return what a command prints that a page shows, with `more` words."""
     assert command in text_of(page)
     exit_code, out, err = run(*shlex.split(command + more)[1:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,16 +11,13 @@ from lyra_opt.instances.family import FAMILIES
 from tests.experiments import plugin as plugin_module
 from tests.tables import beside
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 REPOSITORY = Path(__file__).parent.parent.parent
 
 STUDY = beside(__file__, "tiny.toml")
 
 
 @pytest.fixture
-def write_study(tmp_path: Path) -> Callable[..., Path]:
+def write_study(tmp_path):
     """Return a function that writes the tiny study with some text replaced."""
 
     def write(*replacements: tuple[str, str]) -> Path:
@@ -42,7 +38,7 @@ def _forget_entry_points() -> None:
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def plugin(tmp_path, monkeypatch):
     """Register the misbehaving plugin, also for processes started meanwhile.
 
     It is found as any installed package is, by its metadata on the import path, so that the

@@ -17,7 +17,6 @@ from lyra_opt.reclaim.instance import Instance, Solution
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lyra_opt.core.solver import Unsupported
 
 ENTRY_POINTS = """\
 [lyra_opt.solvers]
@@ -88,10 +87,10 @@ class FakeSolver(Solver):
     exact_variants: tuple[str, ...] = ("rigid", "interchangeable")  # warmed up once a process only
     gives_bound: bool = False
 
-    def availability(self) -> Unsupported | None:
+    def availability(self):
         return None
 
-    def supports(self, instance: Any) -> Unsupported | None:
+    def supports(self, instance):
         return None
 
     def solve(self, instance: Any, **_: Any) -> SolveResult[Solution]:
@@ -116,16 +115,16 @@ class BreakingFamily:
     summary: str = "fails"
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
-    def check(self, parameters: Mapping[str, Any]) -> None:
+    def check(self, parameters):
         return None
 
-    def is_seeded(self, parameters: Mapping[str, Any]) -> bool:
+    def is_seeded(self, parameters):
         return True
 
-    def known_optimum(self, parameters: Mapping[str, Any]) -> None:
+    def known_optimum(self, parameters):
         return None
 
-    def generate(self, parameters: Mapping[str, Any], seed: int) -> Any:
+    def generate(self, parameters, seed):
         if seed % 2:
             raise LookupError("no instance for an odd seed")
         return find_family("reclaim", "rnd-trace").generate(parameters, seed)

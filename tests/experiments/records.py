@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, SolverRecord, StudyRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> SolverRecord:
@@ -49,7 +46,7 @@ def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> S
     return SolverRecord(**row)
 
 
-def make_runs(rows: Iterable[Sequence[Any]], **common: Any) -> list[SolverRecord]:
+def make_runs(rows, **common):
     """Return the runs of a table whose rows are cell, configuration, status and further columns."""
     return [
         make_run(cell, name, Status(status), **{"position": position} | common | dict(*columns))

@@ -78,7 +78,7 @@ class Replay:
         return self.record(started_at, status=ReplayStatus.ERROR, message=message)
 
 
-def runs_of(folder: Path) -> list[ReplayRecord]:
+def runs_of(folder):
     with ResultStore.open(folder) as store:
         return store.runs()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from lyra_opt.__main__ import main
@@ -15,9 +13,6 @@ from lyra_opt.experiments.study import read_study
 from lyra_opt.instances.library import library
 from tests.experiments.test_runner import runs_of
 from tests.tables import beside
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STUDY = beside(__file__, "library_study.toml")
 
@@ -31,14 +26,14 @@ class Mine(LyraGreedy):
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def own(tmp_path, monkeypatch):
     """Return a solver of reclaiming in a file of the working folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(OWN)
     return "mine.py:Mine"
 
 
-def written(folder: Path, names: str) -> Path:
+def written(folder, names):
     path = folder / "some.toml"
     path.write_text(STUDY.replace('"NAMES"', names))
     return path

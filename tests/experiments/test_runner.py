@@ -10,14 +10,10 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lyra_opt.commands.messages import Loudness, as_loud_as
-from lyra_opt.core.errors import UserError
-from lyra_opt.core.loading import load_solution
-from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.runner import run_study
@@ -28,13 +24,10 @@ from tests.experiments.conftest import REPOSITORY
 from tests.experiments.plugin import GATE
 from tests.signals import hear_signals
 
-if TYPE_CHECKING:
-    from lyra_opt.experiments.records import SolverRecord
-
 SMALL = (("[10, 20]", "[10]"), ("[10, 30]", "[30]"))
 
 
-def runs_of(folder: Path) -> list[SolverRecord]:
+def runs_of(folder):
     with ResultStore.open(folder) as store:
         return store.runs()
 
@@ -68,16 +61,6 @@ def test_rows_stand_alone(write_study, tmp_path):
     assert len({run.solver_seed for run in runs}) == 4
 
 
-def test_stored_solution_is_what_verify_reads(write_study, tmp_path, write_json):
-    run_study(read_study(write_study(*SMALL)), tmp_path / "out", engine=LocalProcesses(1))
-    run = runs_of(tmp_path / "out")[0]
-    path = write_json("solution.json", run.solution)
-    solution, claims = load_solution(path, find_problem("reclaim"))
-    assert len(solution.servers) == 3
-    assert claims["objective"] == run.objective
-    assert claims["instance"] == run.instance_name
-
-
 def test_failures_are_rows_and_the_study_goes_on(plugin, write_study, tmp_path, capfd):
     solvers = '"lyra-greedy", "raising", "leaving", "dying", "first-servers"'
     changes = (('"rnd-trace"', '"breaking"'), ('"lyra-greedy", "scf"', solvers))
@@ -103,18 +86,6 @@ def test_failures_are_rows_and_the_study_goes_on(plugin, write_study, tmp_path, 
     assert ", in fail\n" in err  # where it was raised, for whoever mends the solver
 
 
-def test_resume_keeps_what_succeeded_and_tries_failures_again(plugin, write_study, tmp_path):
-    study = read_study(write_study(*SMALL, ('"scf"]', '"raising"]')))
-    assert run_study(study, tmp_path / "out", engine=LocalProcesses(1)) == 1
-    before = {run.position: run.started_at for run in runs_of(tmp_path / "out")}
-    assert run_study(study, tmp_path / "out", engine=LocalProcesses(1), resume=True) == 1
-    after = runs_of(tmp_path / "out")
-    assert len(after) == len(before)
-    for run in after:
-        again = run.started_at != before[run.position]
-        assert again == (run.solver == "raising")
-
-
 def test_results_that_would_lie_in_a_file(write_study, tmp_path, run):
     """One line that names the option; the file stays as it was."""
     taken = tmp_path / "taken"
@@ -123,18 +94,6 @@ def test_results_that_would_lie_in_a_file(write_study, tmp_path, run):
         told = (f"--out {folder}: ", "is a file, not a folder")
         assert_one_line_error(run("study", write_study(), "--out", folder), *told)
     assert taken.read_text() == "mine"
-
-
-def test_existing_store_is_refused_without_resume(write_study, tmp_path):
-    study = read_study(write_study(*SMALL))
-    run_study(study, tmp_path / "out", engine=LocalProcesses(1))
-    content = (tmp_path / "out" / STORE_FILE).read_bytes()
-    with pytest.raises(UserError, match="--resume"):
-        run_study(study, tmp_path / "out", engine=LocalProcesses(1))
-    changed = read_study(write_study(*SMALL, ("seeds = 2", "seeds = 1")))
-    with pytest.raises(UserError, match="another study"):
-        run_study(changed, tmp_path / "out", engine=LocalProcesses(1), resume=True)
-    assert (tmp_path / "out" / STORE_FILE).read_bytes() == content
 
 
 def test_contradiction_between_solvers_is_an_error(plugin, write_study, tmp_path, capfd):

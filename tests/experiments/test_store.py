@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -17,9 +16,6 @@ from lyra_opt.experiments.store import STORE_FILE, ResultStore, table_path
 from tests.conftest import assert_one_line_error
 from tests.draws import draws
 from tests.experiments.records import make_replay, make_run, make_study
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_rows_come_back_as_they_went_in(tmp_path):
@@ -51,7 +47,7 @@ JSON_VALUES = st.recursive(
     seed=st.integers(0, 2**53),
     wall_time_s=st.none() | st.floats(0, allow_infinity=False),
 )
-def test_whatever_a_simulation_says_comes_back(tmp_path: Path, **columns: Any) -> None:
+def test_whatever_a_simulation_says_comes_back(tmp_path, **columns):
     """Every kind of run, with names and numbers of any kind, to the last digit."""
     run = make_replay(**columns)
     (tmp_path / STORE_FILE).unlink(missing_ok=True)
@@ -121,18 +117,6 @@ def test_what_a_killed_process_left_unfinished_goes(tmp_path):
         assert [path.name for path in folder.iterdir()] == ["jobs.csv.gz"]
 
 
-def test_only_one_process_writes(tmp_path):
-    """Two that resume one study would run everything twice."""
-    with (
-        ResultStore.create(tmp_path, make_study(1)).start_writing(),
-        ResultStore.open(tmp_path) as other,
-        pytest.raises(UserError, match="another process"),
-    ):
-        other.start_writing()
-    with ResultStore.open(tmp_path).start_writing() as store:
-        store.add(make_run("c", "s", Status.UNKNOWN))
-
-
 def test_second_store_in_one_folder_is_refused(tmp_path):
     ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
     with pytest.raises(UserError, match="already exists"):
@@ -151,7 +135,7 @@ def test_a_full_disk_is_called_full(tmp_path):
         assert store.runs() == [run]
 
 
-def _change(folder: Path, statement: str) -> None:
+def _change(folder, statement):
     connection = sqlite3.connect(folder / STORE_FILE)
     with connection:
         connection.execute(statement)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
@@ -20,9 +19,6 @@ from lyra_opt.experiments.study_cells import Trace, find_trace
 from tests.conftest import assert_one_line_error
 from tests.experiments.conftest import REPOSITORY
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from lyra_opt.experiments.study import Study
 
 STUDIES = sorted((REPOSITORY / "experiments" / "studies").glob("*.toml"))
 OF_CAPTURED = {
@@ -158,7 +154,7 @@ def test_trace_is_found_in_the_folder_of_traces(tmp_path, monkeypatch):
         find_trace("trace.csv")
 
 
-def assert_is_sound(study: Study, name: str) -> None:
+def assert_is_sound(study, name):
     """Assert that a study is called as its file and that methods check one another."""
     assert study.name == name
     references = {found.solver for found in study.configurations if found.reference}

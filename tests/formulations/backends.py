@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from lyra_opt.formulations.backends.backend import BackendRun
-
-if TYPE_CHECKING:
-    from lyra_opt.formulations.exact_model import ExactModelSolver
 
 BACKENDS = ("pulp-cbc", "pulp-highs", "cpsat", "mathopt-gscip", "mathopt-highs")
 
 
-def lying(solver: ExactModelSolver, **claims: Any) -> ExactModelSolver:
+def lying(solver, **claims):
     """Return the solver with a backend that says so of any model."""
     backend = replace(solver.backend, run=lambda *_: BackendRun(**claims))
     return type(solver)(solver.formulation, solver.statement, backend)

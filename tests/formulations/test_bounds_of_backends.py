@@ -12,7 +12,7 @@ import subprocess
 import time
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,9 +32,6 @@ from lyra_opt.formulations.exact_model import ExactModelSolver
 from lyra_opt.formulations.exact_solver import proved_cost
 from tests.formulations.backends import BACKENDS, lying
 from tests.formulations.test_exact_model import CASES, backend_of, every_problem, values_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NOTHING = (None, math.nan, math.inf, -math.inf, 1e20, -1e20, -1e30, -1e100, -1.79769e308, 10**20)
 """What says that nothing is known: SCIP, CLP and Gurobi have infinities that are numbers."""
@@ -146,7 +143,7 @@ def solve_with(
 # Failures at a limit
 
 
-def failing_after(part: float) -> Callable[..., BackendRun]:
+def failing_after(part):
     """Return what fails once this part of its time is over."""
 
     def run(_built: Built, _start: Any, settings: Settings) -> BackendRun:

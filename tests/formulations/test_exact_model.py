@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,10 +19,6 @@ from tests.formulations.backends import BACKENDS, lying
 from tests.lyra_opt.heterogeneous import examples as heterogeneous
 from tests.lyra_opt.network import examples as network
 from tests.lyra_opt.preemption import examples as preemption
-
-if TYPE_CHECKING:
-    from lyra_opt.core.result import SolveResult
-    from lyra_opt.formulations.exact_model import ExactModelSolver
 
 
 class Case(NamedTuple):
@@ -76,17 +72,17 @@ every_model = pytest.mark.parametrize(("problem", "name"), MODELS)
 every_problem = pytest.mark.parametrize("problem", CASES)
 
 
-def result_from(problem: str, name: str, start: Any, **limits: float) -> SolveResult[Any]:
+def result_from(problem, name, start, **limits):
     """Return what a solver itself says of the case of a problem."""
     return find_solver(problem, name).solve(
         CASES[problem].instance,
-        limits=Limits(**limits),  # type: ignore[arg-type]
+        limits=Limits(**limits),
         rng=np.random.default_rng(0),
         warm_start=start,
     )
 
 
-def backend_of(problem: str) -> ExactModelSolver:
+def backend_of(problem):
     """Return a solver in floats that is an `ExactModelSolver` by itself."""
     solver: Any = find_solver(problem, "pulp-highs")
     return solver

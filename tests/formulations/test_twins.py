@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,11 +32,8 @@ from lyra_opt.testing.strategies import (
 )
 from tests.draws import draws
 
-if TYPE_CHECKING:
-    from types import ModuleType
 
-
-def backends(package: str) -> list[ModuleType]:
+def backends(package):
     """Return the files of a model, one per backend."""
     names = ("pulp_model", "cpsat_model", "mathopt_model")
     return [import_module(f"lyra_opt.formulations.{package}.{name}") for name in names]
@@ -54,7 +51,7 @@ TWINS = {
 every_group = pytest.mark.parametrize("group", TWINS)
 
 
-def stated(module: ModuleType) -> list[tuple[str, str | None]]:
+def stated(module):
     """Return name and docstring of each constraint and of the objective, in order."""
     return [(each.__name__, each.__doc__) for each in (*module.CONSTRAINTS, module.add_objective)]
 
@@ -77,7 +74,7 @@ def test_constraints_are_added_in_the_order_of_the_file(group):
         assert lines == sorted(lines)
 
 
-def rows(module: ModuleType, data: Any) -> list[str]:
+def rows(module, data):
     """Return the names of the rows of a model, in order."""
     solver = next(each for each in vars(module).values() if isinstance(each, ExactModelSolver))
     model = solver.build(data).model

@@ -16,18 +16,11 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from tests.fuzz.running import FILES, Tally, try_many
 from tests.reference import PROBLEMS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from concurrent.futures import Future
-
-    from tests.fuzz.running import Failure, FileFailure
 
 MOST_BYTES = 8 * 2**30
 """Of memory of a process, far more than any instance needs."""
@@ -51,7 +44,7 @@ OF_INSTANCES = (
 OF_FILES = ("files", "read", "refused", "faults")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments=None):
     """Run what the command line asks for; return 1 if anything is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, help="by default a fresh one")
@@ -79,13 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if is_whole and not tally.failures else 1
 
 
-def run(seed: int, kinds: Sequence[str], numbers: range, processes: int) -> tuple[Tally, bool]:
+def run(seed, kinds, numbers, processes):
     """Return what came of all, and whether no process died of one."""
     parts = [numbers[first : first + AT_ONCE] for first in range(0, len(numbers), AT_ONCE)]
     tally = Tally()
     most = min(processes, len(parts) * len(kinds))
     with ProcessPoolExecutor(most, initializer=limit_memory) as pool:
-        tasks: dict[Future[Tally], str] = {
+        tasks = {
             pool.submit(try_many, seed, kind, part): f"{kind} {part}"
             for part in parts
             for kind in kinds
@@ -115,7 +108,7 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
 
 
-def table(tally: Tally, columns: Sequence[str]) -> str:
+def table(tally, columns):
     """Return counts, a line for each variant or kind of file and one for all."""
     names = sorted({(of, variant) for of, variant, what in tally.counts if what == columns[0]})
     counts = [[tally.counts[*name, column] for column in columns] for name in names]
@@ -124,7 +117,7 @@ def table(tally: Tally, columns: Sequence[str]) -> str:
     return frame.map("{:,}".format).to_string()
 
 
-def write_failures(failures: Sequence[Failure | FileFailure], folder: Path) -> None:
+def write_failures(failures, folder):
     """Write what shows each kind of failure, and say by which command."""
     seen: Counter[tuple[str, str, str]] = Counter()
     for failure in failures:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_instance, load_solution
@@ -35,9 +35,6 @@ from tests.lyra_opt.proofs import test_preemption, test_stand_alone
 from tests.malformed import SOLUTIONS
 from tests.reference import PROBLEMS
 from tests.reference.drawing import Draw
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 ROOT = Path(__file__).parent.parent.parent
 ODD_VALUES: tuple[Any, ...] = (
@@ -94,7 +91,7 @@ def _read_twice(path: Path) -> None:
     assert loaded.problem.parse_instance(json.loads(json.dumps(document))) == loaded.instance
 
 
-PROOFS: Mapping[str, tuple[Any, Any]] = {
+PROOFS = {
     "preemption": (test_preemption, preemption_stand_alone.main),
     "reclaim": (test_stand_alone, stand_alone.main),
 }
@@ -125,7 +122,7 @@ def _read_trace(path: Path) -> None:
 
 
 @cache
-def readers() -> Mapping[str, tuple[str, Callable[[Path], object]]]:
+def readers():
     """Return of each kind of file the suffix of its name and what reads it."""
     tables = {
         "usage": read_usage,
@@ -133,7 +130,7 @@ def readers() -> Mapping[str, tuple[str, Callable[[Path], object]]]:
         "throughputs": load_throughputs,
         "job trace": read_trace,
     }
-    settings: dict[str, Callable[[Path], object]] = {
+    settings = {
         "timers": read_timers,
         "topology": read_topology,
         "GPU types": read_gpu_types,
@@ -271,7 +268,7 @@ def _changed_text(draw: Draw, data: bytes) -> bytes:
 def _changed_bytes(draw: Draw, data: bytes) -> bytes:
     """Flip, cut out or insert bytes, cut the end off, or change how text is written."""
     place = draw.randrange(len(data) + 1)
-    changes: dict[str, Callable[[], bytes]] = {
+    changes = {
         "flipped": lambda: data[:place] + draw.randbytes(1) + data[place + 1 :],
         "cut out": lambda: data[:place] + data[place + draw.randint(1, 20) :],
         "inserted": lambda: data[:place] + draw.randbytes(draw.randint(1, 3)) + data[place:],
@@ -318,7 +315,7 @@ class DamagedFile:
         return said
 
 
-def outcome(read: Callable[[Path], object], path: Path) -> str:
+def outcome(read, path):
     """Return the outcome of reading a path: "read", "refused", or a fault of the reader."""
     try:
         read(path)

@@ -12,11 +12,6 @@ from tests.reference.drawing import INFEASIBLE, UNKNOWN, InvalidChoiceError
 from tests.reference.heterogeneous import SHARES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.core.result import Limits
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.core.solving import Answer
     from tests.reference.drawing import Document
 
 EXACT = 1e-9
@@ -54,7 +49,7 @@ class Truth:
     optimum: Any
 
     @classmethod
-    def of(cls, problem: str, document: Document) -> Truth:
+    def of(cls, problem, document):
         """Ask brute force."""
         return cls(problem, document, PROBLEMS[problem].optimum(document))
 
@@ -100,7 +95,7 @@ def exact(value: Any) -> Fraction:
     return value if isinstance(value, Fraction) else Fraction(value)
 
 
-def faults(truth: Truth, solver: Solver, answer: Answer, limits: Limits) -> Iterator[str]:
+def faults(truth, solver, answer, limits):
     """Yield what is wrong with an answer, each with its kind as the first word."""
     status, optimum = answer.status, truth.optimum
     if status is Status.ERROR:
@@ -136,7 +131,7 @@ def _rounding(truth: Truth) -> float:
     return 0 if isinstance(truth.optimum, int) else EXACT
 
 
-def _faults_of_trajectory(truth: Truth, answer: Answer) -> Iterator[str]:
+def _faults_of_trajectory(truth, answer):
     """Yield what a run said on its way that is beyond the optimum."""
     for point in answer.trajectory:
         if point.kind == "objective" and truth.excess(point.value, truth.optimum) > truth.slack:
@@ -146,7 +141,7 @@ def _faults_of_trajectory(truth: Truth, answer: Answer) -> Iterator[str]:
             yield f"told: the bound {point.value} was told, beyond the optimum, {truth.optimum}"
 
 
-def _faults_of_solution(truth: Truth, answer: Answer) -> Iterator[str]:
+def _faults_of_solution(truth, answer):
     given = answer.problem.answer(answer.instance, answer.solution)
     try:
         found = PROBLEMS[truth.problem].measured(truth.document, given)

@@ -23,9 +23,6 @@ from tests.reference import PROBLEMS
 from tests.reference.drawing import UNKNOWN, Draw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lyra_opt.core.solving import Answer
     from tests.reference.drawing import Document
 
 SHARES_OF_ENGINES = {"": 0.4, "brute-force": 0.2, "cpsat": 0.1, "gscip": 0.06, "cbc": 0.03}
@@ -213,7 +210,7 @@ def try_instance(seed: int, problem: str, number: int) -> Tally:
     return tally
 
 
-def edged_instance(draw: Draw, problem: str, document: Document) -> tuple[Truth, Any] | None:
+def edged_instance(draw, problem, document):
     """Return an instance like another one but for some numbers, None if its rules allow none."""
     for _ in range(MOST_DRAWS):
         found = at_the_edge(draw, deepcopy(document))
@@ -223,9 +220,7 @@ def edged_instance(draw: Draw, problem: str, document: Document) -> tuple[Truth,
     return None
 
 
-def attempt(
-    truth: Truth, instance: Any, solver: Solver, limits: Limits, start: Any, *, record: bool = True
-) -> tuple[Answer, list[Failure]]:
+def attempt(truth, instance, solver, limits, start, *, record=True):
     """Return a solver's answer and what is wrong with it, on its way too if it is recorded."""
     problem = find_problem(truth.problem)
     answer = solve_and_check(
@@ -240,7 +235,7 @@ def attempt(
     return answer, [Failure(*known, text) for text in texts]
 
 
-def try_many(seed: int, problem: str, numbers: Iterable[int]) -> Tally:
+def try_many(seed, problem, numbers):
     """Draw instances by number, or damaged files, and return what came of all."""
     tally = Tally()
     with TemporaryDirectory() as folder:

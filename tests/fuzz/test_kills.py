@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +18,6 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.frames import load_study
 from tests.reference.drawing import Draw
 from tests.signals import hear_signals
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KILLS = 12
 SLEEP_S = 86531
@@ -54,7 +51,7 @@ names = ["slowly.py:Slowly", "scf"]
 """
 
 
-def rows_of(folder: Path) -> dict[tuple[str, str], Any]:
+def rows_of(folder):
     """Return when each stored run began; a store that is whole can be read at any time."""
     try:
         runs = load_study(folder)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lyra_opt.__main__ import main
 from tests.fuzz.test_stores import TRACE
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 SIMULATE = ("simulate", "plain", "--processes", "1", "--set", "cluster.servers=1", "--scheme=fifo")
 
 
 @pytest.fixture
-def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def trace(tmp_path, monkeypatch):
     """Return a trace in the working folder, where a and b are links to one another."""
     monkeypatch.chdir(tmp_path)
     for name, target in ("ab", "ba"):

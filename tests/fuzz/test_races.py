@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,14 +12,11 @@ from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses
 from lyra_opt.experiments.store import STORE_FILE
 from tests.experiments.test_executor import STUDY, Replay, runs_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 RACES = 15
 COMMANDS = 3
 
 
-def start(folder: Path, barrier: threading.Barrier, said: list[int | str], resume: bool) -> None:
+def start(folder, barrier, said, resume):
     """Run a command that waits for the others to start; note its exit code or its error."""
     barrier.wait()
     try:

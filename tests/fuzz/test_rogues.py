@@ -11,7 +11,7 @@ import json
 import pickle
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from distributed import Scheduler, Worker, get_worker
@@ -25,9 +25,6 @@ from lyra_opt.experiments.machines.connection import DataClient
 from lyra_opt.experiments.machines.engine import Machines
 from lyra_opt.experiments.store import ResultStore
 from tests.experiments.test_executor import STUDY, Replay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
 
 THEIRS = "theirs"
 ran_in: set[str] = set()
@@ -46,7 +43,7 @@ class Hostile(Exception):  # noqa: N818
         return note, ()
 
 
-def answered(change: Callable[[dict[str, Any]], None]) -> bytes:
+def answered(change):
     document = json.loads(answer_of(Replay("a").run(), {}))
     change(document)
     return json.dumps(document).encode()
@@ -70,7 +67,7 @@ def warns() -> bytes:
     return b"{"
 
 
-ANSWERS: dict[str, Callable[[], object]] = {
+ANSWERS = {
     "a hostile result": Hostile,
     "a hostile part of a result": lambda: {"row": Hostile()},
     "a hostile exception": raises,
@@ -90,7 +87,7 @@ ANSWERS: dict[str, Callable[[], object]] = {
 
 
 @contextmanager
-def serving(serve: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> Iterator[None]:
+def serving(serve):
     """Run a server in a thread of its own meanwhile."""
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve(stop)), name=THEIRS)
@@ -104,7 +101,7 @@ def serving(serve: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> Iter
 
 
 @pytest.fixture(scope="module")
-def rogues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def rogues(tmp_path_factory):
     """Return the address of a scheduler with one worker."""
     address: list[str] = []
     is_there = threading.Event()

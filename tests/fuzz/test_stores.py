@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,10 +21,6 @@ from tests.fuzz.test_descriptors import SMALL
 from tests.reference.drawing import Draw
 from tests.tables import tables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 TRACE = "job_id,submit_time_s,duration_s,gpus\na,0,100,2\nb,10,50,1\nc,20,30,2\n"
 ODD_BLOBS = (b"", b"\xff", "\ud800".encode("utf-8", "surrogatepass"))
 STRINGS = [value for value in ODD_VALUES if isinstance(value, str) and value.isprintable()]
@@ -34,7 +30,7 @@ MANY = 400
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def stores(tmp_path_factory):
     """Return the store of a study and one of replays."""
     folder = tmp_path_factory.mktemp("stores")
     (folder / "small.toml").write_text(SMALL)
@@ -47,7 +43,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-def damage(draw: Draw, folder: Path) -> str:
+def damage(draw, folder):
     """Change one cell of a store; return which one."""
     connection = sqlite3.connect(folder / STORE_FILE)
     with connection:
@@ -68,7 +64,7 @@ def damage(draw: Draw, folder: Path) -> str:
     return f"{cell}: {column} = {new!r}"
 
 
-def try_damaged(source: Path, folder: Path, numbers: range, read: Callable[[Path], object]) -> int:
+def try_damaged(source, folder, numbers, read):
     """Return how many damaged stores were refused; each of the others is read."""
     refused = 0
     for number in numbers:
@@ -81,7 +77,7 @@ def try_damaged(source: Path, folder: Path, numbers: range, read: Callable[[Path
     return refused
 
 
-def report(folder: Path) -> None:
+def report(folder):
     """Draw the page of a store; a fault of the program is no refusal."""
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.report import write_report as of_study

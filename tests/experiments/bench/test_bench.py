@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
 
 from lyra_opt.experiments.bench import __main__ as bench
 from lyra_opt.experiments.store import ResultStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 PART = "reclaim-speed"
 
@@ -34,7 +29,7 @@ def test_benchmarks_measure_every_target(part, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def tiny(write_study: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+def tiny(write_study, monkeypatch):
     """Put a tiny study in place of one of the bench; return its file."""
     solvers = ('names = ["lyra-greedy", "scf"]', 'names = ["exact", "scf"]')
     path = write_study(("certify = true", 'headline = ["exact"]'), solvers, ("[10, 30]", "[30]"))
@@ -42,7 +37,7 @@ def tiny(write_study: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> P
     return path.rename(path.with_name(f"{PART}.toml"))
 
 
-def run(path: Path, *more: str) -> tuple[int, list[str]]:
+def run(path, *more):
     """Run the study; return the exit code and when each run began."""
     folder = path.parent / "out"
     status = bench.main(["--only", PART, "--out", str(folder), *more])

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from lyra_opt.experiments.bench.cluster import LONGEST_START_S, Cluster
 from lyra_opt.experiments.machines import engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +15,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def machines(tmp_path_factory):
     """Return two machines that stay as they are."""
     cluster = Cluster(tmp_path_factory.mktemp("machines"))
     try:
@@ -32,7 +26,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def frail_machines(tmp_path: Path) -> Iterator[Cluster]:
+def frail_machines(tmp_path):
     """Return two machines that a test may kill."""
     cluster = Cluster(tmp_path / "machines")
     try:

@@ -32,10 +32,9 @@ from tests.experiments.test_executor import STUDY, Replay
 from tests.tables import beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable
 
-    from lyra_opt.experiments.pool import Engine, Task
-    from lyra_opt.experiments.records import RunRecord
+    from lyra_opt.experiments.pool import Engine
 
 pytestmark = pytest.mark.slow
 
@@ -63,10 +62,10 @@ class After:
     rows: int
     happens: Callable[[], object]
 
-    def start(self, tasks: Sequence[Task], folder: Path) -> Started:
+    def start(self, tasks, folder):
         started = self.engine.start(tasks, folder)
 
-        def records() -> Generator[RunRecord, None, None]:
+        def records():
             for number, record in enumerate(started.records, start=1):
                 yield record
                 if number == self.rows:

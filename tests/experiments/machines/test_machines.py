@@ -7,7 +7,7 @@ import signal
 import threading
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,11 +22,6 @@ from lyra_opt.experiments.study import read_study
 from lyra_opt.simulation.policy import QueuePolicy
 from tests.experiments.test_executor import STUDY, Replay
 from tests.tables import beside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.simulation.view import View
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "library"
 
@@ -160,7 +155,7 @@ def test_how_far_runs_are_is_seen(tmp_path, machines):
     assert started.begun() == 0
 
 
-def _every_moment(call: Callable[[], None]) -> Callable[[], None]:
+def _every_moment(call):
     ended = threading.Event()
 
     def again() -> None:
@@ -204,7 +199,7 @@ def test_nobody_there_is_one_line(tmp_path, monkeypatch):
 class ByArrival(QueuePolicy):
     """A policy of this module, which no worker can import."""
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         """Start whoever waits."""
         for run in list(self.waiting.values()):
             if parts := view.fit(run):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,11 +19,8 @@ from lyra_opt.simulation.workload import Workload
 from tests.lyra_opt.simulation.on_racks import linked, run_rule
 from tests.lyra_opt.simulation.test_bounds_of_gangs import mean_jct_bound_s
 
-if TYPE_CHECKING:
-    from lyra_opt.simulation.cluster import Cluster
 
-
-def cluster_with(network: str) -> Cluster:
+def cluster_with(network):
     """Return two racks of three machines of four GPUs."""
     topology = Topology.uniform(racks=2, machines_per_rack=3, gpus_per_machine=4)
     return linked(topology, network)

@@ -28,7 +28,6 @@ from tests.tables import beside, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., tuple[int, str, str]]
 
@@ -44,7 +43,7 @@ REGRET = (
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
+def small(tmp_path):
     """Return a calibration of two days on twelve servers."""
     path = tmp_path / "small.toml"
     path.write_text(SMALL)

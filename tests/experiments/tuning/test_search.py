@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -26,11 +26,6 @@ from lyra_opt.experiments.tuning.tuning_file import (
     TargetTable,
     TuningTable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.experiments.tuning.search import Steps
 
 TARGETS = (
     TargetTable(measure="queue_mean_s", value=100.0),
@@ -57,7 +52,7 @@ def table(**keys: Any) -> TuningTable:
     )
 
 
-def means(candidates: Sequence[Steps]) -> list[Mapping[str, float]]:
+def means(candidates):
     """Return figures whose targets are met by 40 and 70 alone."""
     return [{"queue_mean_s": 60.0 + c["a"], "jct_mean_s": 930.0 + c["b"]} for c in candidates]
 
@@ -77,7 +72,7 @@ def test_start_comes_first_and_the_same_file_gives_the_same_trials():
     start = (StartTable(name="ends", values=(0, float("inf"))), StartTable(name="x", values=(3, 4)))
     asked: list[int] = []
 
-    def counted(candidates: Sequence[Steps]) -> list[Mapping[str, float]]:
+    def counted(candidates):
         asked.append(len(candidates))
         return means(candidates)
 

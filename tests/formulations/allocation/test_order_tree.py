@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -26,11 +25,8 @@ from tests.draws import draws, sampled
 from tests.lyra_opt.allocation.exact.test_mean_jct_exact import optimum, solved
 from tests.lyra_opt.allocation.examples import instance_of, job
 
-if TYPE_CHECKING:
-    from lyra_opt.allocation import Instance, Schedule
 
-
-def order_of(instance: Instance, schedule: Schedule) -> list[Event]:
+def order_of(instance, schedule):
     """Return the order of a schedule's events: at one time completions, releases, then starts."""
     releases = sorted({each.release_s for each in instance.jobs if each.release_s > 0})
     found = [(time, 1, Event(Kind.RELEASE, place)) for place, time in enumerate(releases)]

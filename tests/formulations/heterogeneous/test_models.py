@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pulp
 import pytest
@@ -18,7 +17,7 @@ from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
 from lyra_opt.formulations.heterogeneous.cpsat_model import CPSAT
 from lyra_opt.formulations.heterogeneous.pulp_model import PULP_HIGHS
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
-from lyra_opt.heterogeneous import GpuServer, Instance, Objective, check
+from lyra_opt.heterogeneous import GpuServer, Objective, check
 from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
 from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.formulations.backends import BACKENDS
@@ -26,13 +25,10 @@ from tests.lyra_opt.heterogeneous.examples import RATES, entry, instance, job, s
 from tests.lyra_opt.heterogeneous.heuristics import cases
 from tests.optima import optimum
 
-if TYPE_CHECKING:
-    from lyra_opt.core.solving import Answer
-
 VARIANTS = ("utility", "makespan", "mean_jct", "round_progress")
 
 
-def solved(one: Instance, name: str) -> Answer:
+def solved(one, name):
     """Return the checked answer of a solver, which must not be an error."""
     found = lo.solve(one, name)
     assert found.status is not Status.ERROR, found.message

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from operator import truediv
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,9 +37,6 @@ from tests.formulations.heterogeneous.share_instances import drawn
 from tests.lyra_opt.heterogeneous.heuristics import cases
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 SOLVERS = ("lp-highs", "lp-glop", "lp-sifting")
 OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
 
@@ -52,7 +49,7 @@ def solved(instance: Instance, solver: str = "lp-highs") -> Answer:
     return answer
 
 
-def one_type(jobs: Iterable[GangJob], gpus: int, objective: str) -> Instance:
+def one_type(jobs, gpus, objective):
     dear = (GpuType(name="a", price_per_hour=2.0),)
     return instance_of([{"a": gpus}], jobs, objective=objective, gpu_types=dear)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -19,9 +18,6 @@ from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous import GangJob, Instance
-
 ENGINES = ("lp-highs", "lp-glop")
 
 
@@ -29,7 +25,7 @@ def engine_of(name: str):
     return find_solver("heterogeneous", name).point_of
 
 
-def two_servers(*, forking: bool, jobs: int = 1, gang: int = 1) -> Instance:
+def two_servers(*, forking, jobs=1, gang=1):
     """A fast and a slow GPU on servers of their own, jobs of 30 steps at 2 and 1 steps a second."""
     rates = {"fast": 2.0, "slow": 1.0}
     alike = [job(f"j{n}", 30.0, gang=gang, throughput=rates) for n in range(jobs)]
@@ -75,7 +71,7 @@ def test_forking_never_has_a_larger_bound(instance):
     """Gangs that any server holds, no faster spread: what runs once can run as one copy."""
     smallest = min(sum(server.gpus.values()) for server in instance.servers)
 
-    def on_one_server(gang: GangJob) -> GangJob:
+    def on_one_server(gang):
         nowhere = dict.fromkeys(gang.throughput, 0.0)
         fitting = min(gang.gang, smallest)
         return replace(gang, gang=fitting, current={}, spread_throughput=nowhere)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -28,11 +27,6 @@ from lyra_opt.heterogeneous.exact.shares.vertices import JobVertices
 from lyra_opt.heterogeneous.instance import Objective
 from tests.draws import draws
 from tests.formulations.heterogeneous.share_instances import drawn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 
 WHOLE = LpHighs().merged_point_of
 """Solves a programme as it is."""
@@ -72,7 +66,7 @@ def programme_of(seed: int, kind: str, jobs: int = 150) -> ShareProgramme:
     )
 
 
-def attained(programme: ShareProgramme, point: SharePoint) -> float:
+def attained(programme, point):
     """Return the level that the shares of a point attain once they are feasible."""
     got = programme.got(programme.repaired(point.shares, point.level)) - programme.need
     asked = programme.level > 0
@@ -124,10 +118,10 @@ def test_sums_of_few_jobs_are_those_of_all(seed, jobs):
     assert programme.dual_bound(point.prices, tolerance=0.0) == pytest.approx(best, rel=1e-8)
 
 
-def noting(sizes: list[int]) -> Callable[[ShareProgramme], SharePoint]:
+def noting(sizes):
     """Return an engine that notes how many jobs each programme has."""
 
-    def engine(part: ShareProgramme) -> SharePoint:
+    def engine(part):
         sizes.append(part.sets.jobs)
         return WHOLE(part)
 
@@ -196,7 +190,7 @@ def test_vertices_are_the_cheapest_shares(seed, kind):
         )
 
 
-def wrong(point: SharePoint) -> SharePoint:
+def wrong(point):
     """Return a point with other prices, and a level that nobody attains."""
     return replace(point, prices=point.prices.times(2.0), level=point.level * 1.01)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pulp
@@ -33,9 +32,6 @@ from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.network.examples import instance, job
 from tests.optima import optimum
 
-if TYPE_CHECKING:
-    from lyra_opt.core.solving import Answer
-
 MODELS = (*BACKENDS, *(f"{name}-patterns" for name in BACKENDS))
 OBJECTIVES = ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
 IN_PULP = {TierModel: PULP_HIGHS, PatternModel: PULP_HIGHS_PATTERNS}
@@ -44,7 +40,7 @@ IN_CPSAT = {TierModel: CPSAT, PatternModel: CPSAT_PATTERNS}
 every_model = pytest.mark.parametrize("name", MODELS)
 
 
-def solved(one: Instance, name: str) -> Answer:
+def solved(one, name):
     """Return the checked answer of a solver, which must not be an error."""
     found = lo.solve(one, name)
     assert found.status is not Status.ERROR, found.message

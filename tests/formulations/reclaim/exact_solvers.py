@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from lyra_opt.reclaim import Instance, Solution
 from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.reclaim.examples import fleet, job_on
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 MODEL_SOLVERS = tuple(f"{name}{form}" for name in BACKENDS for form in ("", "-strengthened"))
 
 
-def scattered_jobs(
-    servers: int, spans: Sequence[int], reclaim_servers: int, **fields: Any
-) -> Instance:
+def scattered_jobs(servers, spans, reclaim_servers, **fields):
     """Return jobs of weight 1 with a worker on each of as many random servers as the span says."""
     rng = np.random.Generator(np.random.PCG64(7))
     jobs = []

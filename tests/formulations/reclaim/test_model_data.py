@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,15 +11,10 @@ from lyra_opt.reclaim import Solution
 from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
 from tests.optima import objective
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.formulations.reclaim.model_data import ReclaimModel
-
 FORMS = [plain, strengthened]
 
 
-def satisfies(model: ReclaimModel, x: Sequence[int], y: Sequence[int]) -> bool:
+def satisfies(model, x, y):
     """Whether x and y satisfy every constraint, read off their inequalities."""
     return (
         sum(x) == model.reclaim_servers
@@ -35,7 +28,7 @@ def satisfies(model: ReclaimModel, x: Sequence[int], y: Sequence[int]) -> bool:
     )
 
 
-def value(model: ReclaimModel, x: Sequence[int], y: Sequence[int]) -> int:
+def value(model, x, y):
     """Return the model's objective."""
     costs = sum(cost for cost, chosen in zip(model.server_cost, x, strict=True) if chosen)
     return costs + sum(

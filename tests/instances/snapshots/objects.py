@@ -6,15 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.instances.snapshots.reading import read_snapshot
 from lyra_opt.instances.snapshots.slurm_names import hosts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lyra_opt.instances.snapshots.snapshot import Snapshot
 
 Object = dict[str, Any]
 
@@ -86,7 +81,7 @@ def listed(*objects: Object) -> Object:
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
-def snapshot_of(folder: Path, entries: list[Object], **options: Any) -> Snapshot:
+def snapshot_of(folder, entries, **options):
     """Read objects beside a pod of another namespace, which has ended, and by default a node."""
     ended = {"pod": "ended", "namespace": "kube-system", "status": {"phase": "Succeeded"}}
     default = [] if any("node" in entry for entry in entries) else [{"node": "n1"}]

@@ -6,7 +6,6 @@ import doctest
 import io
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,14 +21,11 @@ from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.testing import strategies
 from tests.tables import tables
 
-if TYPE_CHECKING:
-    from lyra_opt.core.problem import ProblemInstance
-
 TABLES = tables(__file__)
 EVERY_PROBLEM = pytest.mark.parametrize("name", problems())
 
 
-def others_of(instance: ProblemInstance) -> dict[str, Any]:
+def others_of(instance):
     """Return the fields that have no frame, by name."""
     found = {each.name: getattr(instance, each.name) for each in keys_of(type(instance))}
     frames = instance.to_frames()

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +17,6 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver
 from lyra_opt.core.stopwatch import OutOfTimeError, is_out_of_time
 from lyra_opt.reclaim.instance import Semantics, Solution
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FLEET = lo.generate("reclaim", "messy-dist", servers=20)
 SERVERS = [server.id for server in FLEET.servers if server.on_loan][: FLEET.reclaim_servers]
@@ -81,7 +78,7 @@ Unheeding.__module__ = Heeds.__module__ = Fails.__module__ = "lyra_opt.of_tests"
 
 
 @pytest.fixture(autouse=True)
-def heard() -> Iterator[Any]:
+def heard():
     """Ctrl-C as Python takes it, whatever runs the tests does with it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lyra_opt.core import own_files
 from lyra_opt.core.own_files import copy_below, files_of, load_reference, stand_in, work_as_in
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """Return a folder of another machine; a file `mine.py` of it is copied here."""
     monkeypatch.chdir(tmp_path)  # undone after the test
     monkeypatch.setattr(own_files, "_copies", [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -24,9 +24,6 @@ from lyra_opt.network.plot import TIER_COLOURS
 from lyra_opt.testing import strategies
 from tests.draws import draws
 from tests.lyra_opt.allocation.examples import instance_of, job
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ODD_NAMES = ("_a", "$x_1$", "<script>&", "two\nlines", "名前", "a" * 60)
 
@@ -221,7 +218,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
     """A solution of another instance, no solution, a file that is no picture."""
     fleet = lo.generate("reclaim", "net", reclaim=6)
     other = lo.solve(replace(fleet, name="another"), "scf")
-    refused: dict[str, Callable[[], object]] = {
+    refused = {
         "mine: the solution is not valid": (
             lambda: lo.plot(fleet, {"mine": reclaim.Solution(("nowhere",))})
         ),

@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +13,6 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.solver import SOLVERS
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 TABLES = tables(__file__)
 
@@ -38,7 +33,7 @@ class Point:
 
 
 @pytest.fixture
-def fruit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plugins]:
+def fruit(monkeypatch):
     """Return a function that makes a group of strings called fruits."""
 
     def make(*points: Point) -> Plugins:
@@ -120,7 +115,7 @@ SEVEN = 7
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Path:
+def own(tmp_path):
     """Return a file that defines a few fruits, and imports one beside it."""
     (tmp_path / "beside.py").write_text("KERNEL = 3\n")
     path = tmp_path / "own.py"

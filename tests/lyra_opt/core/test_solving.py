@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +20,6 @@ from lyra_opt.core.stopwatch import OutOfTimeError
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
 from tests.lyra_opt.allocation import examples as allocation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.core.solver import Unsupported
 
 PROBLEM = find_problem("reclaim")
 GOOD, BAD = Solution(("s1", "s2")), Solution(("s1", "s5"))  # they cost 1 and 3
@@ -42,10 +37,10 @@ class ScriptedSolver:
     def __init__(self, result: SolveResult[Any] | Exception) -> None:
         self.result = result
 
-    def availability(self) -> Unsupported | None:
+    def availability(self):
         return None
 
-    def supports(self, instance: Any) -> Unsupported | None:
+    def supports(self, instance):
         return None
 
     def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
@@ -196,7 +191,7 @@ def test_schedules_are_proved_within_the_gap_that_their_problem_states():
 class Tinkering(ScriptedSolver):
     """A solver that changes the instance while it solves it."""
 
-    def __init__(self, change: Callable[[Any], None]) -> None:
+    def __init__(self, change):
         super().__init__(SolveResult(status=Status.UNKNOWN))
         self.change = change
 
@@ -262,7 +257,7 @@ def test_the_line_that_failed_is_the_one_to_mend(figure_5):
 
     class Reader(ScriptedSolver):
         def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
-            return json.loads("{")  # type: ignore[no-any-return]
+            return json.loads("{")
 
     answer = answer_of(figure_5, Reader(RuntimeError()))
     assert "JSONDecodeError" in (answer.message or "")
@@ -283,9 +278,9 @@ def test_numbers_of_numpy_are_taken(figure_5):
     result: SolveResult[Any] = SolveResult(
         status=Status.OPTIMAL,
         solution=GOOD,
-        objective=np.int64(1),  # type: ignore[arg-type]
+        objective=np.int64(1),
         dual_bound=np.float64(1.0),
-        counters={"nodes": np.int32(3)},  # type: ignore[dict-item]
+        counters={"nodes": np.int32(3)},
     )
     answer = answer_of(figure_5, ScriptedSolver(result), record=True)
     assert answer.status is Status.OPTIMAL

@@ -5,13 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.temporary import FOLDER, LOCK, UNFINISHED, remove_leftovers
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 WORKS = """
 import os, sys
@@ -29,7 +24,7 @@ with TemporaryFolder() as folder:
 """
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+def start(folder):
     """Start a process that has a temporary folder and is writing a file, until it is told more."""
     return subprocess.Popen(
         [sys.executable, "-c", WORKS],
@@ -51,7 +46,7 @@ def test_the_next_start_removes_what_a_killed_process_left(tmp_path, monkeypatch
     (tmp_path / f"{UNFINISHED}link").symlink_to(elsewhere / LOCK)
     kept = set(tmp_path.iterdir())
 
-    def read(process: subprocess.Popen[str]) -> set[Path]:
+    def read(process):
         assert process.stdout.readline()
         return set(tmp_path.iterdir())
 

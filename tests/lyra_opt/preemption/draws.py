@@ -7,21 +7,16 @@ trivial to impossible. Numbers near 2^53 are left to the fuzzers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lyra_opt.preemption import PROBLEM, Instance
 from tests.reference import preemption as reference
 from tests.reference.drawing import Draw
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FEATURES = [feature for feature in reference.FEATURES if feature != "huge-numbers"]
 KINDS = ("one-shape", *FEATURES, "moves", "mixture")
 """The kinds of instances that `draw` returns; other kinds than mixtures use only one feature."""
 
 
-def draw(rng: np.random.Generator, kind: str) -> Instance:
+def draw(rng, kind):
     """Return an instance of one of `KINDS`, small enough for brute force."""
     dice = Draw(int(rng.integers(2**53)))
     variants = {"moves": ("victims", "any"), "mixture": reference.VARIANTS}.get(kind, ("none",))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,6 @@ from lyra_opt.preemption import MovedPods, PlacedPods, Solution
 from lyra_opt.preemption.plot import EMPTIED_EDGE, LOST, MOST_NODES, MOVES, PENDING, SAFE, STAYS
 from lyra_opt.preemption.plot import drawing_of as draw
 from tests.lyra_opt.preemption.examples import BEST, example, example_document
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 OTHER = Solution(
     lost_gangs=["train-b"],
@@ -25,7 +22,7 @@ BEFORE_1, AFTER_1, BEFORE_2, AFTER_2, BEFORE_3, AFTER_3 = 1, 1.9, 3.1, 4.0, 6.2,
 """Rows: the head of rack r1 is above, and that of r2 between n2 and n3."""
 
 
-def blocks(figure: Figure, panel: int) -> list[tuple[str, float, float, float]]:
+def blocks(figure, panel):
     """Return colour, row, left end and width of every filled bar of a panel."""
     from matplotlib.colors import to_hex
 
@@ -36,7 +33,7 @@ def blocks(figure: Figure, panel: int) -> list[tuple[str, float, float, float]]:
     return [(colour, *place) for colour, place in zip(colours, places, strict=True)]
 
 
-def names(figure: Figure) -> list[str]:
+def names(figure):
     return [label.get_text() for label in figure.axes[0].get_yticklabels()]
 
 

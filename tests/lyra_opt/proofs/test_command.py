@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,14 +11,11 @@ from lyra_opt.instances.library import library
 from tests.conftest import assert_one_line_error
 from tests.tables import tables
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 TABLES = tables(__file__)
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Path:
+def fleet(tmp_path):
     """Return the file of Lyra's worked example."""
     path = tmp_path / "fleet.json"
     path.write_text(json.dumps(library().document("lyra-figure-5")))

@@ -6,7 +6,6 @@ import json
 from copy import deepcopy
 from fractions import Fraction
 from random import Random
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,6 @@ from lyra_opt.core.result import Status
 from lyra_opt.heterogeneous import PROBLEM
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
-    Instance,
     Objective,
     PackedRate,
     TimeShares,
@@ -29,26 +27,23 @@ from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.tables import tables
 
-if TYPE_CHECKING:
-    from lyra_opt.core.documents import JsonObject
-
 OBJECTIVES = sorted(map(str, SHARE_OBJECTIVES))
 TABLES = tables(__file__)
 
 
-def with_objective(objective: str) -> JsonObject:
+def with_objective(objective):
     """Return the pair of jobs with an objective."""
     return {**deepcopy(TABLES["pair"]), "objective": objective}
 
 
-def written(instance: Instance, solution: TimeShares) -> tuple[JsonObject, JsonObject]:
+def written(instance, solution):
     """Return an instance as a document, and the proof of a solution as a file has it."""
     document = PROBLEM.instance_document(instance)
     proof = proof_of(PROBLEM, instance, document, solution)
     return document, json.loads(json.dumps(proof))
 
 
-def proved(objective: str) -> tuple[JsonObject, JsonObject]:
+def proved(objective):
     """Return the pair of jobs, and a proof of its optimum."""
     instance = PROBLEM.parse_instance(with_objective(objective))
     return written(instance, lo.solve(instance, "lp-highs").solution)
@@ -174,7 +169,7 @@ def test_a_tangent_at_any_level_proves_no_more_than_the_optimum(objective):
         programme_of(document, {"solution": {"level": 0.0}})
 
 
-def damaged(proof: JsonObject, solution: JsonObject, **changes: Any) -> JsonObject:
+def damaged(proof, solution, **changes):
     """Return a proof with other values, and other values of its solution."""
     return {**proof, "solution": proof["solution"] | solution, **changes}
 

@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields
 from fractions import Fraction
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -41,9 +41,6 @@ from tests.reference.drawing import INFEASIBLE, UNKNOWN, Draw
 from tests.tables import tables
 from tests.test_architecture import imported_by
 
-if TYPE_CHECKING:
-    from lyra_opt.core.documents import JsonObject
-
 FILE = Path(stand_alone.__file__)
 MOST_LINES = 545
 LEAST_NORMAL = sys.float_info.min
@@ -60,10 +57,10 @@ VARIANTS = [
     *((heterogeneous, variant) for variant in heterogeneous.SHARES),
 ]
 TABLES = tables(__file__)
-FLEET: JsonObject = TABLES["fleet"]
+FLEET = TABLES["fleet"]
 
 
-def proved(document: JsonObject, solver: str = "brute-force") -> JsonObject:
+def proved(document, solver="brute-force"):
     """Return the proof of the optimum of an instance, as a file has it."""
     problem = problem_of_format(document)
     instance = problem.parse_instance(document)
@@ -143,8 +140,9 @@ def test_no_tree_and_no_multipliers_prove_too_much():
             continue
         optimum = programme.sense * Fraction(known)
         slack = SHARE_SLACK if family is heterogeneous else SLACK
+        rows = len(programme.rows)
 
-        def leaf(rows: int = len(programme.rows)) -> JsonObject:
+        def leaf(rows):
             flat = [
                 each
                 for row in random.sample(range(rows), min(rows, random.randint(0, 6)))
@@ -153,8 +151,8 @@ def test_no_tree_and_no_multipliers_prove_too_much():
             return {"multipliers": flat} | ({"is_empty": True} if random.random() < 0.2 else {})
 
         column = random.randrange(len(programme.names))
-        tree = [{"branch": column, "at_most": 0}, leaf(), leaf()]
-        for nodes in ([leaf()], tree):
+        tree = [{"branch": column, "at_most": 0}, leaf(rows), leaf(rows)]
+        for nodes in ([leaf(rows)], tree):
             try:
                 cost = proved_cost(programme, {"denominator": 1, "nodes": nodes})
             except Refuted:
@@ -190,7 +188,7 @@ RECORDS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def defaults_of(record: Any) -> JsonObject:
+def defaults_of(record):
     """Return the defaults of the keys that may be left out."""
     return {
         each.name: each.default
@@ -237,9 +235,7 @@ def test_numbers_that_are_none_are_refused_at_once(key, value, tmp_path, capsys)
     refuse(tmp_path, FLEET, proved(FLEET) | {key: value}, capsys)
 
 
-def refuse(
-    folder: Path, instance: JsonObject, proof: JsonObject, capsys: pytest.CaptureFixture[str]
-) -> None:
+def refuse(folder, instance, proof, capsys):
     """Check that both checkers refuse files, each in one line."""
     paths = [str(folder / name) for name in ("instance.json", "proof.json")]
     for path, document in zip(paths, (instance, proof), strict=True):

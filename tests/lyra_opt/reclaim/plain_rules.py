@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from lyra_opt.reclaim import Instance, Job
 
 
-def greedy(
-    instance: Instance, key: Callable[[str, set[str]], tuple[Fraction | int, ...]]
-) -> list[str]:
+def greedy(instance, key):
     """Take the free server of least key, computed anew from (server, those taken) each time."""
     taken: list[str] = []
     for _ in range(instance.reclaim_servers):
@@ -22,12 +14,12 @@ def greedy(
     return taken
 
 
-def servers_of(job: Job, *, base_only: bool) -> set[str]:
+def servers_of(job, *, base_only):
     """Return the servers that host a (base) worker of the job."""
     return {group.server for group in job.workers if group.base or not base_only}
 
 
-def living_jobs(instance: Instance, server: str, taken: set[str]) -> list[Job]:
+def living_jobs(instance, server, taken):
     """Return the jobs with a base worker on `server` and none on a taken server."""
     return [
         job
@@ -36,7 +28,7 @@ def living_jobs(instance: Instance, server: str, taken: set[str]) -> list[Job]:
     ]
 
 
-def gpus_elsewhere(jobs: Iterable[Job], server: str, taken: set[str]) -> int:
+def gpus_elsewhere(jobs, server, taken):
     """Return the GPUs of all workers of `jobs` on other servers that are not taken."""
     return sum(
         group.workers * job.gpus_per_worker
@@ -46,7 +38,7 @@ def gpus_elsewhere(jobs: Iterable[Job], server: str, taken: set[str]) -> int:
     )
 
 
-def lyra_cost(instance: Instance, server: str, taken: set[str]) -> Fraction:
+def lyra_cost(instance, server, taken):
     """Return Lyra's server preemption cost: the sum of w_j / |S_j| over living jobs."""
     return sum(
         (
@@ -57,13 +49,13 @@ def lyra_cost(instance: Instance, server: str, taken: set[str]) -> Fraction:
     )
 
 
-def slack_left(job: Job, taken: set[str]) -> int:
+def slack_left(job, taken):
     """Return how many more workers the job can lose."""
     lost = sum(group.workers for group in job.workers if group.server in taken)
     return job.total_workers - job.min_workers - lost
 
 
-def price_of_slack(job: Job, server: str, taken: set[str], unit: int) -> int:
+def price_of_slack(job, server, taken, unit):
     """Return w_j * (workers lost) / (slack left + 1) in multiples of 1 / unit, rounded down."""
     lost = sum(group.workers for group in job.workers if group.server == server)
     return job.weight * lost * unit // (slack_left(job, taken) + 1)

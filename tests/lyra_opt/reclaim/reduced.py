@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from tests.reference import reclaim
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
-    from lyra_opt.core.documents import JsonObject
-    from lyra_opt.reclaim.reduction import ReducedReclaim
-
-
-def document_of(reduced: ReducedReclaim) -> JsonObject:
+def document_of(reduced):
     """Return an interchangeable instance; a job on each server alone stands for its cost."""
     jobs = []
     for job, (weight, slack) in enumerate(zip(reduced.weight, reduced.slack, strict=True)):
@@ -32,16 +25,16 @@ def document_of(reduced: ReducedReclaim) -> JsonObject:
     }
 
 
-def choices(reduced: ReducedReclaim) -> list[tuple[int, ...]]:
+def choices(reduced):
     """Return every choice of places."""
     return list(combinations(range(len(reduced.servers)), reduced.reclaim_servers))
 
 
-def cost_of(reduced: ReducedReclaim, places: Collection[int]) -> int:
+def cost_of(reduced, places):
     """Return what a choice costs."""
     return reclaim.cost(document_of(reduced), {f"{place}" for place in places})
 
 
-def least_cost(reduced: ReducedReclaim) -> int:
+def least_cost(reduced):
     """Return what the cheapest choice costs."""
     return reclaim.optimum(document_of(reduced))

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from lyra_opt.reclaim import Instance, Solution
 from lyra_opt.reclaim.plot import GIVEN_BACK, KEPT, MOST_SERVERS, PREEMPTED, SCALED_IN, drawing_of
 from tests.lyra_opt.reclaim.examples import fleet, job_on
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def instance(servers: int = 3) -> Instance:
@@ -20,7 +15,7 @@ def instance(servers: int = 3) -> Instance:
     return fleet([f"s{number}" for number in range(servers)], *jobs, gpus=8)
 
 
-def blocks(figure: Figure, panel: int) -> list[tuple[str, float, float, float]]:
+def blocks(figure, panel):
     """Return colour, row, left end and width of every filled bar of a panel."""
     from matplotlib.colors import to_hex
 

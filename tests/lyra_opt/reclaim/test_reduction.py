@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -23,9 +22,6 @@ from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.lyra_opt.reclaim.reduced import cost_of
 from tests.optima import objective
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def rows_of(reduced: ReducedReclaim) -> list[tuple[dict[int, int], int, int]]:
@@ -93,7 +89,7 @@ def dominates(reduced: ReducedReclaim, s: int, t: int) -> bool:
     return fewer and (cost_s, s) < (cost_t, t) if equal else fewer and cost_s <= cost_t
 
 
-def implied_pairs(pairs: Iterable[tuple[int, int]], servers: int) -> set[tuple[int, int]]:
+def implied_pairs(pairs, servers):
     """Return the transitive closure."""
     closure = set(pairs)
     for middle in range(servers):
@@ -120,19 +116,6 @@ def test_dominance_pairs_imply_the_whole_relation_and_none_is_idle(instance):
     assert implied_pairs(pairs, servers) == relation
     for pair in pairs:
         assert pair not in implied_pairs(set(pairs) - {pair}, servers)
-
-
-@given(reclaim_instances())
-def test_some_best_choice_respects_all_pairs(instance):
-    reduced = reduce_instance(instance)
-    pairs = dominance_pairs(reduced)
-    for size in range(len(reduced.servers) + 1):
-        choices = list(combinations(range(len(reduced.servers)), size))
-        respecting = [
-            chosen for chosen in choices if all(t not in chosen or s in chosen for s, t in pairs)
-        ]
-        best = min(cost_of(reduced, chosen) for chosen in choices)
-        assert min(cost_of(reduced, chosen) for chosen in respecting) == best
 
 
 @given(reclaim_instances(), st.data())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,15 +21,6 @@ from lyra_opt.testing.counterexamples import SolverFailedError, find_counterexam
 from lyra_opt.testing.small_instances import DOMAINS, InstanceSpace
 from tests.draws import draws
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-
-    from lyra_opt.allocation import Instance as AllocationInstance
-    from lyra_opt.core.result import SolveResult
-    from lyra_opt.reclaim import Instance as ReclaimInstance
 
 TABLES = tables(__file__)
 SPACE = InstanceSpace(problem="reclaim", variant="rigid", limits={"servers": 2, "jobs": 1})
@@ -50,17 +41,17 @@ class Own(ReclaimHeuristic):
 
     name = "own"
 
-    def __init__(self, choose: Callable[[ReclaimInstance], list[int]]) -> None:
+    def __init__(self, choose):
         self._choose = choose
 
-    def choose(self, instance: ReclaimInstance, rng: Any) -> list[int]:
+    def choose(self, instance, rng):
         return self._choose(instance)
 
 
 class Picky(Own):
     """Takes no instance whose last server is empty."""
 
-    def supports(self, instance: ReclaimInstance) -> Unsupported | None:
+    def supports(self, instance):
         hosts = {group.server for job in instance.jobs for group in job.workers}
         return None if instance.servers[-1].id in hosts else Unsupported("an empty server")
 
@@ -73,9 +64,7 @@ class Late(SchedulePolicySolver):
     def __init__(self, factor: float) -> None:
         self._factor = factor
 
-    def apply(
-        self, instance: AllocationInstance, rng: np.random.Generator
-    ) -> SolveResult[Schedule]:
+    def apply(self, instance, rng):
         exact = find_solver("allocation", "exact").solve(instance, limits=Limits(), rng=rng)
         if any(job.running for job in instance.jobs):
             return exact
@@ -87,7 +76,7 @@ class Late(SchedulePolicySolver):
         return scheduled(instance, Schedule(pieces))
 
 
-def first(instance: ReclaimInstance) -> list[int]:
+def first(instance):
     return list(instance.index.on_loan[: instance.reclaim_servers])
 
 
@@ -115,7 +104,7 @@ def test_an_answer_that_does_not_come_again():
     """A solver that keeps state is found out when it is run again at the end."""
     first_calls = iter([first])  # on the first instance the job is on the first server
 
-    def once_wrong(instance: ReclaimInstance) -> list[int]:
+    def once_wrong(instance):
         hosts = [group.server for job in instance.jobs for group in job.workers]
         return next(
             first_calls,
@@ -224,7 +213,7 @@ def test_an_optimum_without_proof_is_not_compared(monkeypatch):
     exact = find_solver("allocation", "exact")
     solve = type(exact).solve
 
-    def unproved(self: Any, *arguments: Any, **options: Any) -> SolveResult[Schedule]:
+    def unproved(self, *arguments, **options):
         result = solve(self, *arguments, **options)
         assert result.objective is not None
         return replace(result, status=Status.FEASIBLE, dual_bound=result.objective / 2)

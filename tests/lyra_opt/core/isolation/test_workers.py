@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,9 +26,6 @@ from lyra_opt.reclaim import Solution
 from tests.lyra_opt.core.isolation.faults import EATEN_MIB, SLEEPS, Faulty, first_servers
 from tests.tables import tables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 TABLES = tables(__file__)
 
 
@@ -38,13 +35,13 @@ LIMIT_S = 0.05
 
 
 @pytest.fixture
-def workers() -> Iterator[Workers]:
+def workers():
     with Workers() as of_test:
         yield of_test
 
 
 @pytest.fixture(scope="module")
-def kept() -> Iterator[Workers]:
+def kept():
     """Workers that load packages once for several tests."""
     with Workers() as of_module:
         yield of_module
@@ -60,7 +57,7 @@ def ended(workers: Workers, fault: str, **options: Any) -> Answer[Any]:
     return solved(workers, fault, limits=Limits(time_s=LIMIT_S), **options)
 
 
-def wait_while(is_so: Callable[[], bool]) -> None:
+def wait_while(is_so):
     """Wait, for two minutes at the most."""
     until_s = time.monotonic() + 120
     while is_so():

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.core.result import Limits
 from lyra_opt.preemption import Demand, Gang, Instance, Node, PodGroup, Shape, Solution
 from lyra_opt.preemption.checker import check
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.heuristics.base import PreemptionHeuristic
 
 
 def gang(name: str, *nodes: str, gpus: int = 1, request: Any = None, **others: Any) -> Gang:
@@ -47,7 +44,7 @@ def cluster(
     return Instance(nodes=nodes, gangs=gangs, **others)
 
 
-def answer(rule: PreemptionHeuristic, instance: Instance) -> Solution | None:
+def answer(rule, instance):
     """Return the rule's solution, which must be valid and have the stated objective."""
     assert rule.supports(instance) is None
     found = rule.solve(instance, limits=Limits(), rng=np.random.default_rng(0))

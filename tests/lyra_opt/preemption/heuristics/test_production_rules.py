@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,17 +18,14 @@ from tests.fuzz.running import attempt
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.optima import document_of
 
-if TYPE_CHECKING:
-    from lyra_opt.preemption import Instance
-
 
 @st.composite
-def instances(data: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> Instance:
+def instances(data, kinds=KINDS):
     rng = np.random.default_rng(data(st.integers(0, 2**32 - 1)))
     return draw(rng, data(st.sampled_from(kinds)))
 
 
-def is_best(name: str, instance: Instance) -> bool | None:
+def is_best(name, instance):
     """Compare all claims of a rule with brute force; return whether its answer is best.
 
     None stands for an instance without a known optimum.

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.bounds import dual_bound as bounds
 from lyra_opt.reclaim.bounds.dual_bound import (
     PriceCertificate,
-    RigidBound,
     interchangeable_bound,
     rigid_bound,
 )
@@ -30,15 +28,12 @@ from tests.draws import draws
 from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.optima import optimum
 
-if TYPE_CHECKING:
-    from lyra_opt.reclaim import Instance
-
 HEAVIEST = 2**53 - 1
 """The largest weight of a job."""
 TOLERANCE = 1e-6  # of the floating-point solver that the bounds are compared with
 
 
-def relaxation_value(instance: Instance) -> float:
+def relaxation_value(instance):
     """Return the value of the linear relaxation, built row by row from the instance's records."""
     names = [server.id for server in instance.servers]
     servers, jobs = len(names), len(instance.jobs)
@@ -77,14 +72,14 @@ def relaxation_value(instance: Instance) -> float:
     return float(result.fun)
 
 
-def share_of_segment(instance: Instance, bound: RigidBound) -> Fraction:
+def share_of_segment(instance, bound):
     """Return theta, where on the segment of the envelope N_R lies; 0 for a single point."""
     past = instance.reclaim_servers - len(bound.lower_servers)
     length = len(bound.upper_servers) - len(bound.lower_servers)
     return Fraction(past, length) if length else Fraction(0)
 
 
-def relaxation(instance: Instance) -> Fraction:
+def relaxation(instance):
     """Return L, the exact value of the linear relaxation, read off the segment."""
     bound = rigid_bound(instance)
     theta = share_of_segment(instance, bound)
@@ -95,7 +90,7 @@ def test_rigid_bound_equals_the_linear_relaxation(mode):
     """The parametric minimum cut and an LP solver agree; rounded up, so does the certificate."""
 
     @given(reclaim_instances(semantics="rigid", min_servers=1, max_servers=9, max_jobs=12))
-    def agree(instance: Instance) -> None:
+    def agree(instance):
         value = relaxation_value(instance)
         bound = rigid_bound(instance).bound
         assert math.ceil(value - TOLERANCE) <= bound <= math.ceil(value + TOLERANCE)
@@ -236,7 +231,7 @@ def test_huge_weights_do_not_overflow_interchangeable(instance):
     assert bound >= factor * (relaxation_value(instance) - 1e-3)
 
 
-def _scaled(instance: Instance, factor: int) -> Instance:
+def _scaled(instance, factor):
     jobs = tuple(replace(job, weight=factor * job.weight) for job in instance.jobs)
     return replace(instance, jobs=jobs)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import count
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,15 +19,10 @@ from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
 
-if TYPE_CHECKING:
-    from lyra_opt.core.result import SolveResult
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.reclaim.instance import Instance
-
 SEMANTICS = ("rigid", "interchangeable")
 
 
-def run(solver: Solver, instance: Instance, **limits: float) -> SolveResult:
+def run(solver, instance, **limits):
     return solver.solve(instance, limits=Limits(**limits), rng=np.random.default_rng(0))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,12 +25,6 @@ from tests.draws import draws
 from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.lyra_opt.reclaim.reduced import choices, cost_of, least_cost
 from tests.optima import objective, optimum
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lyra_opt.reclaim.instance import Instance
-    from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult
 
 HUGE = 2**70
 NO_PAIRS = Dominance.of([])
@@ -59,15 +53,15 @@ def effort(request: pytest.FixtureRequest) -> Effort:
 
 
 def search(
-    reduced: ReducedReclaim,
-    incumbent: Sequence[int] | None = None,
+    reduced,
+    incumbent=None,
     *,
-    seed: int = 0,
-    observer: Callable[[str, int | float], None] | None = None,
-    effort: Effort = FULL_EFFORT,
-    **limits: float,
-) -> SearchResult:
-    with limited_to(Limits(**limits)):  # type: ignore[arg-type]
+    seed=0,
+    observer=None,
+    effort=FULL_EFFORT,
+    **limits,
+):
+    with limited_to(Limits(**limits)):
         return search_thresholds(
             reduced,
             range(reduced.reclaim_servers) if incumbent is None else incumbent,
@@ -77,7 +71,7 @@ def search(
         )
 
 
-def drawn_cluster(seed: int, servers: int) -> Instance:
+def drawn_cluster(seed, servers):
     """Return a cluster whose jobs overlap in many ways: large and small losses, any slack."""
     draw = random.Random(seed)
     jobs = []
@@ -106,7 +100,7 @@ def root_of(
     return NodeBound(problem, pairs, servers, jobs, prices)
 
 
-def messy(servers: int, reclaim: int) -> ReducedReclaim:
+def messy(servers, reclaim):
     asked: dict[str, Any] = {"servers": servers, "reclaim": reclaim}
     return reduce_instance(
         generate("reclaim", "messy-dist", **asked, semantics="interchangeable", seed=0)
@@ -121,7 +115,7 @@ class TestAnswer:
 
         @given(reclaim_instances(max_servers=8, max_jobs=9, max_workers=4), st.randoms())
         @draws(60)
-        def is_right(instance: Instance, draw: random.Random) -> None:
+        def is_right(instance, draw):
             reduced = reduce_instance(instance)
             start = draw.sample(range(len(reduced.servers)), reduced.reclaim_servers)
             found = search(reduced, start, effort=effort)
@@ -203,7 +197,7 @@ class TestProof:
 
         @given(reclaim_instances(min_servers=2, max_servers=6, max_jobs=6))
         @draws(60)
-        def holds(instance: Instance) -> None:
+        def holds(instance):
             reduced = reduce_instance(instance)
             problem = ThresholdProblem.of(reduced, range(reduced.reclaim_servers))
             pairs = Dominance.of(dominance_pairs(reduced))
@@ -284,11 +278,11 @@ class TestProof:
 
 
 def _cost_keeping_to(
-    reduced: ReducedReclaim,
-    places: Sequence[int],
-    server_state: Sequence[int],
-    job_state: Sequence[int],
-) -> int:
+    reduced,
+    places,
+    server_state,
+    job_state,
+):
     """Return what a choice costs where jobs paid for cost anyway; -1 if it breaks a decision."""
     for server, state in enumerate(server_state):
         if (state == CHOSEN and server not in places) or (state == SPARED and server in places):

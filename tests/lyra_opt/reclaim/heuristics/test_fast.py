@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -23,9 +22,6 @@ from lyra_opt.reclaim.heuristics.greedy import (
 from lyra_opt.reclaim.reduction import reduce_with_rows
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.optima import optimum
-
-if TYPE_CHECKING:
-    from lyra_opt.reclaim import Instance
 
 
 @given(reclaim_instances(max_servers=8, max_jobs=10))
@@ -57,7 +53,7 @@ def test_completion_is_the_rule_from_where_it_stands(mode):
     """What Lyra's rule takes first, given to it as taken, makes it take the same others."""
 
     @given(reclaim_instances(), st.data())
-    def same(instance: Instance, data: st.DataObject) -> None:
+    def same(instance, data):
         whole = LyraGreedy().choose(instance, np.random.default_rng(0))
         first = whole[: data.draw(st.integers(0, len(whole)))]
         span = instance.index.base.span()
@@ -72,7 +68,7 @@ def test_peeling_the_reduced_instance(mode):
     """Folded jobs count as their server's cost: the servers left are those of the instance."""
 
     @given(reclaim_instances(semantics="rigid", max_servers=8, max_jobs=9), st.booleans())
-    def same(instance: Instance, by_share: bool) -> None:
+    def same(instance, by_share):
         reduced, row = reduce_with_rows(instance)
         assume(len(reduced.weight) == np.count_nonzero(row >= 0))  # merged ones round otherwise
         left = peel_places(reduced, np.ones_like(reduced.servers), by_share=by_share)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 from lyra_opt.instances.family import find_family, generate
-from lyra_opt.reclaim import Instance, Job, check
+from lyra_opt.reclaim import Instance, check
 from lyra_opt.reclaim.bounds.dual_bound import rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.greedy import (
@@ -27,28 +26,23 @@ from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.optima import optimum as least_weight
 from tests.tables import tables
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
-
 TABLES = tables(__file__)
 
 
 RIGID = reclaim_instances(semantics="rigid", max_servers=6, max_jobs=7)
 
 
-def positions_of(heuristic: ReclaimHeuristic, instance: Instance) -> Sequence[int]:
+def positions_of(heuristic, instance):
     """Return the servers that `heuristic` chooses, a greedy's in the order of its steps."""
     return heuristic.choose(instance, np.random.default_rng(0))
 
 
-def paid(heuristic: ReclaimHeuristic, instance: Instance) -> int:
+def paid(heuristic, instance):
     """Return the weight of the jobs that the choice of `heuristic` preempts."""
     return preempted_weight(instance.index, positions_of(heuristic, instance))
 
 
-def incidences(jobs: Iterable[Job]) -> int:
+def incidences(jobs):
     """Return E, the sum of w_j |S_j| over all servers with a base worker, on loan or not."""
     return sum(job.weight * len(plain_rules.servers_of(job, base_only=True)) for job in jobs)
 

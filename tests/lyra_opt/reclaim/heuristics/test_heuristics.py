@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,11 +28,8 @@ from tests.lyra_opt.reclaim import plain_rules
 from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.optima import optimum
 
-if TYPE_CHECKING:
-    from lyra_opt.reclaim import Instance, Job
 
-
-def chosen_ids(heuristic: ReclaimHeuristic, instance: Instance) -> list[str]:
+def chosen_ids(heuristic, instance):
     positions = heuristic.choose(instance, np.random.default_rng(0))
     return [instance.servers[position].id for position in positions]
 
@@ -81,7 +78,7 @@ class TestLyraGreedy:
         ]
 
 
-def by_shares(instance: Instance, *, tie_rule: TieRule) -> list[str]:
+def by_shares(instance, *, tie_rule):
     """Return Lyra's choice: shares in fractions, then the GPUs that are vacated elsewhere."""
 
     def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
@@ -92,7 +89,7 @@ def by_shares(instance: Instance, *, tie_rule: TieRule) -> list[str]:
     return plain_rules.greedy(instance, key)
 
 
-def by_new_preemptions(instance: Instance) -> list[str]:
+def by_new_preemptions(instance):
     """Return the choice by the weight of the jobs that each server preempts anew."""
 
     def key(server: str, taken: set[str]) -> tuple[int, ...]:
@@ -102,10 +99,10 @@ def by_new_preemptions(instance: Instance) -> list[str]:
     return plain_rules.greedy(instance, key)
 
 
-def by_slack(instance: Instance, *, is_shared: bool) -> list[str]:
+def by_slack(instance, *, is_shared):
     """Return the choice by weights, or shares of them, of jobs that would die, then slack used."""
 
-    def worth(job: Job) -> Fraction:
+    def worth(job):
         servers = plain_rules.servers_of(job, base_only=False) if is_shared else [job]
         return Fraction(job.weight, len(servers))
 
@@ -125,7 +122,7 @@ def by_slack(instance: Instance, *, is_shared: bool) -> list[str]:
     return plain_rules.greedy(instance, key)
 
 
-def peeled(instance: Instance) -> list[str]:
+def peeled(instance):
     """Return what is left of all servers, given back one by one, computed anew each time."""
     index = instance.index
     chosen = {server.id for server in instance.servers if server.on_loan}
@@ -149,7 +146,7 @@ def peeled(instance: Instance) -> list[str]:
     return [s for s in names if s in chosen]
 
 
-def by_count(instance: Instance) -> list[str]:
+def by_count(instance):
     """Return the servers of fewest jobs, ties in file order; rigid: jobs with base workers."""
     rigid = instance.semantics == "rigid"
     on_server = [plain_rules.servers_of(job, base_only=rigid) for job in instance.jobs]
@@ -175,7 +172,7 @@ def test_follows_its_rule(mode, rule):
 
     @given(reclaim_instances(semantics=semantics))
     @draws(60)
-    def follows(instance: Instance) -> None:
+    def follows(instance):
         assert chosen_ids(heuristic, instance) == expected(instance)
 
     follows()
@@ -203,7 +200,7 @@ class OfIds(ReclaimHeuristic):
 
     name = "of-ids"
 
-    def choose(self, instance: Instance, rng: np.random.Generator) -> list[Any]:
+    def choose(self, instance, rng):
         return [server.id for server in instance.servers]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -24,24 +23,18 @@ from lyra_opt.testing.strategies import reclaim_instances, reclaim_servers_of
 from tests.draws import draws
 from tests.optima import objective, optimum
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.reclaim import Instance
-    from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult
-
 HUGE = 2**70
 LARGEST_WEIGHT = 2**53 - 1
 SEMANTICS = ["rigid", "interchangeable"]
 
 
-def cluster(servers: int, reclaim: int, semantics: str, seed: int = 0) -> Instance:
+def cluster(servers, reclaim, semantics, seed=0):
     return generate(
         "reclaim", "messy-dist", servers=servers, reclaim=reclaim, semantics=semantics, seed=seed
     )
 
 
-def starts_of(instance: Instance) -> list[int]:
+def starts_of(instance):
     """Return the objectives of the rules that the search starts from."""
     rigid = instance.semantics == "rigid"
     rules = [Peeling(), LyraGreedy() if rigid else LyraGreedyElastic(), Marginal()]
@@ -51,7 +44,7 @@ def starts_of(instance: Instance) -> list[int]:
     ]
 
 
-def scaled(reduced: ReducedReclaim, factor: int) -> ReducedReclaim:
+def scaled(reduced, factor):
     """Return the same with all weights and costs times the factor, as Python integers."""
     return replace(
         reduced,
@@ -60,13 +53,11 @@ def scaled(reduced: ReducedReclaim, factor: int) -> ReducedReclaim:
     )
 
 
-def first_places(reduced: ReducedReclaim) -> list[int]:
+def first_places(reduced):
     return list(range(reduced.reclaim_servers))
 
 
-def searched(
-    reduced: ReducedReclaim, moves: int, *starts: Sequence[int], bound: int = 0
-) -> SearchResult:
+def searched(reduced, moves, *starts, bound=0):
     rng = np.random.default_rng(0)
     return search_by_swaps(reduced, starts, moves_per_start=moves, rng=rng, bound=bound)
 
@@ -84,7 +75,7 @@ class TestWalk:
             st.integers(0, 9),
         )
         @draws(50)
-        def is_exact(instance: Instance, slices: list[int], seed: int) -> None:
+        def is_exact(instance, slices, seed):
             reduced = reduce_instance(instance)
             if factor > 1:
                 reduced = scaled(reduced, factor)
@@ -126,7 +117,7 @@ class TestWalk:
 
         @given(reclaim_instances(min_servers=3, with_off_loan=False), st.integers(0, 5))
         @draws(60)
-        def is_best(instance: Instance, seed: int) -> None:
+        def is_best(instance, seed):
             index = instance.index
             reduced = reduce_instance(instance)
             start = first_places(reduced)
