@@ -71,7 +71,7 @@ test-release: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m slow tests/test_installation.py tests/test_packaging.py tests/instances/library
 
 fuzz: $(READY)
-	$(RUN)/python -m tests.fuzz --count $(COUNT) $(if $(SEED),--seed $(SEED)) --out $(RESULTS)/fuzz
+	$(RUN)/python -m tests.fuzz --count $(COUNT) $(if $(SEED),--seed $(SEED))
 
 lint: $(READY)
 	$(RUN)/ruff check .

@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 
 import pandas as pd
 
@@ -26,8 +25,8 @@ MOST_BYTES = 8 * 2**30
 """Of memory of a process, far more than any instance needs."""
 AT_ONCE = 50
 """Instances or files of a task."""
-MOST_WRITTEN = 3
-"""Failures of one kind that are written; others are counted."""
+MOST_TOLD = 3
+"""Failures of one kind that are told; others are counted."""
 OF_INSTANCES = (
     "instances",
     "at the edge",
@@ -53,7 +52,6 @@ def main(arguments=None):
     parser.add_argument("--of", **of, help="these alone, by default all")
     parser.add_argument("--number", type=int, help="the one of that number alone")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--out", type=Path, default=Path("results/fuzz"), help="for failures")
     asked = parser.parse_args(arguments)
     seed = secrets.randbelow(10**9) if asked.seed is None else asked.seed
     kinds = asked.of or [*sorted(PROBLEMS), FILES]
@@ -67,15 +65,13 @@ def main(arguments=None):
         if tally.total(columns[0]):
             print(table(tally, columns))
     print(f"seed {seed}, in {time.monotonic() - started:,.0f} s")
-    asked.out.mkdir(parents=True, exist_ok=True)
-    write_failures(tally.failures, asked.out)
     return 0 if is_whole and not tally.failures else 1
 
 
 def run(seed, kinds, numbers, processes):
     """Return what came of all, and whether no process died of one."""
     parts = [numbers[first : first + AT_ONCE] for first in range(0, len(numbers), AT_ONCE)]
-    tally = Tally()
+    tally, told = Tally(), Counter()
     most = min(processes, len(parts) * len(kinds))
     with ProcessPoolExecutor(most, initializer=limit_memory) as pool:
         tasks = {
@@ -89,11 +85,10 @@ def run(seed, kinds, numbers, processes):
             except BrokenProcessPool:
                 print(f"a process died, at the latest of {tasks[task]}", file=sys.stderr)
                 return tally, False
-            known = {failure.kind for failure in tally.failures}
             for failure in found.failures:
-                if failure.kind not in known:
-                    print(f"{' '.join(failure.kind)}: {failure.text}", flush=True)
-                    known.add(failure.kind)
+                told[failure.kind] += 1
+                if told[failure.kind] <= MOST_TOLD:
+                    print(f"{failure.of}, {failure.by}: {failure.text}\n  {failure.command}")
             tally.add(found)
             if number % 50 == 0 or number == len(tasks):
                 counts = (
@@ -115,19 +110,6 @@ def table(tally, columns):
     frame = pd.DataFrame(counts, index=list(map(" ".join, names)), columns=list(columns))
     frame.loc["all"] = frame.sum()
     return frame.map("{:,}".format).to_string()
-
-
-def write_failures(failures, folder):
-    """Write what shows each kind of failure, and say by which command."""
-    seen: Counter[tuple[str, str, str]] = Counter()
-    for failure in failures:
-        seen[failure.kind] += 1
-        if seen[failure.kind] <= MOST_WRITTEN:
-            path = folder / f"{'-'.join(failure.kind[:2])}-{len(seen)}-{seen[failure.kind]}"
-            print(f"{failure.text}\n  {failure.written(path)}", flush=True)
-    for kind, count in seen.items():
-        if count > MOST_WRITTEN:
-            print(f"and {count - MOST_WRITTEN:,} more of {' '.join(kind)}")
 
 
 if __name__ == "__main__":

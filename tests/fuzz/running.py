@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from contextlib import suppress
 from copy import deepcopy
@@ -10,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
@@ -21,9 +19,6 @@ from tests.fuzz.damage import DamagedFile, at_the_edge, readers
 from tests.fuzz.judging import Truth, faults
 from tests.reference import PROBLEMS
 from tests.reference.drawing import UNKNOWN, Draw
-
-if TYPE_CHECKING:
-    from tests.reference.drawing import Document
 
 SHARES_OF_ENGINES = {"": 0.4, "brute-force": 0.2, "cpsat": 0.1, "gscip": 0.06, "cbc": 0.03}
 """Of the instances that a solver is asked of, by its engine; one exact solver always is."""
@@ -46,60 +41,35 @@ WEAK_AT_THE_EDGE = ("time-indexed-milp",)
 
 @dataclass(frozen=True)
 class Failure:
-    """A fault of one solver, with all that shows it again.
+    """A fault of one solver, or of how a damaged file is read.
 
     Parameters
     ----------
-    problem, solver, limits
-        What was run.
-    document
-        The instance.
-    start
-        The solution that the solver began from, None for none.
+    of
+        The problem, or `FILES`.
+    by
+        The solver, or the kind of file.
     text
-        What is wrong; its first word is the kind of fault.
+        What is wrong; it begins with the kind of fault.
+    name
+        The name of the instance or file, which ends with seed and number.
     """
 
-    problem: str
-    solver: str
-    limits: Limits
-    document: Document
-    start: Any
+    of: str
+    by: str
     text: str
+    name: str
 
     @property
     def kind(self) -> tuple[str, str, str]:
         """What failures of one kind have in common."""
-        return self.problem, self.solver, self.text.partition(":")[0]
-
-    def written(self, path: Path) -> str:
-        """Write the instance, and return the command that shows the fault."""
-        file = path.with_suffix(".json")
-        file.write_text(json.dumps(self.document, indent=1))
-        if self.start is not None or self.limits.nodes is not None:  # which `solve` cannot say
-            _, _, seed, number = self.document["name"].split("-")
-            return f"python -m tests.fuzz --seed {seed} --of {self.problem} --number {number}"
-        limit = "" if self.limits.time_s is None else f" --time-limit {self.limits.time_s}"
-        return f"lyra-opt solve {file} --solver {self.solver}{limit}"
-
-
-@dataclass(frozen=True)
-class FileFailure:
-    """A fault of how a damaged file is read."""
-
-    file: DamagedFile
-    text: str
+        return self.of, self.by, self.text.partition(":")[0]
 
     @property
-    def kind(self) -> tuple[str, str, str]:
-        """What failures of one kind have in common."""
-        return "files", self.file.kind, self.text
-
-    def written(self, path: Path) -> str:
-        """Write the file, and return what reads it."""
-        file = path.with_name(self.file.name)
-        file.write_bytes(self.file.data)
-        return f"{file}, read as {self.file.kind}"
+    def command(self) -> str:
+        """The command that shows the fault again."""
+        seed, number = self.name.rsplit("-", 2)[1:]
+        return f"python -m tests.fuzz --seed {seed} --of {self.of} --number {number}"
 
 
 @dataclass
@@ -107,7 +77,7 @@ class Tally:
     """What was tried and what came of it, by problem and variant; tallies can be added."""
 
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    failures: list[Failure | FileFailure] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
         """Take in another one."""
@@ -204,8 +174,8 @@ def try_instance(seed: int, problem: str, number: int) -> Tally:
     if not tally.failures:
         for answer, after in zip(answers, refute_claims(answers), strict=True):
             if after is not answer:
-                known = (problem, answer.solver, limits, document, None)
-                tally.failures.append(Failure(*known, str(after.message)))
+                known = (problem, answer.solver, str(after.message), document["name"])
+                tally.failures.append(Failure(*known))
     count("faults", len(tally.failures))
     return tally
 
@@ -231,8 +201,8 @@ def attempt(truth, instance, solver, limits, start, *, record=True):
         value = problem.check(instance, start).objective
         if answer.solution is None or truth.excess(value, answer.objective) > truth.slack:
             texts.append(f"worse: {answer.objective}, though it was given a start of {value}")
-    known = (truth.problem, solver.name, limits, truth.document, start)
-    return answer, [Failure(*known, text) for text in texts]
+    name = truth.document["name"]
+    return answer, [Failure(truth.problem, solver.name, text, name) for text in texts]
 
 
 def try_many(seed, problem, numbers):
@@ -255,4 +225,6 @@ def try_file(seed: int, number: int, folder: Path) -> Tally:
     is_fault = said not in ("read", "refused")
     what = "faults" if is_fault else said
     counts = Counter({(FILES, file.kind, "files"): 1, (FILES, file.kind, what): 1})
-    return Tally(counts, [FileFailure(file, said)] if is_fault else [])
+    return Tally(
+        counts, [Failure(FILES, file.kind, said, file.name.partition(".")[0])] if is_fault else []
+    )

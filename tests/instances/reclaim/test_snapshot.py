@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError
@@ -32,52 +30,12 @@ def history(trace, servers, load_percent=None, rule="bf"):
     return {r.job.job_id: (r.start_ms / 1000, r.end_ms / 1000, r.allocation) for r in run.runs}
 
 
-def test_best_fit_by_hand():
-    placement = BestFit(3, IntegerStream(seed=0))
-    assert placement.place(3) == {0: 3}  # all servers fit equally: file order
-    assert placement.place(8) == {1: 8}  # a whole server
-    assert placement.place(4) == {0: 4}  # 5 are free there, 8 on the third
-    assert placement.place(10) is None  # 1 + 8 are free
-    assert placement.place(9) == {2: 8, 0: 1}  # a whole server, then the tightest fit
-    assert placement.free_gpus == 0
-    placement.release({1: 8})
-    placement.release({0: 3})
-    assert placement.place(10) == {1: 8, 0: 2}
-    assert placement.place(1) == {0: 1}
-
-
 def test_best_fit_fills_the_server_with_most_room_where_nothing_fits():
     placement = BestFit(3, IntegerStream(seed=0))
     for gpus in (8, 8, 8):
         placement.place(gpus)
     placement.release({0: 2, 1: 3, 2: 2})
     assert placement.place(6) == {1: 3, 0: 2, 2: 1}
-
-
-@given(
-    st.sampled_from(sorted(PLACEMENT_RULES)),
-    st.integers(1, 6),
-    st.lists(st.tuples(st.integers(1, 20), st.booleans()), max_size=30),
-)
-def test_placements_keep_count(rule, servers, steps):
-    placement = fleet(rule, servers)
-    free, running = [8] * servers, []
-    for gpus, ends_one in steps:
-        if ends_one and running:
-            allocation = running.pop(gpus % len(running))
-            placement.release(allocation)
-            for server, taken in allocation.items():
-                free[server] += taken
-        allocation = placement.place(gpus)
-        assert (allocation is None) == (gpus > sum(free))
-        if allocation is not None:
-            assert sum(allocation.values()) == gpus
-            assert all(taken > 0 for taken in allocation.values())
-            for server, taken in allocation.items():
-                free[server] -= taken
-            running.append(allocation)
-        assert min(free) >= 0
-        assert placement.free_gpus == sum(free)
 
 
 def test_replay_by_hand():
@@ -102,20 +60,6 @@ def test_replay_by_hand():
     assert run.submissions_ms == (0, 1000, 2000, 3000, 5000, 5000)
     assert [r.job.job_id for r in run.running_at(5000)] == ["a", "d"]
     assert [r.job.job_id for r in run.running_at(15_000)] == []
-
-
-def test_arrivals_are_scaled_to_the_load():
-    # 8 GPUs x 10 s and 4 GPUs x 30 s in 100 s are 200 GPU-seconds. One server has that in 25 s,
-    # so that a load of 50 % takes 50 s.
-    trace = trace_of(("a", 0, 10, 8), ("b", 50, 15, 4), ("c", 100, 15, 4))
-    assert replay(trace, 1, 50, fleet("bf", 1)).submissions_ms == (0, 25_000, 50_000)
-    assert replay(trace, 1, 100, fleet("bf", 1)).submissions_ms == (0, 12_500, 25_000)
-    assert replay(trace, 1, None, fleet("bf", 1)).submissions_ms == (0, 50_000, 100_000)
-
-
-def test_dropped_jobs_do_not_count_as_load():
-    trace = trace_of(("a", 0, 10, 8), ("huge", 30, 999, 9), ("b", 50, 10, 8))
-    assert replay(trace, 1, 100, fleet("bf", 1)).submissions_ms == (0, 20_000)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from copy import deepcopy
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -34,14 +32,13 @@ from lyra_opt.proofs.stand_alone import UNREADABLE, content_hash
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.test_instance import REFUSED, refused
 from tests.lyra_opt.proofs.test_shares import with_objective
+from tests.lyra_opt.proofs.test_stand_alone import assert_stands_alone, refuse
 from tests.malformed import ABSENT, changed
 from tests.reference import preemption as reference
 from tests.tables import tables
 
 JsonObject = dict[str, Any]
 
-FILE = Path(preemption_stand_alone.__file__)
-MOST_LINES = 400
 TABLES = tables(__file__)
 FLEET: JsonObject = TABLES["fleet"]
 
@@ -92,23 +89,14 @@ def is_accepted(document: JsonObject, proof: JsonObject, best: dict[str, int] | 
 
 
 def test_it_is_short_and_needs_nothing_but_python(tmp_path):
-    """A stranger reads it in an evening, copies it, and runs it without the toolkit."""
-    text = FILE.read_text()
-    assert text.count("\n") <= MOST_LINES
-    (tmp_path / "check.py").write_text(text)
     optimum, counting = proved(FLEET), proved(too_large())
     better = optimum | {"bound": optimum["bound"] | {"lost:gpu": 5}}
-    for document, proof, code, told in (
+    cases = (
         (FLEET, optimum, 0, "optimal"),
         (FLEET, better, 1, "NOT proved"),
         (too_large(), counting, 0, "no solution exists"),
-    ):
-        (tmp_path / "instance.json").write_text(json.dumps(document, indent=2))
-        (tmp_path / "proof.json").write_text(json.dumps(proof))
-        command = [sys.executable, "-I", "-S", "check.py", "instance.json", "proof.json"]
-        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert (ran.returncode, ran.stderr) == (code, "")
-        assert told in ran.stdout
+    )
+    assert_stands_alone(Path(preemption_stand_alone.__file__), 400, tmp_path, cases)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -283,14 +271,7 @@ def test_bad_files_are_refused_with_one_line(kind, field, value, tmp_path, capsy
     change = {field: ABSENT if value == "absent" else value}
     document = changed(FLEET, change if kind == "instance" else {})
     proof = changed(proved(FLEET), change if kind == "proof" else {})
-    paths = [str(tmp_path / each) for each in ("instance.json", "proof.json")]
-    for path, content in zip(paths, (document, proof), strict=True):
-        hashed = {"sha256": content_hash(document)} if content is proof else {}
-        Path(path).write_text(json.dumps(content | hashed))
-    codes = [main(paths), lo_main(["verify", paths[0], "--proof", paths[1]])]
-    told = capsys.readouterr()
-    assert (codes, told.out) == ([2, 2], ""), told.err
-    assert told.err.count("\n") == 2
+    refuse(main, tmp_path, document, proof | {"sha256": content_hash(document)}, capsys)
 
 
 class Endless(list[JsonObject]):

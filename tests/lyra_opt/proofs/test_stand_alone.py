@@ -41,8 +41,6 @@ from tests.reference.drawing import INFEASIBLE, UNKNOWN, Draw
 from tests.tables import tables
 from tests.test_architecture import imported_by
 
-FILE = Path(stand_alone.__file__)
-MOST_LINES = 545
 LEAST_NORMAL = sys.float_info.min
 SLACK, SHARE_SLACK = Fraction(1, 10**9), Fraction(1, 10**5)
 """How far proofs may stay behind an optimum, as documented."""
@@ -68,21 +66,31 @@ def proved(document, solver="brute-force"):
     return json.loads(json.dumps(proof_of(problem, instance, document, answer.solution)))
 
 
-def test_it_is_short_and_needs_nothing_but_python(tmp_path):
-    """A stranger reads it in an evening, copies it, and runs it without the toolkit."""
-    text = FILE.read_text()
-    assert text.count("\n") <= MOST_LINES
-    imported = {name.partition(".")[0] for name in imported_by(FILE)}
+def assert_stands_alone(file, most_lines, folder, cases):
+    """Assert that a file is short and checks proofs without any package.
+
+    A stranger reads it in an evening, copies it, and runs it without the toolkit. A case is an
+    instance, a proof, the exit code and a part of what is printed.
+    """
+    text = file.read_text()
+    assert text.count("\n") <= most_lines
+    imported = {name.partition(".")[0] for name in imported_by(file)}
     assert imported <= sys.stdlib_module_names
-    (tmp_path / "check.py").write_text(text)
-    (tmp_path / "fleet.json").write_text(json.dumps(FLEET, indent=2))
-    proof = proved(FLEET)
-    for bound, code, told in (("3", 0, "optimal"), ("4", 1, "NOT proved"), (None, 1, "NOT")):
-        (tmp_path / "proof.json").write_text(json.dumps(proof | {"bound": bound}))
-        command = [sys.executable, "-I", "-S", "check.py", "fleet.json", "proof.json"]
-        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    (folder / "check.py").write_text(text)
+    for document, proof, code, told in cases:
+        (folder / "instance.json").write_text(json.dumps(document, indent=2))
+        (folder / "proof.json").write_text(json.dumps(proof))
+        command = [sys.executable, "-I", "-S", "check.py", "instance.json", "proof.json"]
+        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert (ran.returncode, ran.stderr) == (code, "")
         assert told in ran.stdout
+
+
+def test_it_is_short_and_needs_nothing_but_python(tmp_path):
+    proof = proved(FLEET)
+    claims = (("3", 0, "optimal"), ("4", 1, "NOT proved"), (None, 1, "NOT"))
+    cases = [(FLEET, proof | {"bound": bound}, *said) for bound, *said in claims]
+    assert_stands_alone(Path(stand_alone.__file__), 545, tmp_path, cases)
 
 
 @pytest.mark.parametrize(("family", "variant"), VARIANTS)
@@ -232,10 +240,10 @@ def test_keys_that_are_left_out_have_the_defaults_of_the_toolkit(family, variant
 )
 def test_numbers_that_are_none_are_refused_at_once(key, value, tmp_path, capsys):
     """With exit code 2, not 1: nothing is said of a proof that cannot be read."""
-    refuse(tmp_path, FLEET, proved(FLEET) | {key: value}, capsys)
+    refuse(main, tmp_path, FLEET, proved(FLEET) | {key: value}, capsys)
 
 
-def refuse(folder, instance, proof, capsys):
+def refuse(main, folder, instance, proof, capsys):
     """Check that both checkers refuse files, each in one line."""
     paths = [str(folder / name) for name in ("instance.json", "proof.json")]
     for path, document in zip(paths, (instance, proof), strict=True):
@@ -258,7 +266,7 @@ def test_a_deep_file_is_refused(tmp_path, capsys):
 def test_instances_that_mislead_its_arithmetic_are_refused(case, tmp_path, capsys):
     """By the stand-alone checker, which does not check the rest of an instance, too."""
     fleet = changed(FLEET, TABLES["misleading"][case])
-    refuse(tmp_path, fleet, proved(FLEET) | {"sha256": content_hash(fleet)}, capsys)
+    refuse(main, tmp_path, fleet, proved(FLEET) | {"sha256": content_hash(fleet)}, capsys)
 
 
 def test_a_gang_of_one_spans_nothing():
