@@ -34,7 +34,7 @@ class SolverSummary:
 
     @property
     def gaps_percent(self) -> list[float]:
-        """The finite gaps; an objective of several terms and an optimum of 0 have none."""
+        """The finite gaps; without objectives of several terms, and without missed optima of 0."""
         gaps = (
             evidence.gap_to_optimum_at_most(answer.objective)
             for answer, evidence in self.rows
