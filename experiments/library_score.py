@@ -74,6 +74,7 @@ def add_parser(library: argparse._SubParsersAction[Any]) -> None:
 
 def run_score(arguments: argparse.Namespace) -> int:
     """Run ``library score``, and return the exit code."""
+    from lyra_opt.commands.messages import say
     from lyra_opt.commands.output import (
         print_formatted,
         print_line,
@@ -107,14 +108,12 @@ def run_score(arguments: argparse.Namespace) -> int:
     ranking, instances = board.shown(problem), board.results_of(name)
     better = [run for run in board.improvements() if run.configuration == name]
     commands = _written(better, Path(arguments.out))
-    if print_formatted(arguments.form, [ranking, instances]):
-        return status
-    print_table(instances)
-    print()
-    print_table(ranking)
-    print_line(_times_in_words(name, own, others))
-    for line in [*board.better_than_record(), *commands]:
-        print_line(line, indent="  ")
+    if not print_formatted(arguments.form, [ranking, instances]):
+        print_table(instances)
+        print()
+        print_table(ranking)
+    for line in [_times_in_words(name, own, others), *board.better_than_record(), *commands]:
+        (print_line if arguments.form == "table" else say)(line)
     return status
 
 
@@ -165,7 +164,6 @@ def _solved_by(solver: str, problems: Sequence[str]) -> list[str]:
 
 def _study(arguments: argparse.Namespace, problem: str, entries: Sequence[Entry]) -> Study:
     """Return the study of one solver on the instances."""
-    from lyra_opt.core.errors import FieldError
     from lyra_opt.experiments.study import study_of
     from lyra_opt.experiments.study_file import STUDY_FORMAT, STUDY_VERSION
     from lyra_opt.instances.library import library
@@ -182,10 +180,7 @@ def _study(arguments: argparse.Namespace, problem: str, entries: Sequence[Entry]
         "instances": [{"library": version, "ids": ids} for version, ids in ids_of.items()],
         "solvers": [{"names": [arguments.solver]}],
     }
-    try:
-        return study_of(document, "score", f"{document}")
-    except FieldError as error:
-        raise UserError(f"{arguments.solver}: {error}") from error.__cause__
+    return study_of(document, "score", f"{document}")
 
 
 def _written(better: Sequence[SolverRecord], folder: Path) -> list[str]:

@@ -12,33 +12,16 @@ from lyra_opt.core.solver import SOLVERS
 from lyra_opt.experiments.library_score import STORED_LIMIT_S
 from lyra_opt.experiments.scoreboard_results import stored_runs
 from lyra_opt.instances.library import library
+from tests.tables import tables
 
-OWN = """
-from lyra_opt.core.result import SolveResult, Status
-from lyra_opt.reclaim import Solution
-from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
-
-class Mine(ReclaimHeuristic):
-    name = "mine"
-
-    def choose(self, instance, rng):
-        return [int(server) for server in instance.index.on_loan[: instance.reclaim_servers]]
-
-class Liar(Mine):
-    name = "liar"
-
-    def solve(self, instance, **call):
-        found = super().solve(instance, **call)
-        claimed = {"objective": 0, "dual_bound": 0}
-        return SolveResult(status=Status.OPTIMAL, solution=found.solution, **claimed)
-"""
+TABLES = tables(__file__)
 ID = "lyra-figure-5"
 
 
 @pytest.fixture(autouse=True)
 def own(tmp_path, monkeypatch):
     """Stand in a folder with a user's solvers."""
-    (tmp_path / "my.py").write_text(OWN)
+    (tmp_path / "my.py").write_text(TABLES["solvers"])
     monkeypatch.chdir(tmp_path)
 
 
@@ -87,17 +70,7 @@ def test_a_solver_does_not_grade_itself(capsys):
     assert "1 failed" in err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["exact"], "--problem is missing: give one of reclaim, allocation"),
-        (["my.py:Mine", "--problem", "network"], "a solver of reclaim, not of network"),
-        (["my.py:Mine", "--id", "lyra-figure-55"], "did you mean lyra-figure-5?"),
-        (["my.py:Mine", "--id", ID, "--grade", "open"], f"--id {ID}: is not an instance of"),
-        (["my.py:Mine", "--grade", "hard", "--out", "my.py"], "--out my.py: is a file"),
-        (["nothing.py:Mine"], "nothing.py"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "says"), TABLES["refused"])
 def test_bad_input_is_refused_in_a_line(arguments, says, capsys):
     status, out, err = score(capsys, *arguments)
     assert (status, out) == (2, "")
