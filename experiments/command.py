@@ -253,11 +253,11 @@ def run_report_command(arguments: argparse.Namespace) -> int:
             raise UserError(f"--{name} {given}: {folder} has runs of a study, not replays")
     from lyra_opt.experiments.report import write_report
 
-    return write_report(folder, pictures, arguments.form)
+    return write_report(folder, pictures, arguments.form, baseline=arguments.baseline)
 
 
 def _report_replays(folder: Path, arguments: argparse.Namespace, pictures: ChosenPictures) -> int:
-    from lyra_opt.experiments.simulation.measuring.comparison import require_baseline
+    from lyra_opt.experiments.random_inputs import require_baseline
     from lyra_opt.experiments.simulation.running.replays import load_replays
     from lyra_opt.experiments.simulation.showing.report import parse_window, write_report
     from lyra_opt.experiments.simulation.showing.results import print_replays
@@ -280,7 +280,8 @@ def run_diff_command(arguments: argparse.Namespace) -> int:
 
     b = None if arguments.b is None else Path(arguments.b)
     diff = compare_folders(Path(arguments.a), b, by=arguments.by)
-    if not print_formatted(arguments.form, [diff.table()], diff.as_json_object()):
+    table = diff.table() if arguments.form == "csv" else diff.shown()
+    if not print_formatted(arguments.form, [table], diff.as_json_object()):
         _, first, second = arguments.by or ("", arguments.a, arguments.b)
         print_diff(diff, first, second)
     return 0

@@ -135,6 +135,11 @@ class Diff:
             ]
         )
 
+    def shown(self) -> Table:
+        """Return the table without the columns of axes if no measure is split by an axis."""
+        table = self.table()
+        return table if any(self.measures.axis) else replace(table, columns=table.columns[2:])
+
 
 def compare_folders(
     a: Path, b: Path | None = None, *, by: tuple[str, str, str] | None = None
@@ -221,7 +226,7 @@ def compare_folders(
 
 
 def _random_inputs(runs: Sequence[RunRecord]) -> RandomInputs:
-    """Return what is random in the runs of a folder, judged by its largest group of seeds."""
+    """Return the random unit of the runs of a folder, judged by its largest group of seeds."""
     groups: dict[object, list[ReplayRecord]] = {}
     for run in runs:
         if isinstance(run, ReplayRecord) and run.status != ERROR:
@@ -354,10 +359,7 @@ def print_diff(diff: Diff, a: str, b: str) -> None:
     for line in _lines(diff):
         print_line(line, indent="    ")
     if len(diff.measures):
-        table = diff.table()
-        if not any(diff.measures.axis):
-            table = replace(table, columns=table.columns[2:])
-        print_table(table, None)
+        print_table(diff.shown(), None)
         print_line(diff.method)
 
 

@@ -44,10 +44,10 @@ class Resampling:
 
         The first term is the sampling variance of the workload. A workload longer than a draw
         tells more than one draw does: at least in proportion to its days (Hoeffding 1948, theorem
-        5.2). Resampling n blocks underestimates a variance by (n - 1) / n (Hesterberg 2015, section
-        3.2). The second term comes from the number of draws. The quantile is Student's, with
-        degrees of freedom f from 1/f = 1/(R - 1) + 1/(n - 1). The interval is infinite with fewer
-        than two blocks.
+        5.2). Resampling n blocks underestimates a variance by (n - 1) / n (Hesterberg 2015). The
+        second term comes from the number of draws. The quantile is Student's, with degrees of
+        freedom f from 1/f = 1/(R - 1) + 1/(n - 1). The interval is infinite with fewer than two
+        blocks.
         """
         from scipy import stats
 

@@ -8,7 +8,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import FieldError, counted
+from lyra_opt.core.errors import FieldError, UserError, counted
+from lyra_opt.core.texts import meant
 from lyra_opt.experiments.intervals import (
     CONFIDENCE,
     Resampling,
@@ -124,6 +125,14 @@ class RandomInputs:
         if self.unit in (Sample.SEEDS, Sample.DRAWS) and min(counts) < ENOUGH_SEEDS:
             text += f" So few {self.unit} make wide intervals; a single one has no interval."
         return f"{text} {self.in_words}".strip()
+
+
+def require_baseline(named: str | None, known: Sequence[str]) -> None:
+    """Raise `UserError` if a baseline is named that is not one of the schemes or solvers."""
+    if named is not None and named not in known:
+        raise UserError(
+            f"baseline {named}: no scheme or solver has this name; {meant(named, known)}"
+        )
 
 
 def resampling_of(setting: Mapping[str, Any]) -> Resampling | None:

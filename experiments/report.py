@@ -26,8 +26,10 @@ from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
 from lyra_opt.experiments.plots.figures import draw_plots
 from lyra_opt.experiments.plots.profiles import draw_profiles
 from lyra_opt.experiments.proofs import find_contradictions
+from lyra_opt.experiments.random_inputs import require_baseline
 from lyra_opt.experiments.records import SolverRecord
 from lyra_opt.experiments.scoreboard import METHOD, scoreboard_of, scoreboard_page
+from lyra_opt.experiments.solver_differences import RANDOM, solver_differences
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tables import table_of_frame
 
@@ -60,6 +62,8 @@ class StudyReport:
         Results that cannot all be right, one line each.
     scoreboard
         Ranking of the solvers; None without instances of the library.
+    baseline
+        Configuration with which the others are compared; None for the first one.
     """
 
     study: StudyRecord
@@ -67,6 +71,7 @@ class StudyReport:
     headline_solvers: Sequence[str]
     contradictions: Sequence[str]
     scoreboard: Scoreboard | None = None
+    baseline: str | None = None
 
     @cached_property
     def plots(self) -> list[Plot]:
@@ -129,6 +134,19 @@ class StudyReport:
         """The table of gaps by family, size, combination of axis values, and solver."""
         return self.analysis.gap_table()
 
+    @cached_property
+    def differences(self) -> Table | None:
+        """The paired differences between solvers; None if no pair exists, or with a scoreboard."""
+        return None if self.scoreboard else solver_differences(self.analysis, self.baseline)
+
+    @property
+    def differences_in_words(self) -> str:
+        """Sentences that explain the table of differences; empty without one."""
+        table = self.differences
+        if table is None:
+            return ""
+        return f"{table.title}. {RANDOM.method(table.frame().instances)}"
+
     def shown(self, table: pd.DataFrame) -> Table:
         """Return a data frame of gaps as a table with readable headings."""
         return tables.gap_table(table, self.words)
@@ -138,7 +156,13 @@ class StudyReport:
         return [run for run in self.analysis.runs if run.status is status]
 
 
-def write_report(folder: Path, pictures: ChosenPictures | None = None, form: str = "table") -> int:
+def write_report(
+    folder: Path,
+    pictures: ChosenPictures | None = None,
+    form: str = "table",
+    *,
+    baseline: str | None = None,
+) -> int:
     """Write the report of the store in `folder` into that folder, and print its tables.
 
     Parameters
@@ -149,6 +173,8 @@ def write_report(folder: Path, pictures: ChosenPictures | None = None, form: str
         Pictures to write in addition to those of the page.
     form
         Format of the printed tables. JSON and CSV have the table by family alone.
+    baseline
+        Configuration with which the others are compared; None for the first one.
 
     Returns
     -------
@@ -161,7 +187,7 @@ def write_report(folder: Path, pictures: ChosenPictures | None = None, form: str
         If the folder has no store, the store is damaged, of another version or empty, or a file
         cannot be written.
     """
-    report = make_report(folder)
+    report = make_report(folder, baseline)
     write_files(report, folder, pictures)
     print_report(report, form)
     if form == "table":
@@ -186,7 +212,7 @@ def write_files(report: StudyReport, folder: Path, pictures: ChosenPictures | No
     write_text(folder / PAGE, page_text(report))
 
 
-def make_report(folder: Path) -> StudyReport:
+def make_report(folder: Path, baseline: str | None = None) -> StudyReport:
     """Compute the content of a study report from the store in `folder`.
 
     It raises `UserError` if the folder has no readable store of a study, or the store is empty.
@@ -197,6 +223,7 @@ def make_report(folder: Path) -> StudyReport:
         raise InputError(str(folder), f"has runs of kind {study.kind}: must have runs of solvers")
     runs = stored_runs(folder)
     analysis = Analysis(runs)
+    require_baseline(baseline, analysis.configurations)
     headline_solvers = _headline_solvers(study, analysis)
     scoreboard = scoreboard_of(study, analysis)
     return StudyReport(
@@ -205,6 +232,7 @@ def make_report(folder: Path) -> StudyReport:
         headline_solvers=headline_solvers,
         contradictions=find_contradictions(runs),
         scoreboard=scoreboard,
+        baseline=baseline,
     )
 
 
@@ -227,6 +255,7 @@ def page_text(report: StudyReport) -> str:
     entries = [
         *([("scoreboard", "Scoreboard")] if board else []),
         ("solvers", "Solvers side by side"),
+        *([("differences", "Differences between solvers")] if report.differences else []),
         ("plots", "Plots"),
         ("families", "By family"),
         ("axes", "By family, size and axes"),
@@ -308,13 +337,17 @@ def print_report(report: StudyReport, form: str) -> None:
     if len(detailed):
         title = f"{', '.join(report.headline_solvers)}, by family, size and the study's axes"
         tables.insert(0, replace(report.shown(detailed), title=title))
-    if print_formatted(form, tables, table_of_frame(overall).records()):
+    compared = [] if report.differences is None else [report.differences]
+    if print_formatted(form, [*tables, *compared], table_of_frame(overall).records()):
         return
     for table, file in zip(
         tables, ("gap_table.csv", "overall_table.csv")[-len(tables) :], strict=True
     ):
         print_line(f"{table.title}:")
         print_table(table, elsewhere=file)
+    if report.differences is not None:
+        print_line(report.differences_in_words)
+        print_table(report.differences, None)
     print_line(report.runs_in_words())
     print_line(report.witnesses_in_words())
     for contradiction in report.contradictions:

@@ -212,8 +212,8 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.own_files import name_in
     from lyra_opt.experiments.chosen_pictures import OF_REPLAYS, chosen_pictures
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
+    from lyra_opt.experiments.random_inputs import require_baseline
     from lyra_opt.experiments.settings import engine_of
-    from lyra_opt.experiments.simulation.measuring.comparison import require_baseline
     from lyra_opt.experiments.simulation.running.replays import run_scenario
     from lyra_opt.experiments.simulation.showing.figures import figure_of
     from lyra_opt.experiments.simulation.showing.report import write_report

@@ -19,8 +19,10 @@ from lyra_opt.experiments.plots.excess import excess_ticks, plot_excess_over_axi
 from lyra_opt.experiments.plots.figures import draw_plots, excess_over_axes, over_axis
 from lyra_opt.experiments.plots.times import plot_solve_time
 from lyra_opt.experiments.report import StudyReport
+from lyra_opt.experiments.solver_differences import solver_differences
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tables import gap_table
+from tests.conftest import assert_one_line_error
 from tests.experiments.records import MAXIMISING, make_run, make_runs, make_study
 from tests.html_page import assert_needs_no_other_file
 from tests.tables import tables
@@ -58,6 +60,31 @@ def test_summaries_equal_those_computed_by_hand():
     for configuration, numbers in TABLES["summary"].items():
         found = rows.loc[configuration, list(numbers)].to_dict()
         assert found == pytest.approx(numbers, nan_ok=True)
+
+
+def test_differences_of_solvers_are_paired_by_instance(folder, run):
+    """By hand: objectives 3, 2, 4 and 2, 2, 2; the missing fourth one is left out."""
+    objectives = {"slow": (2, 2, 2, None), "quick": (3, 2, 4, 9)}
+    runs = [
+        make_run(f"c{place}", name, Status.FEASIBLE, objective=objective, known_optimum=None)
+        for name, of_solver in objectives.items()
+        for place, objective in enumerate(of_solver)
+    ]
+    table = solver_differences(Analysis(runs))
+    (found,) = table.records()
+    half = 4.30265 / math.sqrt(3)  # the deviation of the differences 1, 0, 2 is 1
+    assert (found["solver"], found["mean"], found["difference"]) == ("quick", 3.0, 1.0)
+    assert (found["low"], found["high"]) == (
+        pytest.approx(1 - half, abs=1e-4),
+        pytest.approx(1 + half, abs=1e-4),
+    )
+    assert (found["difference_percent"], found["instances"]) == (50.0, 3)
+    assert solver_differences(Analysis(runs), "quick").records()[0]["difference"] == -1.0
+    exit_code, printed, _ = run("report", folder, "--baseline", "exact")
+    assert exit_code == 0
+    assert "Differences in the objective from exact" in printed
+    assert "Differences between solvers" in (folder / "report.html").read_text()
+    assert_one_line_error(run("report", folder, "--baseline", "exat"), "did you mean exact?")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lyra_opt.core.errors import UserError
 from lyra_opt.core.numbers import (
     MISSING,
     duration,
@@ -21,7 +20,6 @@ from lyra_opt.core.numbers import (
     unit_of,
 )
 from lyra_opt.core.table import Column, Table
-from lyra_opt.core.texts import meant
 from lyra_opt.experiments.intervals import CONFIDENCE
 from lyra_opt.experiments.random_inputs import RandomInputs, Sample, random_inputs
 from lyra_opt.experiments.simulation.measuring.measures import (
@@ -177,12 +175,6 @@ class Difference:
         if not self.random.has_intervals:
             return f"by seed {shown}"
         return f"{100 * CONFIDENCE:.0f} % interval {shown}, {self.pairs:,} {units}"
-
-
-def require_baseline(named: str | None, schemes: Sequence[str]) -> None:
-    """Raise `UserError` if a baseline is named that is not one of the schemes."""
-    if named is not None and named not in schemes:
-        raise UserError(f"--baseline {named}: is not one of the schemes; {meant(named, schemes)}")
 
 
 def differences(

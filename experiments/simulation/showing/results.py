@@ -14,7 +14,7 @@ from lyra_opt.core.numbers import three_digits
 from lyra_opt.core.plotting import drawn_figure
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.frames import frame_of
-from lyra_opt.experiments.random_inputs import random_inputs
+from lyra_opt.experiments.random_inputs import random_inputs, require_baseline
 from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import (
@@ -22,7 +22,6 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
     differences_table,
     main_rows,
     method_in_words,
-    require_baseline,
     rows_of,
 )
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES, variants_of

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.__main__ import main
+from lyra_opt.core.numbers import three_digits
 from lyra_opt.core.picture_styles import house_style
 from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
 from lyra_opt.experiments.random_inputs import RESAMPLES
@@ -170,6 +171,42 @@ def test_seeds_of_one_trace_are_no_sample_of_jobs(changed, told, run, tmp_path):
     assert "confidence intervals of the difference" not in page
     assert of_jct.interval_in_words() in page
     assert ("by seed " in of_jct.interval_in_words()) == bool(changed)
+
+
+def test_draws_of_days_are_the_sample(run, tmp_path):
+    """All schemes replay the same draws, and every table shows one interval, from any baseline."""
+    trace, out = tmp_path / "trace.csv", tmp_path / "out"
+    rows = [f"j{n},{4000 * n},{1 + n % 4},{900 + 3500 * (n % 7)}" for n in range(200)]
+    trace.write_text("\n".join(["job_id,submit_time_s,gpus,duration_s", *rows]))
+    given = changes("cluster.servers=1", "seeds=3", "jobs.bootstrap.days=9")
+    given += ["--jobs", trace]
+    exit_code, printed, err = run(
+        "simulate", "plain", *given, *schemes("fifo", "sjf"), "--out", out
+    )
+    assert exit_code == 0, err
+    text = " ".join(printed.split())
+    assert "from the spread of 3 draws of its days" in text
+    assert "9 days, sampled from the 9 days of the jobs in blocks of 2 days." in text
+    replays = load_replays(out)
+    of_jct, _ = differences(replays.runs, replays.jobs)
+    means = [
+        np.array([run.figures["jct_mean_s"] for run in replays.runs if run.scheme == scheme])
+        for scheme in ("fifo", "sjf")
+    ]
+    expected = of_jct.random.resampling.interval(means[1] - means[0])
+    assert (of_jct.low_s, of_jct.high_s) == expected
+    assert f"−{three_digits(-of_jct.low_s / of_jct.unit.seconds)} {of_jct.unit.symbol}" in printed
+    found = json.loads(run("diff", out, "--by", "scheme", "fifo", "sjf", "--format", "json")[1])
+    (row,) = (each for each in found["measures"] if each["measure"] == "jct_mean_s")
+    assert found["random"] == "draws"
+    assert (row["low"], row["high"]) == pytest.approx(expected)
+    turned, _ = differences(replays.runs, replays.jobs, "sjf")
+    assert (turned.low_s, turned.high_s) == pytest.approx((-expected[1], -expected[0]))
+    assert "Differences from sjf:" in run("report", out, "--baseline", "sjf")[1]
+    assert_one_line_error(run("report", out, "--baseline", "fif"), "did you mean fifo?")
+    bounds = json.loads(run("bound", "plain", *given, "--scheme", "fifo", "--format", "json")[1])
+    by_seed = {each["seed"]: each["jct_mean_bound_s"] for each in bounds}
+    assert all(by_seed[seed] <= mean for seed, mean in enumerate(means[0]))
 
 
 def test_means_over_seeds_have_their_spread(folders, capsys):

@@ -1,0 +1,131 @@
+"""Intervals of bootstrapped traces cover the true difference as often as the page says."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lyra_opt.experiments.intervals import Resampling
+from lyra_opt.experiments.random_inputs import RandomInputs, Sample
+from lyra_opt.experiments.simulation.running.replay import replay
+from lyra_opt.experiments.simulation.scenario.building import make_setup
+from lyra_opt.experiments.simulation.scenario.loading import load_scenario, parse_change
+from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
+from tests.experiments.coverage import coverage
+
+PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+DAY_S = 86_400
+TRACES = 40
+
+
+def documented() -> dict[tuple[int, int, int], list[float]]:
+    """Return the coverage in %, by days of the trace, days of a draw and number of draws."""
+    rows = [line.strip("| \n").split(" | ") for line in PAGE.read_text().splitlines()]
+    numbers = [row for row in rows if len(row) == 7 and row[0].isdigit()]
+    return {(int(a), int(b), int(c)): [*map(float, shares)] for a, b, c, *shares in numbers}
+
+
+def assert_covers(sizes: tuple[int, int, int], repetitions: int) -> None:
+    """Measure a row of the page again; each share may differ by four standard errors."""
+    processes = [(skewed, correlation) for skewed in (False, True) for correlation in (0.0, 0.5)]
+    for percent, (is_skewed, correlation) in zip(documented()[sizes], processes, strict=True):
+        share = percent / 100
+        found = coverage(
+            *sizes,
+            correlation=correlation,
+            is_skewed=is_skewed,
+            repetitions=repetitions,
+            seed=1,
+        )
+        assert found == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / repetitions))
+
+
+def test_coverage_is_that_of_the_page():
+    assert len(documented()) == 8
+    assert_covers((75, 10, 5), 300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", documented())
+def test_coverage_is_that_of_the_page_everywhere(sizes):
+    assert_covers(sizes, 1000)
+
+
+def test_interval_of_draws_does_not_shrink_with_their_number():
+    """By hand for 5 draws, 10 days and blocks of 2; more draws only sharpen the quantile."""
+    resampling = Resampling(days=10, block_days=2, source_days=10, source=0)
+    low, high = resampling.interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    half = stats.t.ppf(0.975, 2) * math.sqrt(2.5) * math.sqrt(5 / 4 + 1 / 5)
+    assert (low, high) == (pytest.approx(3 - half), pytest.approx(3 + half))
+    many = np.random.default_rng(0).normal(size=2000)
+    low, high = resampling.interval(many)
+    assert high - low == pytest.approx(2 * stats.t.ppf(0.975, 4) * math.sqrt(5 / 4), rel=0.05)
+    one_block = Resampling(days=10, block_days=10, source_days=10, source=0)
+    assert one_block.interval(many) == (-math.inf, math.inf)
+
+
+def test_relative_interval_is_never_below_minus_100_percent():
+    """Close to the interval of the ratio's logarithm; without a baseline it is unknown."""
+    before = np.array([100.0, 110.0, 90.0, 105.0])
+    after = np.array([20.0, 25.0, 15.0, 22.0])
+    logs = np.log(after / before)
+    low, high = RandomInputs().relative_interval(before, after)
+    expected = logs.mean() + stats.sem(logs) * stats.t.ppf(0.975, 3) * np.array([-1, 1])
+    assert [low, high] == pytest.approx([*(np.exp(expected) - 1)], abs=0.02)
+    assert -1 < RandomInputs().relative_interval(before, np.array([1.0, 99.0, 1.0, 1.0]))[0] < 0
+    assert math.isnan(RandomInputs().relative_interval(np.zeros(4), after)[0])
+
+
+def trace_of_days(generator: np.random.Generator, path: Path, days: int) -> Path:
+    """Write a trace whose days have loads of their own, and return its path."""
+    rows = ["job_id,submit_time_s,duration_s,gpus"]
+    for day in range(days):
+        jobs = generator.poisson(generator.uniform(12, 36))
+        for submit_s in np.sort(generator.integers(DAY_S, size=jobs)):
+            duration_s = 60 + generator.exponential(5500)
+            rows.append(f"j{len(rows)},{day * DAY_S + submit_s},{duration_s:.0f},1")
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def mean_jcts_s(
+    path: Path, *given: str, seeds: int = 1
+) -> tuple[np.ndarray, np.ndarray, Resampling | None]:
+    """Return the mean JCT under FIFO and under SJF with each seed, and the resampling."""
+    changes = ["cluster.servers=1", "cluster.gpus_per_server=2", *given]
+    scenario = load_scenario("plain", map(parse_change, changes), jobs=str(path))
+    schemes = make_schemes(scenario, ["fifo", "sjf"])
+    setups = [make_setup(scenario, schemes, seed) for seed in range(seeds)]
+    fifo, sjf = (
+        np.array([replay(setup, scheme).jobs.jct_s.mean() for setup in setups])
+        for scheme in schemes
+    )
+    return fifo, sjf, setups[0].resampling
+
+
+@pytest.mark.slow
+def test_intervals_of_replays_cover_as_often_as_the_page_says(tmp_path):
+    """The truth comes from other traces; both shares may differ by three standard errors."""
+    generator = np.random.default_rng(3)
+    file = tmp_path / "trace.csv"
+    fifo, sjf = np.mean(
+        [np.ravel(mean_jcts_s(trace_of_days(generator, file, 12))[:2]) for _ in range(200)],
+        axis=0,
+    )
+    covered = np.zeros(2)
+    for _ in range(TRACES):
+        trace = trace_of_days(generator, file, 12)
+        before, after, resampling = mean_jcts_s(trace, "jobs.bootstrap.days=12", seeds=5)
+        draws = RandomInputs(Sample.DRAWS, resampling=resampling)
+        low, high = draws.interval(after - before)
+        least, most = draws.relative_interval(before, after)
+        covered += [low <= sjf - fifo <= high, least <= sjf / fifo - 1 <= most]
+    shown = re.search(r"(\d+) % of the intervals in hours and (\d+) %", PAGE.read_text())
+    for found, percent in zip(covered / TRACES, shown.groups(), strict=True):
+        share = int(percent) / 100
+        assert found == pytest.approx(share, abs=3 * math.sqrt(share * (1 - share) / TRACES))
