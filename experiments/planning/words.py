@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import counted
@@ -309,6 +310,13 @@ def limits(plan: ClusterPlan) -> Sequence[str]:
 
 class ReadablePlan(ClusterPlan):
     """A plan that ``print`` shows in an operator's words."""
+
+    def __repr__(self) -> str:
+        """Return the answer in one sentence."""
+        return f"<plan: {headline(self)}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         """Return the whole plan as text, with one line for each job that is hurt."""

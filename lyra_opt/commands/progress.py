@@ -185,17 +185,16 @@ def is_notebook() -> bool:
 class _NotebookBar:
     """A progress bar that a notebook shows, or its words if the notebook cannot show HTML."""
 
-    description: str
     total: float
     done: float
     words: str
 
     def __repr__(self) -> str:
-        return f"{self.description}: {self.words}"
+        return self.words
 
     def _repr_html_(self) -> str:
         bar = f'<progress value="{self.done:g}" max="{max(self.total, self.done):g}"></progress>'
-        return f"{escape(self.description)} {bar} {escape(self.words)}"
+        return f"{bar} {escape(self.words)}"
 
 
 def _notebook_bar(
@@ -205,12 +204,12 @@ def _notebook_bar(
     from IPython.display import display
 
     started = time.monotonic()
-    bar = _NotebookBar(description, total, 0, in_words(0))
+    bar = _NotebookBar(total, 0, f"{description}: {in_words(0)}")
     handle = display(bar, display_id=True)
 
     def show(done: float) -> None:
-        elapsed_s = time.monotonic() - started
-        bar.done, bar.words = done, _with_time_left(in_words(done), elapsed_s, done, total)
+        words = _with_time_left(in_words(done), time.monotonic() - started, done, total)
+        bar.done, bar.words = done, f"{description}: {words}"
         handle.update(bar)
 
     return show

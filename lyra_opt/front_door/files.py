@@ -15,8 +15,6 @@ from lyra_opt.core.texts import nearest
 from lyra_opt.instances.library import library
 
 InstanceT = TypeVar("InstanceT", bound="ProblemInstance")
-FILE_SUFFIXES = (".json", ".gz")
-"""Endings of names that can only be files, not ids."""
 
 
 @overload
@@ -64,7 +62,7 @@ def _is_id(path: object) -> bool:
     if not isinstance(path, str) or path in ("", "-") or Path(path).name != path:
         return False
     with suppress(OSError):  # the name is too long
-        return not (path.endswith(FILE_SUFFIXES) or Path(path).exists())
+        return not (path.endswith((".json", ".gz")) or Path(path).exists())
     return False
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from lyra_opt.paper_figures.stored import StoredTable
 
 
+# A mean with its least and greatest value, in a cell of a page.
 RANGE = re.compile(r"(\S+) \((\S+) to (\S+)\)")
-"""A mean with its least and greatest value, in a cell of a page."""
 
 
 @without_inner_frames

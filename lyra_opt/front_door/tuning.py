@@ -42,11 +42,8 @@ class Tuned(Printed):
 
     def __repr__(self) -> str:
         """Return the best values, one line per point."""
-        return "\n".join(
-            f"<tuning {each.name or each.table.name}: best of {len(each.trials)} trials: "
-            f"{', '.join(f'{key} = {value}' for key, value in each.values.items())}>"
-            for each in self.points
-        )
+        lines = (f"<tuning {each.name or each.table.name}: {each.values}>" for each in self.points)
+        return "\n".join(lines)
 
     @cached_property
     def trials(self) -> pd.DataFrame:

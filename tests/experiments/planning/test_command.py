@@ -83,6 +83,7 @@ def test_python_gives_the_same_plan(run, file):
     _, out, _ = run(
         "plan", "fit", "--pods", "2", "--gpus", "8", "--priority", "p3", "--snapshot", file
     )
+    assert repr(found) == f"<plan: {str(found).splitlines()[0]}>"
     for line in str(found).splitlines():
         assert line.partition(":")[0] in out
     assert all(command in out for command in found.commands)

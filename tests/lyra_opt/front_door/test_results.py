@@ -81,6 +81,6 @@ def test_tune(tmp_path):
     assert tuned.best.loss.item() == tuned.trials.loss.min() == record["loss"]
     for key, value in record["parameters"].items():
         assert tuned.best[key].item() == value
-        assert f"{key} = {value}" in repr(tuned)
+        assert f"{key!r}: {value}" in repr(tuned)
         assert f"  {key} = {value}" in str(tuned)
-    assert lo.simulate(tmp_path / "out/best.toml").summary.jct_mean_s.notna().all()
+    assert lo.simulate(tmp_path / "out/best.toml").frame.jct_mean_s.notna().all()
