@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.__main__ import main
 from lyra_opt.instances.reclaim.set_union import SetUnionKnapsack, read_set_union
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 from tests.tables import tables
@@ -18,14 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TABLES = tables(__file__)
-FILES = TABLES["files"]
-
-
-@pytest.fixture(params=FILES)
-def file(request, tmp_path):
-    path = tmp_path / f"sukp {request.param}.txt"
-    path.write_text(FILES[request.param])
-    return path
 
 
 def drawn(seed: int) -> SetUnionKnapsack:
@@ -75,34 +66,31 @@ def test_the_knapsack_is_the_largest_fleet_within_its_capacity(seed):
 def test_reclaiming_is_the_least_capacity_for_unit_profits(seed):
     """Servers are items of profit 1, and jobs are elements."""
     fleet = lo.generate("reclaim", "messy-dist", servers=7, reclaim=3, seed=seed)
-    needs = np.array(
-        [
-            [any(group.server == server.id for group in job.workers) for job in fleet.jobs]
-            for server in fleet.servers
-        ],
-        dtype=np.int64,
-    )
-    weights = np.array([job.weight for job in fleet.jobs])
+    weights = fleet.index.weight
+    needs = np.zeros((7, len(weights)), dtype=np.int64)
+    for job in range(len(weights)):
+        needs[[server for server, _ in fleet.index.base.row(job)], job] = 1
     problem = SetUnionKnapsack(np.ones(7, dtype=np.int64), weights, needs, 0)
     least = next(c for c in range(weights.sum() + 1) if largest_profit(problem, c) >= 3)
     assert least == lo.solve(fleet, "exact").objective
 
 
-def test_both_published_layouts_are_read(file, tmp_path):
+@pytest.mark.parametrize("layout", TABLES["files"])
+def test_both_published_layouts_are_read(layout, tmp_path):
+    file = tmp_path / f"sukp {layout}.txt"
+    file.write_text(TABLES["files"][layout])
     problem = read_set_union(file)
     assert (problem.profits.tolist(), problem.weights.tolist()) == ([3, 2], [5, 7, 1])
     assert (problem.needs.tolist(), problem.capacity) == ([[1, 0, 1], [0, 1, 1]], 10)
-    out = str(tmp_path / "fleets")
-    made = ["generate", "reclaim", "--family", "set-union", "--items", str(file), "--reclaim", "4"]
-    assert main([*made, "--out", out]) == 0
-    (fleet,) = (tmp_path / "fleets").glob("set-union-v1-*-k4.json")
-    assert lo.solve(lo.load(fleet), "exact").objective == 13
+    fleet = lo.generate("reclaim", "set-union", items=file, reclaim=4)
+    assert fleet.name == f"set-union-v1-sukp_{layout}-k4"
+    assert lo.solve(fleet, "exact").objective == 13
 
 
 @pytest.mark.parametrize(("old", "new", "says"), TABLES["damaged"])
 def test_damaged_files_are_refused(old, new, says, tmp_path):
     path = tmp_path / "sukp.txt"
-    path.write_text(FILES["plain"].replace(old, new))
+    path.write_text(TABLES["files"]["plain"].replace(old, new))
     with pytest.raises(lo.UserError, match=says):
         read_set_union(path)
 

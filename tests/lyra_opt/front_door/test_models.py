@@ -307,15 +307,6 @@ def test_names_in_an_instance_are_none_of_a_file(tmp_path):
         assert_same(optimum_of_file(tmp_path / f"model{suffix}"), brute_force(one)[1])
 
 
-def test_cbc_reads_integers_and_constants_of_lp_files(tmp_path):
-    """Without them this fleet is worth less than 7, and the mean JCT too much."""
-    late = examples.instance(examples.job(release_s=0.5), objective="mean_jct")
-    for one in (FLEET, late):
-        lo.export_model(one, tmp_path / "model.lp")
-        assert_same(optimum_by_cbc(tmp_path / "model.lp", "min"), lo.solve(one, "cpsat").objective)
-    assert "constant = 1" in (tmp_path / "model.lp").read_text()
-
-
 @pytest.mark.parametrize("solver", ["pulp-cbc", "pulp-gurobi"])
 def test_a_solver_names_its_model(solver):
     """Whoever knows the solver need not know the language."""
