@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from lyra_opt.core.loading import load_instance
+from lyra_opt.core.numbers import three_digits
 from lyra_opt.experiments.store import table_path
 from lyra_opt.simulation.communication import MODELS
 from lyra_opt.simulation.scheme import scheme_names
@@ -90,10 +91,10 @@ class TestTypes:
         assert [*jobs.cost] == pytest.approx([*(used * jobs.held_gpu_s / 3600)])
         weighted_s = (jobs.weight * jobs.jct_s).sum() / 5
         for row in (
-            f"JCT, weighted mean (s) {weighted_s:,.0f}",
+            f"JCT, weighted mean (hours) {weighted_s / 3600:.2f}",
             "Deadlines missed 1",
             "Deadlines missed (%) 50.0",
-            f"Cost {jobs.cost.sum():,.2f}",
+            f"Cost {three_digits(jobs.cost.sum())}",
         ):
             assert row in re.sub(" +", " ", printed)
         record = figures(simulate(*given, "--format=json"))

@@ -10,20 +10,25 @@ import pytest
 from lyra_opt.experiments.tuning.clairvoyant_search import search_schedule
 from lyra_opt.instances.network.jobs import dally_batch, dally_poisson
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
-from lyra_opt.simulation.bounds.whole import makespan_bound_s
+from lyra_opt.simulation.bounds.scope import Reading
+from lyra_opt.simulation.bounds.whole import makespan_bound_s, whole_bound
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.topology import Topology
 from lyra_opt.simulation.workload import Workload
 from tests.lyra_opt.simulation.on_racks import linked, run_rule
-from tests.lyra_opt.simulation.test_bounds_of_gangs import mean_jct_bound_s
 
 
 def cluster_with(network):
     """Return two racks of three machines of four GPUs."""
     topology = Topology.uniform(racks=2, machines_per_rack=3, gpus_per_machine=4)
     return linked(topology, network)
+
+
+def mean_jct_bound_s(jobs, cluster):
+    """Return the bound on the mean JCT of gangs that may be interrupted."""
+    return whole_bound(jobs, cluster, reading=Reading.CONSERVED, queue=False).jct_mean_bound_s
 
 
 CONGESTED = cluster_with("congested-2")

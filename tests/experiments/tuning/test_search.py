@@ -161,7 +161,7 @@ def test_the_distance_is_split_without_remainder():
 
 def test_cells_show_mean_ratio_and_range():
     """Ratios are to the best values on the same seed; entries without judged seeds show dashes."""
-    rows = {name: cells for name, *cells in found_with(with_search(6, 17)).rows()}
-    assert rows[BEST][:2] == ["15 (10 to 20)", "1.000 (1.000 to 1.000)"]
-    assert rows["srtf"][:2] == ["12 (8 to 16)", "0.800 (0.800 to 0.800)"]
-    assert rows["start"] == ["18 (12 to 24)", "1.200 (1.200 to 1.200)", "–", "–"]
+    rows = {name: cells for name, *cells in found_with(with_search(6, 17)).comparison().rows()}
+    assert rows[BEST][:2] == ["15.0 (10.0 to 20.0)", "1.000 (1.000 to 1.000)"]
+    assert rows["srtf"][:2] == ["12.0 (8.00 to 16.0)", "0.800 (0.800 to 0.800)"]
+    assert rows["start"] == ["18.0 (12.0 to 24.0)", "1.200 (1.200 to 1.200)", "–", "–"]
