@@ -18,7 +18,6 @@ from lyra_opt.experiments.simulation.running.capture import (
     lacks_gpus,
     preempts_somebody,
 )
-from lyra_opt.experiments.simulation.running.replay import step_means
 from lyra_opt.experiments.simulation.scenario.setup import (
     LONGEST_PLAN_DAYS,
     make_loaning,
@@ -159,23 +158,6 @@ class TestCapture:
 
         assert kept(0, contested=0) == kept(0, contested=30)
         assert len({kept(seed, contested=0) for seed in range(10)}) > 1
-
-
-class TestMeans:
-    """Means over time of step functions."""
-
-    @given(
-        st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=12),
-        st.integers(1, 7),
-    )
-    def test_against_seconds_one_by_one(self, steps, length):
-        """The mean of a bin is the mean of its seconds; the last value holds on."""
-        time_s = np.cumsum([0, *(duration for duration, _ in steps)])
-        values = np.array([*(value for _, value in steps), 3])
-        edges_s = np.arange(0, time_s[-1] + 2 * length, length)
-        each_second = np.repeat([*values], [*np.diff(time_s), 3 * length])
-        expected = [each_second[start : start + length].mean() for start in edges_s[:-1]]
-        assert step_means(1.0 * time_s, values, 1.0 * edges_s) == pytest.approx(expected)
 
 
 class TestPlan:

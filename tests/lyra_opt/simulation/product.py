@@ -50,7 +50,6 @@ from tests.lyra_opt.simulation.on_racks import slowdowns_of
 from tests.lyra_opt.simulation.replays import workload_of
 from tests.lyra_opt.simulation.watches import (
     PreemptsLower,
-    WaitsInVain,
     WatchedPlacements,
     WatchedRounds,
 )
@@ -1093,11 +1092,7 @@ def watches(drawn: Drawn) -> list[Observer]:
         found.append(CaptureObserver(lambda kind, instance: None, kinds))
     if "series" in drawn.observers:
         found.append(SeriesObserver())
-    kind = drawn.kind
-    is_flat = kind.cluster.startswith("pools") and kind.tenure.startswith("forever")
-    if kind.policy_kind == "composed" and is_flat:
-        found.append(WaitsInVain())
-    if preempts(kind.policy):
+    if preempts(drawn.kind.policy):
         found.append(PreemptsLower())
     return found
 

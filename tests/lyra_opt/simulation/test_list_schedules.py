@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.scheme import find_scheme
-from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.clairvoyant.small import by_the_second
 from tests.lyra_opt.simulation.replays import completions, job_of, replay, starts
 
@@ -44,25 +42,3 @@ def test_a_list_schedule_second_by_second(scheme, fields, servers):
     ends = [start + field[1] for start, field in zip(expected, fields, strict=True)]
     assert completions(simulation) == ends
     require_conserved(simulation)
-
-
-@given(
-    durations=st.lists(st.integers(1, 99), min_size=1, max_size=12),
-    gaps=st.lists(st.integers(0, 40), min_size=12, max_size=12),
-    gpus=st.integers(1, 4),
-)
-def test_leases_of_single_gpus(durations, gaps, gpus):
-    """Jobs of one GPU and one lease start in order, each on the GPU that is free first."""
-    submitted_s = np.cumsum(gaps[: len(durations)]).tolist()
-    jobs = [
-        on_racks.job(f"j{number}", duration_s, submit_s=submit_s)
-        for number, (duration_s, submit_s) in enumerate(zip(durations, submitted_s, strict=True))
-    ]
-    simulation = on_racks.simulate(jobs, on_racks.cluster_of(1, gpus, 1))
-    free_s = [0.0] * gpus
-    expected = []
-    for entry in jobs:
-        place = int(np.argmin(free_s))
-        free_s[place] = max(free_s[place], entry.submit_s) + entry.duration_s
-        expected.append(free_s[place])
-    assert completions(simulation) == pytest.approx(expected)

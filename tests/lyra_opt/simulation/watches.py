@@ -1,28 +1,20 @@
-"""Rules whose states are held to what is always true of them, and queues where nobody waits."""
+"""Rules whose states are held to what is always true of them, and who may be stopped for whom."""
 
 from __future__ import annotations
 
 import math
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, RoundPolicy
 from lyra_opt.network.heuristics.policy import PlacementPolicy
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.hosts import Group
-from lyra_opt.simulation.policies.composed import ComposedPolicy
 from lyra_opt.simulation.view import Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
 
     from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
     from lyra_opt.network.heuristics.policy import Grant, MachineState, PlacementState, RunningGangs
-    from lyra_opt.simulation.cluster import Pool
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.kernel import Kernel
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Workload
 
@@ -153,65 +145,3 @@ class PreemptsLower(Observer):
                 assert run.job.priority < max(self.asked), run.job.id
                 self.losses[run.order] = run.losses
         self.asked.clear()
-
-
-class WaitsInVain(Observer):
-    """Whoever may start next in a composed scheme has no room, even if all flexible workers left.
-
-    All that it may scale in, that is. Where groups of workers are kept apart, no server on loan has
-    both.
-    """
-
-    def begins(self, kernel: Kernel) -> None:  # type: ignore[override]
-        assert isinstance(kernel.policy, ComposedPolicy)
-        self.kernel, self.policy = kernel, kernel.policy
-
-    def passes(self, view: View, until_s: float) -> None:
-        for pool in self.kernel.cluster.pools:
-            if pool.is_lent and self.policy._composition.keeps_groups_apart:
-                self.check_groups(pool)
-        for run in self.may_start():
-            for room in self.policy._rooms_for(run):
-                pool = self.kernel.cluster.pools[room.number]
-                assert self.most_room(pool, run) < run.job.min_workers, run.job.id
-
-    def held_in(self, pool: Pool) -> Iterator[tuple[JobRun, Group, int, int]]:
-        """Yield the job, the group of workers, the host and the GPUs of all that is held."""
-        for run in self.kernel.runs:
-            for part in run.parts:
-                if part.pool == pool.number:
-                    for group in Group:
-                        for host, gpus in part.gpus[group].items():
-                            yield run, group, host, gpus
-
-    def check_groups(self, pool: Pool) -> None:
-        groups: dict[int, Group] = {}
-        for _, group, host, _ in self.held_in(pool):
-            assert groups.setdefault(host, group) is group
-
-    def may_start(self) -> list[JobRun]:
-        kernel = self.kernel
-        waiting = [run for run in kernel.runs if -1 < run.waiting_since_s <= kernel.now_s]
-        if self.policy._composition.queue != "first-come":
-            return waiting
-        apart = [run for run in waiting if self.policy._rooms_for(run) == self.policy._lent]
-        others = [run for run in waiting if run not in apart]
-        return apart[:1] + others[:1]
-
-    def most_room(self, pool: Pool, run: JobRun) -> int:
-        hosts, size = self.kernel.hosts, run.job.gpus_per_worker
-        free = {host: hosts.size[host] for host in pool.hosts}
-        for other, group, host, gpus in self.held_in(pool):
-            if group is Group.BASE or not self.may_be_scaled_in(other, run):
-                free[host] -= gpus
-        replicas = pool.gpu_type.replicas if pool.is_lent else 1
-        return sum(gpus // size for gpus in free.values()) // replicas
-
-    def may_be_scaled_in(self, other: JobRun, run: JobRun) -> bool:
-        """Whether the rule of the scheme lets one job's base demand have another's workers."""
-        if not self.policy._composition.shrinks_longer_only:
-            return True
-        now = copy(other)
-        worked_s = self.kernel.now_s - max(other.updated_s, other.pauses_until_s)
-        now.left -= other.rate * max(0.0, worked_s)
-        return self.kernel.left_gpu_s(now) > self.kernel.left_gpu_s(run)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.simulation.bounds.whole import step_integral
 from lyra_opt.simulation.clairvoyant import relaxation as module
-from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity
-from lyra_opt.simulation.clairvoyant.lists import ListScheduler
+from lyra_opt.simulation.clairvoyant.gangs import Capacity
 from lyra_opt.simulation.clairvoyant.relaxation import Relaxation
 from tests.lyra_opt.simulation.clairvoyant.small import (
     FEW_GANGS,
@@ -64,19 +63,3 @@ def test_medians_are_starts_that_jobs_may_choose(jobs, gpus):
     assert len(medians) == sum(passes <= 20 for passes in module.KEPT)
     for starts_us in medians:
         assert (starts_us >= gangs_of(jobs).release_us).all()
-
-
-def test_the_slack_follows_what_is_lost():
-    """Where GPUs are idle it shrinks, where many jobs are delayed it grows, within its limits."""
-    gangs = gangs_of([(second, 5, 1) for second in range(50)] + [(0, 50, 1)])
-    relaxation = Relaxation(gangs, Capacity.constant(4), np.arange(100) * 2.0)
-    relaxation.advance(40)
-    scheduler = ListScheduler.of(gangs, Capacity.constant(4))
-    soon = scheduler.schedule(gangs.area_gpu_s)
-    before = relaxation._slack.copy()
-    relaxation.balance(scheduler.schedule(gangs.area_gpu_s, soon + 60 * MICROSECONDS))
-    assert relaxation._slack.min() < before.min()
-    for _ in range(60):
-        relaxation.balance(soon[::-1].copy())
-    assert (relaxation._slack >= module.LEAST_SLACK).all()
-    assert (relaxation._slack <= module.MOST_SLACK).all()

@@ -15,7 +15,7 @@ from lyra_opt.simulation.scheme import Options, find_scheme
 from lyra_opt.simulation.tenure import Epochs
 from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job
-from tests.lyra_opt.simulation.replays import job_of, replay, starts
+from tests.lyra_opt.simulation.replays import job_of, replay
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel
@@ -80,14 +80,6 @@ def test_a_job_starts_on_one_gpu_and_doubles():
     assert all(moment % 60 == 0 for moment in held.changed_s - {run.completion_s})
 
 
-def test_jobs_shrink_below_their_base_demand_for_others():
-    held = Held()
-    jobs = [cifar("a", 0.0, min_workers=4), *(cifar(f"b{i}", 1800.0, hours=0.1) for i in range(3))]
-    run_pollux(jobs, held)
-    after = held.workers["a"].index(4)
-    assert 1 <= min(held.workers["a"][after:]) < 4
-
-
 def test_a_gang_that_cannot_be_restarted_keeps_its_gpus():
     jobs = [job_of("pinned", 0.0, 4000.0, 4), *(cifar(f"b{i}", 60.0, 0.01) for i in range(9))]
     pinned, *others = run_pollux(jobs).runs
@@ -124,13 +116,6 @@ def test_a_model_that_uses_one_gpu_stays_on_it():
     assert held.workers["ncf"] == [0, 1]
     assert NCF.most_gpus == 1
     assert run.restarts == 0
-
-
-def test_elastic_jobs_give_nothing_up_for_gangs_that_queue():
-    elastic = [cifar("elastic", 0.0, hours=1.0, max_workers=4), job_of("gang", 600.0, 60.0, 3)]
-    done_s = run_pollux(elastic[:1]).runs[0].completion_s
-    assert starts(run_pollux(elastic, queue="first-come"))[1] >= done_s
-    assert starts(run_pollux(elastic))[1] < done_s
 
 
 def test_a_queue_that_is_not_known_is_refused():

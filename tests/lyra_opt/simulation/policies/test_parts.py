@@ -154,22 +154,6 @@ BESIDE_LOANS = [
 """Seeds of small clusters beside servers that are lent, and of jobs for them."""
 
 
-@pytest.mark.parametrize(
-    ("changed", "pays"),
-    [
-        ({}, True),
-        ({"left_gpu_s": 1.9}, False),  # not twice as much
-        ({"left_s": 0.9}, False),  # too soon done
-        ({"lost_gpu_s": 0.2}, False),  # too much is lost
-    ],
-)
-def test_when_it_pays(changed, pays):
-    """Each of the three conditions is needed."""
-    hours = {"waiting_gpu_s": 1, "left_gpu_s": 2, "left_s": 1, "lost_gpu_s": 0.1, **changed}
-    asked = {name: value * HOUR_S for name, value in hours.items()}
-    assert VoluntaryPreemption().pays(**asked) is pays
-
-
 @given(seed=st.sampled_from(BESIDE_LOANS))
 def test_the_budget_holds_and_nobody_is_lost(seed):
     """Beside calls for servers on loan, which count as well."""

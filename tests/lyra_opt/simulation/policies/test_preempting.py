@@ -8,12 +8,10 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.result import Limits, SolveResult, Status
-from lyra_opt.core.solver import find_solver
+from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.instances.workloads.lyra_like import lyra_like
 from lyra_opt.instances.workloads.transform import JobAssumptions, rescaled
 from lyra_opt.preemption import Solution
@@ -21,7 +19,6 @@ from lyra_opt.preemption.exact.solver import Exact
 from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.policies.composed import ComposedPolicy
 from lyra_opt.simulation.scheme import ComposedScheme, Options, simulate
-from lyra_opt.simulation.series import CaptureObserver
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.view import PolicyError
 from lyra_opt.simulation.workload import Workload
@@ -52,29 +49,6 @@ def test_with_one_priority_all_is_as_without_preemption(solver):
     for mine, other in zip(found.runs, without.runs, strict=True):
         assert mine.preemptions == 0
         assert (mine.start_s, mine.completion_s) == (other.start_s, other.completion_s)
-
-
-@pytest.mark.parametrize("weighs", [False, True])
-def test_exact_never_loses_more_than_a_rule(weighs):
-    """On the decisions of one replay, all of which have solutions; the rules lose more on some."""
-    decisions = []
-    observer = CaptureObserver(lambda _, each: decisions.append(each), frozenset({"preemption"}))
-    workload = crowded(2, priority_percent=(40, 40, 20))
-    scheme = of_parts("exact", weighs_lost_work=weighs)
-    simulate(workload, CLUSTER, scheme, observers=[observer])
-    assert len(decisions) > 5
-    excess = 0
-    for instance in decisions:
-        rng = np.random.default_rng(0)
-        best, *others = (
-            find_solver("preemption", name).solve(instance, limits=Limits(), rng=rng)
-            for name in SOLVERS
-        )
-        assert best.status is Status.OPTIMAL
-        losses = [each.objective - best.objective for each in others if each.solution is not None]
-        assert min(losses, default=0) >= 0
-        excess += any(losses)
-    assert excess
 
 
 def test_an_answer_is_checked_before_jobs_are_stopped(monkeypatch):
