@@ -68,12 +68,8 @@ MODELS: Mapping[str, TrainedModel] = {
         ("vgg11", 11, 3.84e-3, 531.4e6),  # batch 256
         ("alexnet", 8, 1.21e-3, 244.4e6),  # batch 512
         ("mobilenetv3", 52, 0.063e-3, 9.87e6),  # small; batch 512
-        (
-            "bert",
-            66,
-            1.71e-3,
-            562e6,
-        ),  # large; batch 256; its header says 145 layers, its rows are 66
+        # The header of bert says 145 layers, its rows are 66.
+        ("bert", 66, 1.71e-3, 562e6),  # large; batch 256
     )
 }
 """Sums over the per-layer profiles of Dally's public simulator, with its compute scale applied.

@@ -9,18 +9,12 @@ import pytest
 from lyra_opt.core.errors import UserError
 from lyra_opt.network.links import LINK_SETS, Link, Tier
 from lyra_opt.simulation.communication import ClosedForm, TrainedModel, read_slowdowns
+from tests.tables import tables
 
 SHIPPED = ClosedForm()
 
 
-EFFICIENCIES = {
-    "resnet50": (0.98, 0.92, 0.68),
-    "vgg11": (0.81, 0.58, 0.61),
-    "alexnet": (0.74, 0.48, 0.46),
-    "resnet18": (0.65, 0.29, 0.08),
-    "mobilenetv3": (0.48, 0.10, 0.01),
-    "bert": (0.63, 0.33, 0.18),
-}
+EFFICIENCIES = tables(__file__)["efficiencies"]
 
 
 @pytest.mark.parametrize(("model", "efficiencies"), EFFICIENCIES.items())

@@ -10,27 +10,22 @@ from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.job_run import NEVER
 from lyra_opt.simulation.metrics import isolated_rate, require_conserved
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import job_of, replay
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel
 
 
-@pytest.mark.parametrize(
-    ("gang", "jobs", "rate"),
-    [
-        (in_rounds.gang("x", 1, a=4.0, b=2.0), 1, 3),
-        (in_rounds.gang("x", 1, a=4.0, b=2.0), 4, 3),
-        (in_rounds.gang("x", 1, a=4.0), 8, 1),
-        (in_rounds.gang("x", 1, gang=2, a=4.0), 8, 0.5),
-    ],
-)
+TABLES = tables(__file__)
+
+
+@pytest.mark.parametrize(("gang", "jobs", "rate"), TABLES["isolated_rate"])
 def test_isolated_rate(gang, jobs, rate):
     """Shares of types add up to 1 at most, and types that cannot run the job give nothing."""
     speed = Speed(in_rounds.cluster_of({"a": 2}, {"b": 2}))
-    assert isolated_rate(Job.of_gang(gang), speed, jobs) == rate
+    assert isolated_rate(in_rounds.measured("x", 1, **gang), speed, jobs) == rate
 
 
 # What must be true of any simulation.
@@ -49,22 +44,8 @@ def in_two_rounds() -> Kernel:
     return in_rounds.simulate([in_rounds.gang("x", 15)], in_rounds.cluster_of({"a": 1}))
 
 
-ADDING_UP = "waited for .* s and held GPUs for .* do not add up to its completion time"
-
-
 @pytest.mark.parametrize("make", [first_come, on_a_rack, in_two_rounds])
-@pytest.mark.parametrize(
-    ("field", "message"),
-    [
-        ("held_gpu_s", "GPU-seconds held by jobs: expected {held}, found {more}"),
-        ("queued_s", ADDING_UP),
-        ("running_s", ADDING_UP),
-        ("rest", "completed with 1.0 of [0-9.]+ work left"),
-        ("left", "1 jobs did not complete; first: {last}"),
-        ("completion_s", "1 jobs did not complete; first: {last}"),
-        ("slower_type_s", "job {last} has a completion time of .* but its parts"),
-    ],
-)
+@pytest.mark.parametrize(("field", "message"), TABLES["lost"])
 def test_what_is_lost_is_noticed(make, field, message):
     """The check after a run would see GPU-seconds, work or time that went astray."""
     simulation = make()

@@ -15,7 +15,9 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
 from tests.lyra_opt.simulation.replays import job_of, workload_of
+from tests.tables import tables
 
+TABLES = tables(__file__)
 PLAIN_JOB = Job(id="a", submit_s=0, work_worker_s=60, min_workers=2, max_workers=4)
 MEASURED = GangJob(id="g", gang=3, steps=90, release_s=7, throughput={"fast": 2, "slow": 1})
 PLAIN_DEMAND = InferenceDemand(name="demand", step_s=300, busy_share=(0.5, 1))
@@ -84,17 +86,7 @@ class TestJob:
 class TestWorkload:
     """Jobs in the order of submission."""
 
-    @pytest.mark.parametrize(
-        ("jobs", "message"),
-        [
-            ([], r"^jobs is \[\]: must not be empty$"),
-            ([("a", 0, 1, 1), ("a", 5, 1, 1)], r'^jobs\[1\]\.id is "a": must not occur twice$'),
-            (
-                [("a", 0, 1, 1), ("b", 5, 1, 1), ("c", 4, 1, 1)],
-                r"^jobs\[2\]\.submit_s is 4.0: must be at least that of the job before, 5$",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("jobs", "message"), TABLES["refused"])
     def test_refused(self, jobs, message):
         """The error names the place of the job."""
         with pytest.raises(FieldError, match=message):
@@ -117,18 +109,7 @@ class TestWorkload:
         (a, b) = Workload.from_frame(frame).jobs
         assert (a.id, a.max_workers, b.id, b.max_workers) == ("a", 4, "b", 1)
 
-    @pytest.mark.parametrize(
-        ("columns", "message"),
-        [
-            ({"id": ["a"], "submit_s": [0]}, r"^columns is .*: must include work_worker_s$"),
-            ({"id": ["a"], "submit_s": [0], "work": [1]}, r'^columns is "work": unknown column'),
-            (
-                {"id": ["a", "b"], "submit_s": [0, -1], "work_worker_s": 1},
-                r"^jobs\[1\].submit_s is",
-            ),
-            ({"id": ["a", "a"], "submit_s": 0, "work_worker_s": 1}, r'^jobs\[1\].id is "a"'),
-        ],
-    )
+    @pytest.mark.parametrize(("columns", "message"), TABLES["frames_refused"])
     def test_frames_refused(self, columns, message):
         """The error names the row, from 0 on."""
         with pytest.raises(FieldError, match=message):
