@@ -31,8 +31,9 @@ CASES = tables(__file__)
 SETTINGS = frozenset(
     (
         *("why", "jobs", "packed", "alone", "borrow", "cluster", "types", "racks", "servers"),
-        *("lent", "scheme", "parameters", "script", "turns", "places", "moves", "plan"),
-        *("interval_s", "busy_share", "options", "every_event", "preemption_s", "leases", "rounds"),
+        *("lent", "slowdowns", "scheme", "parameters", "script", "turns", "places", "moves"),
+        *("plan", "interval_s", "busy_share", "options", "every_event", "preemption_s"),
+        *("leases", "rounds"),
     )
 )
 EXPECTED = frozenset(("runs", "totals", "metrics", "none", "parts"))
@@ -96,7 +97,8 @@ def cluster_of(case: dict[str, Any]) -> Cluster:
             cluster = cluster.with_lent(1, gpus_per_server=gpus, gpu_type=GpuType(name=name))
         return cluster
     if "leases" in case or "racks" in case:
-        return on_racks.cluster_of(*case.get("racks", ()))
+        slowdowns = case.get("slowdowns", on_racks.SLOWDOWN_OF_TIER)
+        return on_racks.cluster_of(*case.get("racks", ()), slowdowns=slowdowns)
     given = dict(case["cluster"])
     if "inference_gpu" in given:
         given["inference_gpu"] = GpuType(**given["inference_gpu"])

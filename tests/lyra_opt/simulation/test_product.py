@@ -154,16 +154,6 @@ def test_a_job_that_fills_its_last_lease_ends_in_it(leases):
     assert [kernel.runs[0].allocations for kernel in found] == [leases, leases]
 
 
-@pytest.mark.parametrize(("machines", "completion_s"), [(1, 200), (2, 100)])
-def test_copies_are_slowed_by_distance_within_a_machine(machines, completion_s):
-    """As the only copy of a job is."""
-    jobs = workload_of(on_racks.job("x", 100, gang=2))
-    rounds = Rounds(round_s=1000, restart_s=0, merge_s=0)
-    cluster = on_racks.cluster_of(1, machines, 2, slowdowns=(2.0, 2.0, 4.0))
-    (run,) = simulate(jobs, cluster, "hadare", tenure=rounds).runs
-    assert (run.most_copies, run.completion_s) == (machines, completion_s)
-
-
 def test_a_worker_that_fits_no_server_on_which_it_runs_is_refused():
     """It would wait for ever."""
     cluster = in_rounds.cluster_of({"a": 2}, {"b": 1}, {"b": 1})

@@ -55,10 +55,6 @@ if TYPE_CHECKING:
         PlacementState,
     )
     from lyra_opt.network.instance import Instance, Solution
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.view import View
-    from lyra_opt.simulation.workload import Workload
 
 
 def test_one_decision_an_instant():
@@ -198,33 +194,18 @@ def test_nobody_waits_for_a_tier_that_cannot_be(name, links):
         assert run.start_s == 0
 
 
-def noted(workload: Workload, cluster: Cluster, leases: Leases) -> Kernel:
-    """Run a rule that moves gangs, none of which moves in the instant in which it starts.
-
-    That would be a lease of no time, and GPUs handed over for nothing.
-    """
-    held_s: list[float] = []
-
-    class Noting(PlacingGangs):
-        def gives_back(self, view: View, run: JobRun) -> None:
-            held_s.append(view.now_s - run.began_s)
-            super().gives_back(view, run)
-
-    policy = Noting(PLACEMENT_POLICIES["gandiva-affinity"], reclaimer=None)
-    kernel = Kernel(workload, cluster, policy, tenure=leases).run()
-    assert min(held_s) > 0
-    assert len(held_s) <= sum(run.allocations for run in kernel.runs)
-    return kernel
-
-
 def test_a_gang_that_started_far_apart_moves_later():
-    """Six GPUs over two racks, beside a rack of three machines: it moves as the next job comes."""
+    """Six GPUs over two racks, beside a rack of three machines: it moves as the next job comes.
+
+    In the instant in which it starts, that would be a lease of no time.
+    """
     racks = (Rack(machines=1, gpus_per_machine=4), Rack(machines=3, gpus_per_machine=4))
     cluster = linked(Topology(name="odd", racks=racks))
     large = job("j0", 2000, gang=6, model="resnet50")
     small = job("j1", 10, submit_s=100, model="resnet50")
     for jobs, by_tier in (((large,), [0, 0, 1]), ((large, small), [0, 1, 1])):
-        first = noted(workload_of(*jobs), cluster, Leases()).runs[0]
+        rule = PLACEMENT_POLICIES["gandiva-affinity"]()
+        first = run_rule(rule, workload_of(*jobs), cluster).runs[0]
         assert (first.allocations_by_tier, first.migrations) == (by_tier, len(jobs) - 1)
 
 
