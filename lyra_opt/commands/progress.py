@@ -34,6 +34,9 @@ WIDTH_OF_BAR = 60
 
 WIDTH_OF_SPINNER = 3
 
+LEAST_SHARE_DONE = 0.01
+"""With a smaller share done, the time left is unknown."""
+
 HOUR_S = 3600
 DAY_S = 86_400
 LONGEST_IN_HOURS_S = 2 * DAY_S
@@ -268,5 +271,6 @@ def _lines(
 
 def _with_time_left(words: str, elapsed_s: float, done: float, total: float) -> str:
     """Return the words on a run with the time that is left and the words that the run reported."""
-    left = f", about {elapsed_s * (total / done - 1):.0f} s left" if 0 < done < total else ""
+    is_known = LEAST_SHARE_DONE * total <= done < total
+    left = f", about {elapsed_s * (total / done - 1):.0f} s left" if is_known else ""
     return words + left + (f"; {told}" if (told := words_of_run()) else "")

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 JCT = "jct_mean_s"
 MAIN_MEASURES = (
-    *("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_max_s", "queue_mean_s", "queue_p95_s"),
-    *("queue_max_s", "makespan_s"),
+    *("jct_mean_s", "jct_mean_bound_s", "jct_above_bound_share", "jct_p50_s", "jct_p95_s"),
+    *("jct_max_s", "queue_mean_s", "queue_p95_s", "queue_max_s", "makespan_s"),
     *("fairness_mean", "training_usage_while_submitting", "gpu_usage", "computing_usage"),
     "preemptions",
 )

@@ -25,6 +25,13 @@ def test_lines_now_and_then(capsys, monkeypatch):
     assert capsys.readouterr().err == "gap: 2 of 5 runs, about 30 s left\n"
 
 
+def test_the_time_left_is_unknown_at_the_start(monkeypatch):
+    """A share of one in 100,000 would announce days for a run of minutes."""
+    monkeypatch.setattr(progress, "words_of_run", lambda: "")
+    assert progress._with_time_left("0.0 of 9 runs", 15.0, 0.0001, 9) == "0.0 of 9 runs"
+    assert progress._with_time_left("1 of 9 runs", 15.0, 1, 9) == "1 of 9 runs, about 120 s left"
+
+
 def test_runs_that_have_begun_count_too(capsys, monkeypatch):
     """A run of hours is shown while it lasts, and says in words how far it is."""
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
