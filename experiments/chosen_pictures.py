@@ -23,22 +23,12 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.plots.plot import Plot
 
 OF_STUDIES = (
-    "excess_by_family",
-    "excess_over_*",
-    "solve_time",
-    "cactus",
-    "solutions",
-    "profiles_*",
+    *("excess_by_family", "excess_over_*", "solve_time"),
+    *("cactus", "solutions", "profiles_*"),
 )
 OF_REPLAYS = (
-    "overview",
-    "time_parts",
-    "differences",
-    "over_axis_*",
-    "distributions",
-    "over_time",
-    "jobs",
-    "decision",
+    *("overview", "time_parts", "differences", "over_axis_*", "distributions", "over_time"),
+    *("jobs", "decision"),
 )
 """The names of pictures, as in the folder of a report; a star stands for an axis or a problem."""
 

@@ -10,6 +10,7 @@ from lyra_opt.commands.arguments import (
     add_engine_options,
     add_format_option,
     add_picture_options,
+    add_pictures_option,
     add_repeated_option,
     add_resume_option,
     completed_by,
@@ -148,11 +149,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="scheme or solver with which the others are compared (default: the first)",
     )
     add_picture_options(report, "draw the results", "the first of the page")
-    report.add_argument(
-        "--pictures",
-        choices=("pdf", "png"),
-        help="also write every picture of the page in this format, in the style of --style",
-    )
+    add_pictures_option(report)
     add_format_option(report)
     report.set_defaults(run=run_report_command)
 

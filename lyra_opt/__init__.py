@@ -53,6 +53,7 @@ __all__ = [
     "plan",
     "plot",
     "plot_progress",
+    "plot_study",
     "preemption",
     "reclaim",
     "save",

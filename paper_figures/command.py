@@ -11,8 +11,10 @@ from lyra_opt.commands.arguments import (
     add_command,
     add_engine_options,
     add_format_option,
+    add_pictures_option,
     add_repeated_option,
     add_resume_option,
+    add_style_option,
     integer_from,
 )
 
@@ -70,6 +72,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add_engine_options(computing, "simulations")
     computing.add_argument("--out", metavar="DIR", help="folder for the pages")
+    add_pictures_option(computing)
+    add_style_option(computing)
     add_resume_option(computing, "simulations that the folder holds")
     add_format_option(parser)
     parser.set_defaults(run=run)
@@ -96,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     publications = chosen(paper, {"table": arguments.tables, "figure": arguments.figures})
     if arguments.compute:
         return _compute(arguments, paper, publications or list(paper.publications))
-    for name in ("scale", "seeds", "processes", "scheduler", "out", "resume"):
+    for name in ("scale", "seeds", "processes", "scheduler", "out", "resume", "pictures"):
         if getattr(arguments, name):
             raise UserError(f"--{name}: needs --run, which simulates the chosen tables")
     stored = [stored_table(paper, each) for each in publications] or [stored_overview(paper)]
@@ -149,6 +153,7 @@ def _compute(
     arguments: argparse.Namespace, paper: PaperTable, publications: list[PublicationTable]
 ) -> int:
     from lyra_opt.commands.output import output_folder, require_folder_path, stdout_kept_clean
+    from lyra_opt.core.picture_styles import house_style
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.paper_figures.paper import report_of, run_paper, write_pages
@@ -172,7 +177,10 @@ def _compute(
         if status == EXIT_INTERRUPTED:
             return status
         report = report_of(results, publications)
-        page = write_pages(report, folder, command=arguments.command_line)
+        with house_style(arguments.style):
+            more = report_of(results, publications).plots.values() if arguments.pictures else ()
+        command, kind = arguments.command_line, arguments.pictures or ""
+        page = write_pages(report, folder, command=command, more=[*more], kind=kind)
     pages = [folder / f"{comparison.name}.md" for comparison in report.comparisons]
     if _print_formatted(arguments.form, [parse_page(each) for each in pages]):
         return status

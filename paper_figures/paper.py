@@ -77,13 +77,17 @@ class PaperReport:
     failed: Mapping[str, str]
 
 
-def write_pages(report: PaperReport, folder: Path, *, command: str) -> Path:
+def write_pages(
+    report: PaperReport, folder: Path, *, command: str, more: Sequence[Plot] = (), kind: str = ""
+) -> Path:
     """Write all pages into an existing folder; return the path of the HTML page.
 
     Parameters
     ----------
     command
         The command line, which the page shows.
+    more, kind
+        Plots that are also written in another format, ``pdf`` or ``png``.
 
     Raises
     ------
@@ -94,7 +98,7 @@ def write_pages(report: PaperReport, folder: Path, *, command: str) -> Path:
         plot = report.plots.get(comparison.name)
         picture = f"![{plot.title}]({PLOTS_FOLDER}/{plot.name}.svg)" if plot else ""
         write_text(folder / f"{comparison.name}.md", comparison.as_markdown(picture))
-    write_plots(folder, list(report.plots.values()))
+    write_plots(folder, list(report.plots.values()), more, kind)
     made_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     write_text(folder / OVERVIEW, overview_text(report, _how(report, command, made_at)))
     write_text(folder / PAGE, page_text(report, command, made_at))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.picture_styles import STYLES, house_style
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"[-−+]?[\d,]+(\.\d+)?%?")
 _SLACK_PIXELS = 1.0
+_DISTINCT = 0.12
 _COVERED = 0.15
 """Of the smaller of two texts: what may lie on another, for the box of a text is larger than it."""
 
@@ -44,6 +45,7 @@ def faults_of(figure: Figure, *, is_trimmed: bool = False) -> list[str]:
         *_size_faults(figure, STYLES[name], is_trimmed=is_trimmed),
         *_axis_faults(figure),
         *_legend_faults(figure),
+        *(_print_faults(figure) if STYLES[name].is_narrow else ()),
         *_text_faults(figure, STYLES[name].text_points, is_trimmed=is_trimmed),
     ]
 
@@ -90,6 +92,32 @@ def _legend_faults(figure: Figure) -> Iterator[str]:
         for axes in figure.axes:
             if axes.get_visible() and _common_area(box, axes.get_window_extent()) > 0:
                 yield f"a legend covers the panel {axes.get_title()!r}"
+
+
+def _print_faults(figure: Figure) -> Iterator[str]:
+    """Yield pairs of entries of a legend that only colours distinguish."""
+    from matplotlib.legend import Legend
+
+    for legend in figure.findobj(Legend):
+        names = [text.get_text() for text in legend.get_texts()]
+        looks = list(map(_look, legend.legend_handles))
+        for (one, look), (other, its) in combinations(zip(names, looks, strict=True), 2):
+            if look[:-1] == its[:-1] and abs(look[-1] - its[-1]) < _DISTINCT:
+                yield f"{one} and {other} look the same without colours"
+
+
+def _look(handle: Any) -> tuple[Any, ...]:
+    """Return what of a sample is seen without colours, its lightness last."""
+    from matplotlib.colors import to_rgba
+    from matplotlib.patches import Patch
+
+    is_area = isinstance(handle, Patch)
+    red, green, blue, opacity = to_rgba(handle.get_facecolor() if is_area else handle.get_color())
+    light = 1 - opacity * (1 - (0.299 * red + 0.587 * green + 0.114 * blue))
+    if not is_area:
+        return str(handle._dash_pattern), handle.get_marker(), light / 2  # lines are thin
+    edge = handle.get_edgecolor()
+    return handle.get_hatch(), edge[3] > 0 and edge[:3] != handle.get_facecolor()[:3], light
 
 
 def _text_faults(figure: Figure, points: float, *, is_trimmed: bool) -> Iterator[str]:

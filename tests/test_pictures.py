@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 import lyra_opt as lo
 from lyra_opt.core.picture_styles import STYLES, house_style
-from lyra_opt.core.pictures import legend_above, make_logarithmic
+from lyra_opt.core.pictures import fit, legend_above, make_logarithmic, new_figure
 from tests.pictures import faults_of
 from tests.tables import tables
 
@@ -92,6 +93,21 @@ def test_a_logarithmic_axis_has_plain_numbers(ends):
     assert len(named) >= 3
     for tick in named:
         assert float(tick.label1.get_text().replace(",", "")) == pytest.approx(tick.get_loc())
+
+
+def test_what_only_colours_distinguish_is_found_in_a_paper():
+    """Lines of one pattern and areas of one lightness look the same in print."""
+    with house_style("paper"):
+        figure = new_figure(3.3, 3.0)
+        axes = figure.subplots()
+        axes.set(xlabel="Time (s)", ylabel="Jobs")
+        lines = [axes.plot([1, 2], [1, 2], color=colour)[0] for colour in ("#0072b2", "#d55e00")]
+        areas = [Patch(facecolor=colour) for colour in ("#009e73", "#d55e00")]
+        legend_above(figure, [*lines, *areas], ["one", "two", "three", "four"])
+        faults = faults_of(figure)
+        fit(figure)
+    assert [fault.partition(" look")[0] for fault in faults] == ["one and two", "three and four"]
+    assert len(faults_of(figure)) == 1, "areas are hatched, lines are left to who draws them"
 
 
 LARGE = tables(__file__)["large"]

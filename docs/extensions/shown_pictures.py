@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 
-from lyra_opt.core.picture_styles import house_style
-from lyra_opt.core.pictures import PNG_DOTS_PER_INCH
+from lyra_opt.core.picture_styles import picture_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +30,7 @@ def _scrape(_block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any
         return ""
     figure.shown_in_gallery = True  # type: ignore[attr-defined]
     path = Path(next(block_vars["image_path_iterator"]))
-    with house_style():
-        figure.savefig(path, dpi=PNG_DOTS_PER_INCH)
+    path.write_bytes(picture_bytes(figure, "png"))
     page = Path(path).relative_to(gallery_conf["src_dir"]).as_posix()
     return _RST.format(path=page, alt=alternative_text(figure))
 

@@ -28,6 +28,8 @@ def plot_cactus(
     instances
         Number of all instances, proved or not.
     """
+    from matplotlib.ticker import MaxNLocator
+
     proved = frame.dropna(subset="proof_time_s").sort_values("proof_time_s")
     longest = 1.1 * proved.proof_time_s.max()
     for configuration in configurations:
@@ -41,6 +43,7 @@ def plot_cactus(
     axes.set_ylim(0, 1.04 * instances)
     axes.set_xlabel("Time to proof (s)")
     axes.set_ylabel("Instances proved optimal")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 STEP = 0.01

@@ -86,20 +86,20 @@ def drawing_of_workers(
         jobs = [instance.jobs[place] for place in shown]
         names = [job.id for job in jobs]
         most = max(job.max_gpus for job in jobs)
-        rows = [block_rows_of(axes, names, most, PANEL_INCHES) for axes in panels]
+        rows = [
+            block_rows_of(axes, names, most, PANEL_INCHES, solution=name)
+            for axes, name in zip(panels, solutions or [""], strict=True)
+        ]
         for axes in panels[-grid[1] :]:
             axes.set_xlabel("GPUs of the job's workers")
         if solutions:
             for (name, given), panel in zip(workers.items(), rows, strict=True):
-                counts = [given[place] for place in shown]
-                _draw_workers(jobs, counts, panel)
-                record(figure, (_box(*each, name) for each in zip(jobs, counts, strict=True)))
+                _draw_workers(jobs, [given[place] for place in shown], panel)
                 title = f"{as_written(shortened(name, 40))}\n{_value(instance, solutions[name])}"
                 panel.axes.set_title(title, loc="left")
             colours = {"base demand": BASE, "extra workers": EXTRA, "not given": ASKED}
         else:
             _draw_range(jobs, rows[0])
-            record(figure, (_box(job, job.max_workers) for job in jobs))
             title = as_written(shortened(instance.name, 40))
             free = f"{counted(instance.gpus, 'GPU')} to give"
             rows[0].axes.set_title(
@@ -118,39 +118,33 @@ def _draw_workers(jobs: Sequence[ElasticJob], workers: Sequence[int], rows: Bloc
     """Draw the workers of each job as a bar, with its running time."""
     _caption(rows, "running time")
     for row, (job, count) in enumerate(zip(jobs, workers, strict=True)):
-        rows.track(row, job.max_gpus, ASKED)
+        rows.track(row, job.max_gpus, ASKED, job=job.id, state="most that it can use")
         if count == 0:
             _note(rows, row, "waits")
             continue
-        rows.block(row, 0, job.min_gpus, BASE)
+        time_s = float(job.duration_s(count))
+        words = {"job": job.id, "running_time_s": time_s}
+        rows.block(row, 0, job.min_gpus, BASE, **words, state="base demand")
         extra = (count - job.min_workers) * job.gpus_per_worker
         if extra:
-            rows.block(row, job.min_gpus, extra, EXTRA)
-        _note(rows, row, in_words(float(job.duration_s(count))))
-
-
-def _box(job: ElasticJob, workers: int, name: str = "") -> Mapping[str, Any]:
-    """Return the data of a job's row with a number of workers."""
-    base_gpus = job.min_gpus if workers else 0
-    return {
-        "solution": name,
-        "job": job.id,
-        "base_gpus": base_gpus,
-        "extra_gpus": workers * job.gpus_per_worker - base_gpus,
-        "most_gpus": job.max_gpus,
-        "running_time_s": float(job.duration_s(workers)) if workers else None,
-    }
+            rows.block(row, job.min_gpus, extra, EXTRA, **words, state="extra workers")
+        _note(rows, row, in_words(time_s))
 
 
 def _draw_range(jobs: Sequence[ElasticJob], rows: BlockRows) -> None:
     """Draw the range of workers of each job, with the running times at both ends."""
     _caption(rows, "running time with\nmost, base workers")
     for row, job in enumerate(jobs):
-        rows.track(row, job.max_gpus, ASKED)
-        rows.block(row, 0, job.min_gpus, BASE)
-        fast, slow = (
-            in_words(float(job.duration_s(count))) for count in (job.max_workers, job.min_workers)
-        )
+        times_s = [float(job.duration_s(count)) for count in (job.max_workers, job.min_workers)]
+        words: dict[str, Any] = {
+            "job": job.id,
+            "state": "most that it can use",
+            "running_time_s": times_s[0],
+        }
+        rows.track(row, job.max_gpus, ASKED, **words)
+        words |= {"state": "base demand", "running_time_s": times_s[1]}
+        rows.block(row, 0, job.min_gpus, BASE, **words)
+        fast, slow = map(in_words, times_s)
         released = f"; released at {in_words(job.release_s)}" if job.release_s else ""
         _note(rows, row, (fast if fast == slow else f"{fast}, {slow}") + released)
 

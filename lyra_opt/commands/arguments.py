@@ -272,23 +272,25 @@ def add_picture_options(
 
     With a `default` in words, ``--picture`` chooses one of several pictures.
     """
-    parser.add_argument(
-        "--plot",
-        metavar="FILE",
-        help=f"{what}: FILE.svg, .png or .pdf, and its data as FILE.csv",
-    )
+    files = "FILE.svg, .png or .pdf, and its data as FILE.csv"
+    parser.add_argument("--plot", metavar="FILE", help=f"{what}: {files}")
     if default is not None:
-        parser.add_argument(
-            "--picture",
-            metavar="NAME",
-            help=f"picture for --plot, named as in a report's folder plots (default: {default})",
-        )
-    parser.add_argument(
-        "--style",
-        choices=("page", "paper"),
-        default="page",
-        help="style of pictures; paper is one column wide (3.3 inches), with 8-point text",
-    )
+        named = f"picture for --plot, named as in a report's folder plots (default: {default})"
+        parser.add_argument("--picture", metavar="NAME", help=named)
+    add_style_option(parser)
+
+
+def add_style_option(parser: argparse._ActionsContainer) -> None:
+    """Add the option ``--style``."""
+    of_paper = "paper is one column wide (3.3 inches), with 8-point text"
+    styles, help_text = ("page", "paper"), f"style of pictures; {of_paper}"
+    parser.add_argument("--style", choices=styles, default="page", help=help_text)
+
+
+def add_pictures_option(parser: argparse._ActionsContainer) -> None:
+    """Add the option ``--pictures``, for commands that write pages."""
+    meaning = "also write every picture of the page in this format, in the style of --style"
+    parser.add_argument("--pictures", choices=("pdf", "png"), help=meaning)
 
 
 def add_repeated_option(

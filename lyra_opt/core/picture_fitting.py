@@ -6,15 +6,14 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.legend import Legend
+from matplotlib.text import Text
 
 from lyra_opt.core.picture_styles import style_in_force
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, FigureBase
-    from matplotlib.text import Text
+    from matplotlib.figure import Figure
 
 HATCHES = ("", "/////", ".....", "xxxxx", "\\\\\\\\\\", "-----", "ooo", "+++++", "|||||")
 """Hatches of areas, the plainest first."""
@@ -43,7 +42,7 @@ def fit_into_column(figure: Figure) -> None:
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + DRAFT_INCHES)
     figure.draw_without_rendering()
-    legends = [legend for part in _parts(figure) for legend in part.legends]
+    legends = figure.findobj(Legend)
     more = sum(legend.get_window_extent().height for legend in legends) / figure.dpi
     lines = _wrap_across(figure)
     more += lines * LINE_SPACING * style_in_force().text_points / 72
@@ -51,14 +50,7 @@ def fit_into_column(figure: Figure) -> None:
     figure.draw_without_rendering()
     _wrap_across(figure)
     for axes in figure.axes:
-        _wrap(axes.yaxis.label, 1.15 * axes.bbox.height, is_upright=True)
-
-
-def _parts(figure: FigureBase) -> Iterator[Any]:
-    """Yield a figure and its parts, and their parts."""
-    yield figure
-    for part in figure.subfigs:
-        yield from _parts(part)
+        _wrap(axes.yaxis.label, axes.bbox.height, is_upright=True)
 
 
 def _wrap_across(figure: Figure) -> int:
@@ -73,16 +65,13 @@ def _wrap_across(figure: Figure) -> int:
         box = label.get_window_extent()
         middle = (box.x0 + box.x1) / 2
         added += _wrap(label, 2 * min(middle, right - middle))
-    for part in _parts(figure):
-        for text in part.texts:
-            added += _wrap(text, right)
+    for part in (figure, *figure.subfigs):
+        added += sum(_wrap(text, right) for text in part.texts)
     return added
 
 
 def _titles(axes: Axes) -> list[Text]:
     """Return the titles of axes, which are their texts that nobody added."""
-    from matplotlib.text import Text
-
     texts = [child for child in axes.get_children() if isinstance(child, Text)]
     return [text for text in texts if text not in axes.texts and text.get_text()]
 
@@ -110,8 +99,7 @@ def _hatch(figure: Figure) -> None:
     """Hatch the areas of a figure whose lightness is that of another area in its legends."""
     chosen: dict[tuple[float, ...], str] = {}
     lightness: list[tuple[str, float]] = []
-    legends = [legend for part in _parts(figure) for legend in part.legends]
-    legends += [legend for axes in figure.axes if (legend := axes.get_legend()) is not None]
+    legends: Any = figure.findobj(Legend)
     samples = [patch for legend in legends for patch in legend.get_patches() if patch.get_fill()]
     colours = dict.fromkeys(_colour(patch.get_facecolor()) for patch in samples)
     # Backgrounds come first, so that they stay plain.
@@ -126,7 +114,8 @@ def _hatch(figure: Figure) -> None:
             HATCHES[-1],
         )
         lightness.append((chosen[colour], light))
-    for area in [*samples, *_areas(figure)]:
+    drawn = [area for axes in figure.axes for area in (*axes.patches, *axes.collections)]
+    for area in [*samples, *drawn]:
         found = {_colour(each) for each in np.atleast_2d(area.get_facecolor())}
         if len(found) != 1:
             continue
@@ -135,13 +124,6 @@ def _hatch(figure: Figure) -> None:
             area.set_hatch(hatch)
             area.set_linewidth(min(0.5, float(np.min(area.get_linewidth()))))
             area.set_edgecolor(LIGHT_HATCH if _lightness(colour) < 0.5 else DARK_HATCH)
-
-
-def _areas(figure: Figure) -> Iterable[Any]:
-    """Return the filled areas of all panels."""
-    for axes in figure.axes:
-        yield from axes.patches
-        yield from axes.collections
 
 
 def _colour(colour: Any) -> tuple[float, ...]:

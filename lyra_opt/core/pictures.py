@@ -387,15 +387,29 @@ class BlockRows:
         Axes in which one unit is one row downwards and one GPU to the right.
     gpus_per_inch
         The number of GPUs per inch; a label is written only if its block is wide enough.
+
+    data
+        Values of columns in the data of the picture that all boxes share.
+
+    The methods add what they draw to the data of the picture, with further columns. A box without a
+    ``state``, which says what it shows, is left out.
     """
 
     axes: Axes
     gpus_per_inch: float
+    data: Mapping[str, Any]
 
     def track(
-        self, row: float, gpus: float, colour: str = FREE_COLOUR, *, left: float = 0.0
+        self,
+        row: float,
+        gpus: float,
+        colour: str = FREE_COLOUR,
+        *,
+        left: float = 0.0,
+        **data: Any,
     ) -> None:
         """Draw the background of a row, behind its blocks."""
+        self._record({"first_gpu": 0, "gpus": gpus} | data)
         self._rectangle(left, row, gpus, TRACK_HEIGHT, facecolor=colour, linewidth=0, zorder=1)
 
     def frame(self, row: float, gpus: float, colour: str, *, left: float = 0.0) -> None:
@@ -403,8 +417,11 @@ class BlockRows:
         style = {"fill": False, "edgecolor": colour, "linewidth": 1.6, "zorder": 4}
         self._rectangle(left, row, gpus, TRACK_HEIGHT - 0.02, clip_on=False, **style)
 
-    def block(self, row: float, left: float, gpus: float, colour: str, *labels: str) -> None:
+    def block(
+        self, row: float, left: float, gpus: float, colour: str, *labels: str, **data: Any
+    ) -> None:
         """Draw a block, with the first of the labels that fits into it."""
+        self._record({"first_gpu": left, "gpus": gpus} | data)
         style = {"facecolor": colour, "edgecolor": EDGE, "linewidth": 0.8, "zorder": 2}
         self._rectangle(left, row, gpus, BLOCK_HEIGHT, **style)
         for label in labels:
@@ -422,6 +439,10 @@ class BlockRows:
                 )
                 return
 
+    def _record(self, data: dict[str, Any]) -> None:
+        if "state" in data:
+            record(self.axes, [{**self.data, **data}])
+
     def _rectangle(
         self, left: float, row: float, width: float, height: float, **style: object
     ) -> None:
@@ -432,7 +453,7 @@ class BlockRows:
 
 
 def block_rows_of(
-    axes: Axes, names: Sequence[str], most_gpus: float, panel_inches: float
+    axes: Axes, names: Sequence[str], most_gpus: float, panel_inches: float, **data: Any
 ) -> BlockRows:
     """Prepare axes for rows of blocks, with the names of the rows to the left.
 
@@ -442,6 +463,8 @@ def block_rows_of(
         The number of GPUs of the longest row.
     panel_inches
         The width of the axes including the names.
+    data
+        Values of columns in the data of the picture that all boxes share.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -455,7 +478,7 @@ def block_rows_of(
     axes.grid(visible=False)
     axes.spines["left"].set_visible(False)
     width = min(panel_inches, style_in_force().most_width_inches)
-    return BlockRows(axes, most_gpus / max(width - margin, 1.0))
+    return BlockRows(axes, most_gpus / max(width - margin, 1.0), data)
 
 
 def add_colour_legend(

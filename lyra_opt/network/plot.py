@@ -17,7 +17,6 @@ from lyra_opt.core.pictures import (
     as_written,
     block_rows_of,
     grid_of,
-    record,
     shortened,
     text_inches,
 )
@@ -25,7 +24,7 @@ from lyra_opt.network.checker import check
 from lyra_opt.network.links import Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -99,9 +98,8 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
     def draw(figure: FigureBase) -> None:
         panels = add_panels(figure, len(solutions), grid)
         for (name, solution), axes in zip(solutions.items(), panels, strict=True):
-            rows = _draw_machines(instance, floor, axes, width)
+            rows = _draw_machines(instance, floor, axes, width, name)
             _draw_gangs(instance, solution, floor, rows)
-            record(axes, _boxes(instance, floor, name, solution))
             axes.set_title(_title(instance, name, solution), loc="left")
         _add_legend(figure, gangs=True)
         if rest:
@@ -130,11 +128,6 @@ def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawin
             f"{name}\n{counted(len(instance.machines), 'machine')} in {racks}, {free}", loc="left"
         )
         _draw_waiting(instance, jobs, gangs)
-        record(machines, _boxes(instance, floor))
-        waiting = (
-            {"gang": job.id, "gpus": job.gang, "accepts": _accepted(instance, job)} for job in jobs
-        )
-        record(gangs, waiting, "gangs")
         if not style.is_narrow:
             machines.set_ylim(most_rows - 0.4, -0.6)
             gangs.set_ylim(most_rows - 0.4, -0.6)
@@ -190,10 +183,12 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
     return _Floor(place, heads, row - 1, min(len(columns), strips), pitch)
 
 
-def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) -> BlockRows:
+def _draw_machines(
+    instance: Instance, floor: _Floor, axes: Axes, width: float, name: str = ""
+) -> BlockRows:
     """Draw the machines and their busy GPUs; return the rows on which gangs are drawn."""
     total = floor.strips * floor.pitch
-    rows = block_rows_of(axes, [], total, width)
+    rows = block_rows_of(axes, [], total, width, solution=name)
     axes.set_ylim(floor.rows - 0.4, -0.6)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
@@ -204,9 +199,11 @@ def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) 
             f"rack {as_written(shortened(rack))}",
             va="center",
         )
+    racks = {place: rack for rack, places in instance.racks.items() for place in places}
     for position, (row, left) in floor.place.items():
         machine = instance.machines[position]
-        rows.track(row, machine.gpus, left=left)
+        words: dict[str, Any] = {"rack": racks[position], "machine": machine.id}
+        rows.track(row, machine.gpus, left=left, **words, state="capacity")
         axes.text(
             left - 0.02 * floor.pitch,
             row,
@@ -215,7 +212,8 @@ def _draw_machines(instance: Instance, floor: _Floor, axes: Axes, width: float) 
             va="center_baseline",
         )
         if machine.gpus > machine.free_gpus:
-            rows.block(row, left, machine.gpus - machine.free_gpus, BUSY)
+            words |= {"first_gpu": 0, "state": "held by others"}
+            rows.block(row, left, machine.gpus - machine.free_gpus, BUSY, **words)
     return rows
 
 
@@ -224,42 +222,20 @@ def _draw_gangs(instance: Instance, solution: Solution, floor: _Floor, rows: Blo
     held: dict[int, int] = defaultdict(int)
     heads = Counter(job.id.partition("-")[0] for job in instance.jobs)
     for placement in solution.placements:
-        colour = TIER_COLOURS[instance.tier_of(placement.gpus)]
+        tier = instance.tier_of(placement.gpus)
+        words: dict[str, Any] = {"gang": placement.job, "state": TIER_WORDS[tier]}
         for machine, gpus in placement.gpus.items():
             position = instance.machine_position[machine]
             if position not in floor.place:
                 continue
             row, left = floor.place[position]
             record = instance.machines[position]
-            start = left + record.gpus - record.free_gpus + held[position]
+            first = record.gpus - record.free_gpus + held[position]
             head = placement.job.partition("-")[0]
             labels = [shortened(placement.job), *([head] if heads[head] == 1 else [])]
-            rows.block(row, start, gpus, colour, *labels)
+            words |= {"machine": machine, "first_gpu": first}
+            rows.block(row, left + first, gpus, TIER_COLOURS[tier], *labels, **words)
             held[position] += gpus
-
-
-def _boxes(
-    instance: Instance, floor: _Floor, name: str = "", solution: Solution | None = None
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the data of a panel: the busy and the free GPUs of each machine, and its gangs."""
-    racks = {place: rack for rack, places in instance.racks.items() for place in places}
-    for place in floor.place:
-        machine = instance.machines[place]
-        row = {"solution": name, "rack": racks[place], "machine": machine.id, "gang": None}
-        yield row | {"gpus": machine.gpus - machine.free_gpus, "state": "held by others"}
-        free = machine.free_gpus
-        for placement in solution.placements if solution else ():
-            if gpus := placement.gpus.get(machine.id):
-                free -= gpus
-                state = TIER_WORDS[instance.tier_of(placement.gpus)]
-                yield row | {"gang": placement.job, "gpus": gpus, "state": state}
-        yield row | {"gpus": free, "state": "free"}
-
-
-def _accepted(instance: Instance, job: WaitingJob) -> str:
-    """Return the farthest placement that a waiting gang accepts now, in words."""
-    tiers = instance.tiers_of(job)
-    return TIER_WORDS[max(tiers)] if tiers else "nothing yet"
 
 
 def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) -> None:
@@ -269,7 +245,8 @@ def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) ->
     )
     for row, job in enumerate(jobs):
         tiers = instance.tiers_of(job)
-        rows.block(row, 0, job.gang, TIER_COLOURS[max(tiers)] if tiers else HELD_BACK)
+        words = {"gang": job.id, "state": TIER_WORDS[max(tiers)] if tiers else "nothing yet"}
+        rows.block(row, 0, job.gang, TIER_COLOURS[max(tiers)] if tiers else HELD_BACK, **words)
     axes.set_title(f"{counted(len(instance.jobs), 'gang')} waiting", loc="left")
     axes.set_xlabel("GPUs of the gang")
 

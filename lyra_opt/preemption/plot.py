@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import counted
 from lyra_opt.core.picture_styles import style_in_force
@@ -16,7 +16,6 @@ from lyra_opt.core.pictures import (
     as_written,
     block_rows_of,
     grid_of,
-    record,
     shortened,
 )
 from lyra_opt.preemption.checker import check
@@ -95,7 +94,9 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
     def draw(figure: FigureBase) -> None:
         used, framed = {FREE_COLOUR: "free"}, {}
         for axes, panel in zip(add_panels(figure, len(panels), grid), panels, strict=True):
-            rows = block_rows_of(axes, labels, max(1, *gpus.values()), PANEL_INCHES)
+            rows = block_rows_of(
+                axes, labels, max(1, *gpus.values()), PANEL_INCHES, solution=panel.name
+            )
             axes.set_yticks(middles, labels)
             axes.set_ylim(height - 0.4, -0.6)
             axes.set_xlabel(unit)
@@ -104,17 +105,13 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
                 axes.text(0, place + 0.1, as_written(shortened(domain, 40)), va="center")
             for name, width in gpus.items():
                 for place, blocks in zip(row[name], (panel.before, panel.after), strict=False):
-                    rows.track(place, width)
-                    left = 0
                     is_after = bool(solutions) and blocks is panel.after
-                    of_bar = {"solution": panel.name, "node": name}
-                    of_bar["time"] = "after" if is_after else "before"
-                    of_node = {"gang": None, "first_gpu": 0, "gpus": width, "state": "capacity"}
-                    record(axes, [of_bar | of_node])
+                    bar: dict[str, Any] = {"node": name, "time": "after" if is_after else "before"}
+                    rows.track(place, width, state="capacity", **bar)
+                    left = 0
                     for block in blocks[name]:
-                        rows.block(place, left, block.gpus, block.colour, *block.labels)
-                        of_block = {"gang": block.name, "first_gpu": left, "gpus": block.gpus}
-                        record(axes, [of_bar | of_block | {"state": words[block.colour]}])
+                        data = {"gang": block.name, "state": words[block.colour]} | bar
+                        rows.block(place, left, block.gpus, block.colour, *block.labels, **data)
                         left += block.gpus
                         used[block.colour] = words[block.colour]
                 if name in panel.emptied:

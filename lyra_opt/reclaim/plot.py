@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import counted
 from lyra_opt.core.picture_styles import style_in_force
@@ -15,13 +15,12 @@ from lyra_opt.core.pictures import (
     as_written,
     block_rows_of,
     grid_of,
-    record,
     shortened,
 )
 from lyra_opt.reclaim.checker import Report, check
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from matplotlib.figure import FigureBase
 
@@ -37,6 +36,11 @@ KEPT, SCALED_IN, PREEMPTED, GIVEN_BACK = "#9db7d3", "#eec16b", "#d1495b", "#fdf0
 BASE, FLEXIBLE = KEPT, "#f3dcae"
 """Colours of workers; flexible workers have a pale shade of the colour for scaled-in workers."""
 VACATED_EDGE = "#b8720a"
+WORDS = {
+    KEPT: "job survives",
+    SCALED_IN: "job survives with fewer workers",
+    PREEMPTED: "job preempted",
+}
 
 
 def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
@@ -58,24 +62,20 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         panels = add_panels(figure, max(len(solutions), 1), grid)
         ids = [server.id for server in shown]
         most = max((server.gpus for server in shown), default=1)
-        rows = [block_rows_of(axes, ids, most, PANEL_INCHES) for axes in panels]
+        rows = [
+            block_rows_of(axes, ids, most, PANEL_INCHES, solution=name)
+            for axes, name in zip(panels, solutions or [""], strict=True)
+        ]
         for axes in panels[-grid[1] :]:
             axes.set_xlabel("GPUs")
         if solutions:
             for (name, solution), panel in zip(solutions.items(), rows, strict=True):
                 _draw_solution(instance, solution, reports[name], panel, ids)
-                record(figure, _boxes(instance, shown, name, solution, reports[name]))
                 panel.axes.set_title(_title(name, reports[name]), loc="left")
-            colours = {
-                "job survives": KEPT,
-                "job survives with fewer workers": SCALED_IN,
-                "job preempted": PREEMPTED,
-                "free": FREE_COLOUR,
-            }
+            colours = {words: colour for colour, words in WORDS.items()} | {"free": FREE_COLOUR}
             add_colour_legend(figure, colours, {"given back": VACATED_EDGE})
         else:
             _draw_instance(instance, rows[0], ids)
-            record(figure, _boxes(instance, shown))
             rows[0].axes.set_title(_instance_title(instance), loc="left")
             colours = {"base workers": BASE, "flexible workers": FLEXIBLE, "free": FREE_COLOUR}
             add_colour_legend(figure, colours, {})
@@ -90,15 +90,17 @@ def _draw_instance(instance: Instance, rows: BlockRows, shown: Sequence[str]) ->
     row = {server: place for place, server in enumerate(shown)}
     for server in instance.servers:
         if server.id in row:
-            rows.track(row[server.id], server.gpus)
+            rows.track(row[server.id], server.gpus, server=server.id, state="on loan")
     for job, group, left in _placed(instance, row):
         base = group.base * job.gpus_per_worker
-        name = shortened(job.id)
+        name, words = shortened(job.id), {"server": group.server, "job": job.id}
         if base:
-            rows.block(row[group.server], left, base, BASE, name, shortened(job.id, 6))
+            labels = name, shortened(job.id, 6)
+            rows.block(row[group.server], left, base, BASE, *labels, **words, state="base workers")
         if group.flexible:
             flexible = group.flexible * job.gpus_per_worker
-            rows.block(row[group.server], left + base, flexible, FLEXIBLE, name)
+            words["state"] = "flexible workers"
+            rows.block(row[group.server], left + base, flexible, FLEXIBLE, name, **words)
 
 
 def _draw_solution(
@@ -111,55 +113,21 @@ def _draw_solution(
     for server in instance.servers:
         if server.id in row:
             is_back = server.id in given_back
-            rows.track(row[server.id], server.gpus, GIVEN_BACK if is_back else FREE_COLOUR)
+            colour, state = (GIVEN_BACK, "given back") if is_back else (FREE_COLOUR, "kept")
+            rows.track(row[server.id], server.gpus, colour, server=server.id, state=state)
             if is_back:
                 rows.frame(row[server.id], server.gpus, VACATED_EDGE)
-    colours = {
-        "survives": KEPT,
-        "survives with fewer workers": SCALED_IN,
-        "preempted": PREEMPTED,
+    touched = {
+        job.id for job in instance.jobs if any(group.server in given_back for group in job.workers)
     }
     for job, group, left in _placed(instance, row):
-        colour = colours[_state(job, given_back, preempted)]
+        colour = PREEMPTED if job.id in preempted else SCALED_IN if job.id in touched else KEPT
         name = shortened(job.id)
         labels = [f"{name} ({group.flexible} flexible)"] if group.flexible else []
         gpus = group.workers * job.gpus_per_worker
         labels += [name, shortened(job.id, 6)]
-        rows.block(row[group.server], left, gpus, colour, *labels)
-
-
-def _state(job: Job, given_back: Collection[str], preempted: Collection[str]) -> str:
-    """Return what a solution does to a job, in words."""
-    if job.id in preempted:
-        return "preempted"
-    is_touched = any(group.server in given_back for group in job.workers)
-    return "survives with fewer workers" if is_touched else "survives"
-
-
-def _boxes(
-    instance: Instance,
-    shown: Sequence[Server],
-    name: str = "",
-    solution: Solution | None = None,
-    report: Report | None = None,
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the data of a panel: a row per group of workers, and a row per server."""
-    given_back = set(solution.servers if solution else ())
-    preempted = set((report and report.preempted_jobs) or ())
-    for server in shown:
-        state = "given back" if server.id in given_back else "kept" if solution else "on loan"
-        of_server = {"first_gpu": 0, "gpus": server.gpus, "state": state}
-        yield {"solution": name, "server": server.id, "job": None} | of_server
-    for job, group, left in _placed(instance, [server.id for server in shown]):
-        yield {
-            "solution": name,
-            "server": group.server,
-            "job": job.id,
-            "first_gpu": left,
-            "gpus": group.workers * job.gpus_per_worker,
-            "flexible_gpus": group.flexible * job.gpus_per_worker,
-            "state": _state(job, given_back, preempted) if solution else "runs",
-        }
+        words = {"server": group.server, "job": job.id, "state": WORDS[colour]}
+        rows.block(row[group.server], left, gpus, colour, *labels, **words)
 
 
 def _placed(instance: Instance, shown: Iterable[str]) -> Iterator[tuple[Job, WorkerGroup, int]]:

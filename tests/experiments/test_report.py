@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
+import lyra_opt as lo
 from lyra_opt.__main__ import main
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.gaps import EXCESS
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import Analysis
 from lyra_opt.experiments.plots.excess import excess_ticks, plot_excess_over_axis
 from lyra_opt.experiments.plots.figures import draw_plots, excess_over_axes, over_axis
 from lyra_opt.experiments.plots.times import plot_solve_time
-from lyra_opt.experiments.report import StudyReport
+from lyra_opt.experiments.report import StudyReport, make_report
 from lyra_opt.experiments.solver_differences import solver_differences
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.experiments.tables import gap_table
@@ -341,6 +343,17 @@ def test_tables_and_plots_are_written(folder, capsys):
     plots = {path.name for path in (folder / "plots").iterdir()}
     names = ("cactus", "excess_by_family", "solve_time")
     assert plots == {f"{name}{suffix}" for name in names for suffix in (".svg", ".csv")}
+
+
+def test_a_picture_of_a_study_for_a_paper(folder, tmp_path):
+    """One of the report, by its name; every proof is a row of its data."""
+    lo.plot_study(folder, "cactus", style="paper", file=tmp_path / "cactus.pdf")
+    proofs = pd.read_csv(tmp_path / "cactus.csv")
+    assert len(proofs) == Analysis(hand_made_runs()).frame.proof_time_s.notna().sum()
+    for plot in make_report(folder).drawn():
+        assert plot.figure.data, plot.name
+    with pytest.raises(UserError, match="picture cactos: .* did you mean cactus"):
+        lo.plot_study(folder, "cactos")
 
 
 def test_labels_of_many_sizes_do_not_overlap():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.measuring.comparison import ComparedMean, Difference
+    from lyra_opt.experiments.simulation.measuring.comparison import Difference
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
 
@@ -83,7 +83,11 @@ def differences_plot(
             if each.compared is compared
         }
         _draw_differences(axes, chosen, schemes)
-        record(axes, _rows(by_variant, compared))
+        for (variant, scheme), height in heights.items():
+            each = chosen.get(height)
+            words = {"variant": variant, "scheme": scheme, "measure": compared.name}
+            ends = {name: getattr(each, name, None) for name in ("difference_s", "low_s", "high_s")}
+            record(axes, [words | ends])
         axes.set_title(capitalised(compared.name))
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
@@ -111,20 +115,6 @@ def differences_plot(
     baseline = next(each.baseline for found in by_variant.values() for each in found)
     caption = f"Left of 0 a scheme is faster than {baseline}. Bars are {bars}."
     return Plot("differences", f"Difference from {baseline}", caption, figure)
-
-
-def _rows(
-    by_variant: Mapping[str, Sequence[Difference]], compared: ComparedMean
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the data of the differences in one mean."""
-    for variant, found in by_variant.items():
-        for each in found:
-            if each.compared is compared:
-                words = {"variant": variant, "scheme": each.scheme, "measure": compared.name}
-                numbers = {
-                    name: getattr(each, name) for name in ("difference_s", "low_s", "high_s")
-                }
-                yield words | numbers
 
 
 def _heights(

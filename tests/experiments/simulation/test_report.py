@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import statistics
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.numbers import three_digits
 from lyra_opt.core.picture_styles import house_style
@@ -78,6 +80,43 @@ def test_every_plot_is_a_file_of_its_own_and_names_every_scheme(folders, kind):
         texts = {element.text for element in ElementTree.parse(path).iter()}
         shown = named[1:] if path.name.startswith("differences") else named
         assert set(shown) <= texts, path.name
+
+
+def test_every_plot_has_its_data_and_a_picture_for_papers(folders, run, tmp_path):
+    """In the style that is asked for; one picture alone has its name and its data."""
+    folder, one = tmp_path / "copy", tmp_path / "one.pdf"
+    shutil.copytree(folders["loans"], folder)
+    words = ("--style", "paper", "--pictures", "pdf", "--plot", one, "--picture", "over_time")
+    assert run("report", folder, *words)[0] == 0
+    names = {path.stem for path in (folder / "plots").glob("*.svg")}
+    for name in names:
+        assert len(pd.read_csv(folder / "plots" / f"{name}.csv")) > 0
+        assert (folder / "plots" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+    assert one.read_bytes() == (folder / "plots" / "over_time.pdf").read_bytes()
+    assert one.with_suffix(".csv").read_text() == (folder / "plots" / "over_time.csv").read_text()
+    rows = pd.read_csv(folder / "plots" / "time_parts.csv")
+    summed = rows[rows.scheme.notna()].groupby("scheme").mean_s.sum()
+    measured = lo.load_study(folder).groupby("scheme").jct_mean_s.mean()
+    assert summed.to_dict() == pytest.approx(measured.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("--plot x.gif", "must end in .svg, .png, .pdf"),
+        ("--plot no-such/x.pdf", "the folder does not exist"),
+        ("--plot x.pdf --picture over_tiem", "did you mean over_time?"),
+        ("--picture over_time", "needs --plot FILE"),
+        ("--plot x.pdf --jobs x.csv", "its data x.csv would overwrite an input file"),
+    ],
+)
+@pytest.mark.parametrize("command", ["simulate plain", "study reclaim-gap"])
+def test_pictures_that_cannot_be_written_are_refused_at_once(command, words, reason, run):
+    """One line and exit code 2, before anything is computed."""
+    if command.startswith("study"):
+        words = words.replace("--jobs", "--trace").replace("over_tiem", "excess_by_famly")
+        reason = reason.replace("over_time", "excess_by_family")
+    assert_one_line_error(run(*command.split(), *words.split()), reason)
 
 
 def test_the_page_names_every_scheme_command_scenario_and_version(folders):

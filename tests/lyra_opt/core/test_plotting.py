@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
@@ -157,6 +159,47 @@ def test_odd_names_stay_text_and_bytes_are_the_same(problem, suffix, tmp_path):
         text = paths[0].read_text()
         assert "$a$ &lt;b&gt;" in text
         assert "<script>" not in text
+
+
+@pytest.mark.parametrize("problem", FAMILIES)
+def test_a_picture_for_a_paper_is_a_column_wide_and_has_its_fonts(problem, tmp_path):
+    """Fonts are embedded whole (Type 42); its data is that of the page, in readable columns.
+
+    Every picture that a test writes is also checked for the size of its text, and for areas and
+    lines that look the same without colours.
+    """
+    instance = lo.generate(problem, **FAMILIES[problem])
+    answers = {"mine": lo.solve(instance, time_limit_s=5)}
+    data = []
+    for style in ("page", "paper"):
+        picture = tmp_path / f"{style}.pdf"
+        for shown in (None, answers):
+            lo.plot(instance, shown, style=style, progress=False, file=picture)
+        data.append(picture.with_suffix(".csv").read_text())
+    pdf = picture.read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert b"/FontFile2" in pdf
+    assert b"/Type3" not in pdf
+    (width,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ", pdf)
+    assert float(width) == pytest.approx(3.3 * 72)
+    assert data[0] == data[1]
+    assert data[0].startswith("solution,")
+    assert "\nmine," in data[0]
+
+
+def test_data_of_a_picture_are_what_it_shows(tmp_path):
+    """Who draws it again with another tool gets the same servers, jobs and GPUs."""
+    fleet = lo.generate("reclaim", "span", servers=6, reclaim=2)
+    answer = lo.solve(fleet, "exact")
+    lo.plot(answer, progress=True, file=tmp_path / "fleet.svg")
+    rows = pd.read_csv(tmp_path / "fleet.csv")
+    servers, jobs = rows[rows.job.isna()], rows[rows.job.notna()]
+    assert set(servers[servers.state == "given back"].server) == set(answer.solution.servers)
+    assert set(jobs[jobs.state == "job preempted"].job) == set(answer.preempted_jobs)
+    workers = [group.workers * job.gpus_per_worker for job in fleet.jobs for group in job.workers]
+    assert jobs.gpus.sum() == sum(workers)
+    progress = pd.read_csv(tmp_path / "fleet_progress.csv")
+    assert progress.objective.dropna().iloc[-1] == answer.objective
 
 
 def test_answers_have_their_solvers_names():

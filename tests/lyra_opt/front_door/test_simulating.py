@@ -285,14 +285,19 @@ def test_folders(tmp_path, capsys):
     assert not folder.exists()
 
 
-def test_pictures_show_every_variant():
-    figure = lo.simulate(TWO_SIZES, jobs=TRACE, schemes=["fifo", "sjf"]).plot()
+def test_pictures_show_every_variant(tmp_path):
+    runs = lo.simulate(TWO_SIZES, jobs=TRACE, schemes=["fifo", "sjf"])
+    figure = runs.plot()
     assert [part.get_suptitle() for part in figure.subfigs] == [
         "cluster.servers = 1",
         "cluster.servers = 2",
     ]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["fifo", "sjf"]
+    runs.plot("over_axis_1", style="paper", file=tmp_path / "a.pdf")
+    assert set(pd.read_csv(tmp_path / "a.csv")["cluster.servers"]) == {1, 2}
+    with pytest.raises(UserError, match="do not have this picture; did you mean over_axis_1"):
+        runs.plot("over_axis_2")
 
 
 OBJECTS: dict[str, dict[str, Any]] = {
