@@ -86,7 +86,7 @@ def test_differences_of_solvers_are_paired_by_instance(folder, run):
     assert exit_code == 0
     assert "Differences in the objective from exact" in printed
     assert "Differences between solvers" in (folder / "report.html").read_text()
-    assert_one_line_error(run("report", folder, "--baseline", "exat"), "did you mean exact?")
+    assert_one_line_error(run("report", folder, "--baseline", "exac"), "did you mean exact?")
 
 
 @pytest.mark.parametrize(
