@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import difflib
-import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.numbers import count, percent, signed, three_digits
-from lyra_opt.core.table import Column, Table, as_text
+from lyra_opt.core.numbers import count, three_digits
+from lyra_opt.core.table import Column, Table
 from lyra_opt.core.texts import meant, words
 from lyra_opt.experiments.frames import frame_of, in_order, stored_runs
-from lyra_opt.experiments.random_inputs import DRAW_AXIS, RandomInputs, Sample, random_inputs
+from lyra_opt.experiments.random_inputs import (
+    DRAW_AXIS,
+    Paired,
+    RandomInputs,
+    Sample,
+    paired_columns,
+    random_inputs,
+)
 from lyra_opt.experiments.records import ERROR, ReplayRecord
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES
 from lyra_opt.experiments.store import ResultStore
@@ -24,17 +30,13 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from lyra_opt.core.numbers import Show
     from lyra_opt.experiments.records import RunRecord
 
 SHOWN = 10
 """Number of runs, or lines of a file, that the terminal lists."""
 
 MACHINE = ("cpu", "cores", "platform")
-COLUMNS = (
-    *("axis", "value", "measure", "pairs", "draws", "mean_a", "mean_b"),
-    *("difference", "low", "high", "change_percent"),
-)
+COLUMNS = ("axis", "value", "measure", "pairs", "draws", *Paired._fields)
 
 Unequal = dict[str, dict[str, Any]]
 """Values that differ between ``a`` and ``b``, by name."""
@@ -51,8 +53,7 @@ class Diff:
     measures
         Rows for each measure that differs in some pair: overall (``axis`` is empty), then for each
         value of each axis. Columns: number of ``pairs`` in which both runs have the measure, number
-        of ``draws``, means over the draws, B - A with its interval, and the relative change of the
-        mean.
+        of ``draws``, means over the draws, B - A with its interval, and the same in % of A.
     equal
         Measures that are equal in every pair.
     statuses
@@ -107,31 +108,15 @@ class Diff:
         names = [known[key].name if key in known else words(key) for key in keys]
         shows = [known[key].show if key in known else three_digits for key in keys]
 
-        def of_measure(key: str, heading: str, *, is_change: bool = False) -> Column:
-            values = list(self.measures[key])
-            texts = [
-                (signed(show) if is_change else show)(value)
-                for show, value in zip(shows, values, strict=True)
-            ]
-            return Column(key=key, values=values, show=three_digits, heading=heading, texts=texts)
-
-        def other(key: str, heading: str, show: Show) -> Column:
-            return Column(key=key, values=list(self.measures[key]), show=show, heading=heading)
-
-        ends = self.random.ends_in_words
+        rows = [Paired(*row) for row in self.measures[list(Paired._fields)].itertuples(index=False)]
         return Table(
             [
-                other("axis", "axis", as_text),
-                other("value", "value", as_text),
+                Column(key="axis", values=list(self.measures.axis)),
+                Column(key="value", values=list(self.measures.value)),
                 Column(key="measure", values=keys, texts=names),
-                other("pairs", "pairs", count),
-                other("draws", "draws", count),
-                of_measure("mean_a", "mean A"),
-                of_measure("mean_b", "mean B"),
-                of_measure("difference", "B - A", is_change=True),
-                of_measure("low", ends[0], is_change=True),
-                of_measure("high", ends[1], is_change=True),
-                other("change_percent", "B - A (%)", signed(percent)),
+                Column(key="pairs", values=list(self.measures.pairs), show=count),
+                Column(key="draws", values=list(self.measures.draws), show=count),
+                *paired_columns(rows, shows, self.random),
             ]
         )
 
@@ -318,21 +303,8 @@ def _difference(
     if measured.empty:
         return None
     by_draw = measured[columns].astype(float).groupby([measured[f"{name}_a"] for name in draws])
-    mean_a, mean_b = by_draw.mean().mean()
-    differences = by_draw.mean().diff(axis=1).iloc[:, 1]
-    low = high = math.nan
-    if len(differences) > 1:
-        low, high = random.interval(differences.to_numpy())
-    return {
-        "pairs": len(measured),
-        "draws": len(differences),
-        "mean_a": float(mean_a),
-        "mean_b": float(mean_b),
-        "difference": float(differences.mean()),
-        "low": low,
-        "high": high,
-        "change_percent": 100 * (mean_b / mean_a - 1) if mean_a else math.nan,
-    }
+    a, b = by_draw.mean().to_numpy().T
+    return {"pairs": len(measured), "draws": len(a), **random.paired(a, b)._asdict()}
 
 
 def _environment(runs: Sequence[RunRecord]) -> dict[str, str]:

@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import FieldError, UserError, counted
+from lyra_opt.core.numbers import percent, signed, three_digits
+from lyra_opt.core.table import Column
 from lyra_opt.core.texts import meant
 from lyra_opt.experiments.intervals import (
     CONFIDENCE,
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from lyra_opt.core.numbers import Show
     from lyra_opt.experiments.records import ReplayRecord
 
 JOB_INPUTS = ("submit_s", "work_worker_s", "min_workers", "gpus_per_worker")
@@ -37,6 +40,9 @@ ENOUGH_SEEDS = 5
 """With fewer seeds the tails of Student's t are so long that most intervals contain 0."""
 
 RESAMPLES = 2000
+WIDEST = 100.0
+"""The largest logarithm of a ratio at the end of an interval."""
+
 DRAW_AXIS = "jobs.bootstrap.draw"
 """The axis of a scenario whose values are draws, not settings."""
 
@@ -56,6 +62,22 @@ class Sample(StrEnum):
     """There is one seed, and its jobs are paired."""
     INSTANCES = "instances"
     """Each instance of a study is one pair."""
+
+
+class Paired(NamedTuple):
+    """The means of A and B over paired units, B - A with its interval, and the same in % of A.
+
+    The ends of an interval are NaN if they are unknown.
+    """
+
+    mean_a: float
+    mean_b: float
+    difference: float
+    low: float
+    high: float
+    change_percent: float
+    low_percent: float
+    high_percent: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +113,25 @@ class RandomInputs:
             return student_interval(values)
         return float(values.min()), float(values.max())
 
-    def relative_interval(self, before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
-        """Return the interval of ``after.mean() / before.mean() - 1``; NaN if a mean is 0.
+    def paired(self, before: np.ndarray, after: np.ndarray) -> Paired:
+        """Return the difference of two means over the same units.
 
-        It is computed for the logarithm of the ratio, which is linearised around its value (delta
-        method). So the baseline counts as random too, and no end is below -100 %.
+        The interval in % is computed for the logarithm of the ratio of the means, which is
+        linearised around its value (delta method). So the baseline counts as random too, and no end
+        is below -100 %. It is NaN if a mean is not above 0.
         """
-        means = before.mean(), after.mean()
-        if min(means) <= 0:
-            return math.nan, math.nan
-        values = math.log(means[1] / means[0]) + after / means[1] - before / means[0]
-        low, high = self.interval(values)
-        return math.exp(low) - 1, math.exp(high) - 1
+        means = float(before.mean()), float(after.mean())
+        low = high = low_percent = high_percent = math.nan
+        if len(before) > 1:
+            low, high = self.interval(after - before)
+            if min(means) > 0:
+                ratio = math.log(means[1] / means[0])
+                ends = self.interval(ratio + after / means[1] - before / means[0])
+                # A wider end, from very few blocks, would overflow.
+                low_percent, high_percent = (100 * math.expm1(min(end, WIDEST)) for end in ends)
+        change = 100 * (means[1] / means[0] - 1) if means[0] else math.nan
+        difference = float((after - before).mean())
+        return Paired(*means, difference, low, high, change, low_percent, high_percent)
 
     def method(self, counts: Collection[int]) -> str:
         """Return sentences on how intervals are computed from these numbers of units."""
@@ -125,6 +154,29 @@ class RandomInputs:
         if self.unit in (Sample.SEEDS, Sample.DRAWS) and min(counts) < ENOUGH_SEEDS:
             text += f" So few {self.unit} make wide intervals; a single one has no interval."
         return f"{text} {self.in_words}".strip()
+
+
+def paired_columns(
+    rows: Sequence[Paired], shows: Sequence[Show], random: RandomInputs, unit: str = ""
+) -> list[Column]:
+    """Return the columns of a table of differences; each row has its own number format.
+
+    ``unit`` is the end of the keys of columns that are not percentages, such as "_s".
+    """
+    ends = random.ends_in_words
+    headings = ("mean A", "mean B", "B - A", *ends, "B - A", *ends)
+    columns = []
+    for place, (name, heading) in enumerate(zip(Paired._fields, headings, strict=True)):
+        values = [row[place] for row in rows]
+        if name.endswith("_percent"):
+            show = signed(percent)
+            columns.append(Column(key=name, values=values, show=show, heading=heading, unit="%"))
+            continue
+        formats = shows if name.startswith("mean") else map(signed, shows)
+        texts = [show(value) for show, value in zip(formats, values, strict=True)]
+        key, number = f"{name}{unit}", three_digits
+        columns.append(Column(key=key, values=values, show=number, heading=heading, texts=texts))
+    return columns
 
 
 def require_baseline(named: str | None, known: Sequence[str]) -> None:

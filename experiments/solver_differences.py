@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.numbers import count, percent, signed, three_digits
+from lyra_opt.core.numbers import count, three_digits
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.analysis import FAMILY
-from lyra_opt.experiments.random_inputs import RandomInputs, Sample
+from lyra_opt.experiments.random_inputs import RandomInputs, Sample, paired_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.core.numbers import Show
     from lyra_opt.experiments.analysis import Analysis
 
 RANDOM = RandomInputs(
@@ -50,34 +46,16 @@ def solver_differences(analysis: Analysis, baseline: str | None = None) -> Table
             continue
         both = found[[chosen, name]].dropna().astype(float)
         for family, pairs in both.groupby(level=FAMILY, sort=False):
-            before, after = pairs.to_numpy().T
-            low = high = low_share = high_share = math.nan
-            if len(pairs) > 1:
-                low, high = RANDOM.interval(after - before)
-                low_share, high_share = RANDOM.relative_interval(before, after)
-            base, mean = float(before.mean()), float(after.mean())
-            relative = mean / base - 1 if base else math.nan
-            shares = [100 * each for each in (relative, low_share, high_share)]
-            rows.append((family, name, mean, mean - base, low, high, *shares, len(pairs)))
+            rows.append((family, name, len(pairs), RANDOM.paired(*pairs.to_numpy().T)))
     if not rows:
         return None
-    values = [list(column) for column in zip(*rows, strict=True)]
-    ends = RANDOM.ends_in_words
-    shows: Sequence[tuple[str, str, Show, str]] = (
-        ("mean", "mean objective", three_digits, ""),
-        ("difference", "difference", signed(three_digits), ""),
-        ("low", ends[0], signed(three_digits), ""),
-        ("high", ends[1], signed(three_digits), ""),
-        ("difference_percent", "difference", signed(percent), "%"),
-        ("low_percent", ends[0], signed(percent), "%"),
-        ("high_percent", ends[1], signed(percent), "%"),
-        ("instances", "instances", count, ""),
+    families, solvers, counts, paired = map(list, zip(*rows, strict=True))
+    return Table(
+        [
+            Column(key="family", values=families),
+            Column(key="solver", values=solvers),
+            Column(key="instances", values=counts, show=count),
+            *paired_columns(paired, [three_digits] * len(rows), RANDOM),
+        ],
+        title=f"Differences in the objective: A is {chosen}, B is the solver",
     )
-    columns = [
-        Column(key=key, values=column, show=show, heading=heading, unit=unit)
-        for (key, heading, show, unit), column in zip(shows, values[2:], strict=True)
-    ]
-    named = [
-        Column(key=key, values=values[place]) for place, key in enumerate(("family", "solver"))
-    ]
-    return Table([*named, *columns], title=f"Differences in the objective from {chosen}")

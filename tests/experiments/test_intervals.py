@@ -16,11 +16,61 @@ from lyra_opt.experiments.simulation.running.replay import replay
 from lyra_opt.experiments.simulation.scenario.building import make_setup
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario, parse_change
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
-from tests.experiments.coverage import coverage
+from lyra_opt.instances.workloads.lyra_like import drawn_days, usual_block_days
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 DAY_S = 86_400
+JOBS_PER_DAY = 20
+WARM_UP_DAYS = 30
 TRACES = 40
+
+
+def days_with_differences(
+    generator: np.random.Generator, days: int, correlation: float, *, is_skewed: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of jobs of each day, and the mean difference of its jobs; its mean is 0.
+
+    ``correlation`` is that between a day and the next. The differences are normal, or log-normal.
+    """
+    noise = generator.normal(size=WARM_UP_DAYS + days)
+    values = np.zeros(len(noise))
+    for day in range(1, len(noise)):
+        values[day] = correlation * values[day - 1] + noise[day]
+    values = values[WARM_UP_DAYS:] * np.sqrt(1 - correlation**2)
+    if is_skewed:
+        values = np.exp(values) - np.exp(0.5)
+    return 1 + generator.poisson(JOBS_PER_DAY, days), values
+
+
+def coverage(
+    source_days: int,
+    days: int,
+    draws: int,
+    *,
+    correlation: float,
+    is_skewed: bool,
+    repetitions: int,
+    seed: int = 0,
+) -> float:
+    """Return the share of generated traces whose interval contains the true mean difference."""
+    generator = np.random.default_rng(seed)
+    block_days = usual_block_days(source_days)
+    resampling = Resampling(days=days, block_days=block_days, source_days=source_days, source=0)
+    covered = 0
+    for repetition in range(repetitions):
+        jobs, differences = days_with_differences(
+            generator, source_days, correlation, is_skewed=is_skewed
+        )
+        chosen = [
+            drawn_days(
+                source_days, days=days, block_days=block_days, seed=draws * repetition + number
+            )
+            for number in range(draws)
+        ]
+        means = [np.average(differences[each], weights=jobs[each]) for each in chosen]
+        low, high = resampling.interval(np.array(means))
+        covered += low <= 0 <= high
+    return covered / repetitions
 
 
 def documented() -> dict[tuple[int, int, int], list[float]]:
@@ -74,11 +124,12 @@ def test_relative_interval_is_never_below_minus_100_percent():
     before = np.array([100.0, 110.0, 90.0, 105.0])
     after = np.array([20.0, 25.0, 15.0, 22.0])
     logs = np.log(after / before)
-    low, high = RandomInputs().relative_interval(before, after)
+    found = RandomInputs().paired(before, after)
     expected = logs.mean() + stats.sem(logs) * stats.t.ppf(0.975, 3) * np.array([-1, 1])
-    assert [low, high] == pytest.approx([*(np.exp(expected) - 1)], abs=0.02)
-    assert -1 < RandomInputs().relative_interval(before, np.array([1.0, 99.0, 1.0, 1.0]))[0] < 0
-    assert math.isnan(RandomInputs().relative_interval(np.zeros(4), after)[0])
+    ends = [found.low_percent, found.high_percent]
+    assert ends == pytest.approx([*(100 * np.expm1(expected))], abs=2)
+    assert -100 < RandomInputs().paired(before, np.array([1.0, 99.0, 1.0, 1.0])).low_percent < 0
+    assert math.isnan(RandomInputs().paired(np.zeros(4), after).low_percent)
 
 
 def trace_of_days(generator: np.random.Generator, path: Path, days: int) -> Path:
@@ -122,9 +173,11 @@ def test_intervals_of_replays_cover_as_often_as_the_page_says(tmp_path):
         trace = trace_of_days(generator, file, 12)
         before, after, resampling = mean_jcts_s(trace, "jobs.bootstrap.days=12", seeds=5)
         draws = RandomInputs(Sample.DRAWS, resampling=resampling)
-        low, high = draws.interval(after - before)
-        least, most = draws.relative_interval(before, after)
-        covered += [low <= sjf - fifo <= high, least <= sjf / fifo - 1 <= most]
+        found = draws.paired(before, after)
+        covered += [
+            found.low <= sjf - fifo <= found.high,
+            found.low_percent <= 100 * (sjf / fifo - 1) <= found.high_percent,
+        ]
     shown = re.search(r"(\d+) % of the intervals in hours and (\d+) %", PAGE.read_text())
     for found, percent in zip(covered / TRACES, shown.groups(), strict=True):
         share = int(percent) / 100

@@ -13,15 +13,19 @@ from lyra_opt.core.numbers import (
     MISSING,
     duration,
     in_unit,
-    percent,
     share,
-    signed,
     three_digits,
     unit_of,
 )
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.intervals import CONFIDENCE
-from lyra_opt.experiments.random_inputs import RandomInputs, Sample, random_inputs
+from lyra_opt.experiments.random_inputs import (
+    Paired,
+    RandomInputs,
+    Sample,
+    paired_columns,
+    random_inputs,
+)
 from lyra_opt.experiments.simulation.measuring.measures import (
     LESS,
     MORE,
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from lyra_opt.core.numbers import Unit
+    from lyra_opt.core.numbers import Show, Unit
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.measures import Measure, VariantRuns
 
@@ -223,24 +227,23 @@ def differences(
                     np.array([_figures(each[seed])[compared.key] for seed in seeds])
                     for each in (first, of_seed)
                 )
-            low_s, high_s = random.interval(after - before)
+            paired = random.paired(before, after)
             part, part_s = "", 0.0
             if compared.key == JCT:
                 part, part_s = _largest_part(
                     [(_figures(first[seed]), _figures(of_seed[seed])) for seed in seeds]
                 )
-            low_share, high_share = random.relative_interval(before, after)
             found.append(
                 Difference(
                     compared=compared,
                     scheme=scheme,
                     baseline=baseline,
-                    mean_s=statistics.fmean(after),
-                    baseline_s=statistics.fmean(before),
-                    low_s=low_s,
-                    high_s=high_s,
-                    low_share=low_share,
-                    high_share=high_share,
+                    mean_s=paired.mean_b,
+                    baseline_s=paired.mean_a,
+                    low_s=paired.low,
+                    high_s=paired.high,
+                    low_share=paired.low_percent / 100,
+                    high_share=paired.high_percent / 100,
                     pairs=len(before),
                     random=random,
                     part=part,
@@ -253,29 +256,32 @@ def differences(
 def differences_table(found: Sequence[Difference]) -> Table:
     """Return differences from one baseline as a table, a row for each scheme and mean."""
 
-    def times(key: str, heading: str) -> Column:
-        values = [getattr(each, key) for each in found]
-        texts = [
-            signed(in_unit(each.unit))(value) + f" {each.unit.symbol}"
-            for each, value in zip(found, values, strict=True)
-        ]
-        return Column(key=key, values=values, show=three_digits, heading=heading, texts=texts)
+    def format_of(unit: Unit) -> Show:
+        return lambda value_s: f"{in_unit(unit)(value_s)} {unit.symbol}"
 
-    def shares(key: str, name: str, heading: str) -> Column:
-        values = [100 * getattr(each, name) for each in found]
-        return Column(key=key, values=values, show=signed(percent), heading=heading, unit="%")
-
-    ends = found[0].random.ends_in_words
+    paired = [
+        Paired(
+            each.baseline_s,
+            each.mean_s,
+            each.difference_s,
+            each.low_s,
+            each.high_s,
+            100 * each.relative,
+            100 * each.low_share,
+            100 * each.high_share,
+        )
+        for each in found
+    ]
+    shows = [format_of(each.unit) for each in found]
+    columns = paired_columns(paired, shows, found[0].random, "_s")[2:]
     return Table(
         [
             Column(key="scheme", values=[each.scheme for each in found]),
-            Column(key="measure", values=[each.compared.name for each in found], heading="measure"),
-            times("difference_s", "difference"),
-            times("low_s", ends[0]),
-            times("high_s", ends[1]),
-            shares("difference_percent", "relative", "difference"),
-            shares("low_percent", "low_share", ends[0]),
-            shares("high_percent", "high_share", ends[1]),
+            Column(key="measure", values=[each.compared.name for each in found]),
+            *(
+                replace(each, heading="difference") if each.heading == "B - A" else each
+                for each in columns
+            ),
         ],
         title=f"Differences from {found[0].baseline}",
     )

@@ -33,21 +33,6 @@ def test_load_moves_submissions_and_nothing_else():
         setup_of("lyra-paper", "jobs.load=0")
 
 
-def test_bootstrapped_days_are_days_of_the_jobs(tmp_path):
-    """The number of days is as stated; the seed, or the stated number, gives the draw."""
-    days = ("jobs.bootstrap.days=5", "jobs.bootstrap.draw=1")
-    workload = setup_of("lyra-paper", *SMALL, *days).workload
-    lengths = {job.work_worker_s for job in setup_of("lyra-paper", *SMALL).workload.jobs}
-    assert {job.work_worker_s for job in workload.jobs} <= lengths
-    assert 4 * DAY_S < workload.jobs[-1].submit_s < 5 * DAY_S
-    other = setup_of("lyra-paper", *SMALL, "jobs.bootstrap.days=5").workload
-    assert other.name != workload.name
-    for wrong in ("jobs.bootstrap.draw=1", "jobs.bootstrap.block_days=3"):
-        given = [wrong] if "draw" in wrong else [wrong, days[0]]
-        with pytest.raises(InputError, match=r"jobs\.bootstrap\."):
-            setup_of("lyra-paper", *SMALL, *given)
-
-
 def test_each_seed_draws_days_of_a_trace(tmp_path):
     """A draw per seed, of the same days for all schemes; blocks are the cube root of 8 days."""
     path = tmp_path / "jobs.csv"
@@ -61,6 +46,11 @@ def test_each_seed_draws_days_of_a_trace(tmp_path):
         (2, 8)
     }
     assert len({each.resampling.source for each in setups}) == 1
+    fixed = setup_of("plain", *given, "jobs.bootstrap.draw=1").workload.jobs
+    assert [job.id for job in fixed] == drawn[1]
+    for wrong in ((*given[:2], "jobs.bootstrap.draw=1"), (*given, "jobs.bootstrap.block_days=9")):
+        with pytest.raises(InputError, match=r"jobs\.bootstrap\."):
+            setup_of("plain", *wrong)
     sources = [
         setup_of("lyra-paper", *SMALL, "jobs.bootstrap.days=2", seed=seed).resampling.source
         for seed in (0, 1)

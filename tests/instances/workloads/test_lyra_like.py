@@ -212,12 +212,6 @@ def test_bootstrapped_days_are_days_of_the_source(days, seed):
         assert drawn == [(pytest.approx(at, abs=1e-6), *rest) for at, *rest in expected]
 
 
-def test_bootstrap_by_seed():
-    source = lyra_like(days=5, training_gpus=64)
-    assert bootstrapped(source, seed=1) == bootstrapped(source, seed=1)
-    assert bootstrapped(source, seed=1).jobs != bootstrapped(source, seed=2).jobs
-
-
 def test_bootstrap_leaves_out_a_last_day_that_has_hardly_begun():
     jobs = tuple(Job(id=f"j{n}", submit_s=n * DAY_S / 4, work_worker_s=1) for n in range(6))
     result = bootstrapped(Workload(name="w", jobs=jobs), days=3, seed=0)
