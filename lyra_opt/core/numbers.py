@@ -120,12 +120,15 @@ def six_digits(value: float) -> str:
 def signed(show: Show) -> Show:
     """Return a format of differences, which writes a plus sign before positive numbers.
 
-    >>> signed(percent)(3.21), signed(three_digits)(-3.21), signed(percent)(0.0)
-    ('+3.2', '−3.21', '0.0')
+    >>> [signed(percent)(each) for each in (3.21, -3.21, 0.0, 1e-3)]
+    ['+3.2', '−3.2', '0.0', '< +0.1']
     """
 
     def shown(value: Any) -> str:
-        return ("" if is_missing(value) or value <= 0 else "+") + show(value)
+        text = show(value)
+        if is_missing(value) or value <= 0:
+            return text
+        return text.replace("< ", "< +") if text.startswith("< ") else f"+{text}"
 
     return shown
 

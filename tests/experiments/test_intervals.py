@@ -178,7 +178,7 @@ def test_intervals_of_replays_cover_as_often_as_the_page_says(tmp_path):
             found.low <= sjf - fifo <= found.high,
             found.low_percent <= 100 * (sjf / fifo - 1) <= found.high_percent,
         ]
-    shown = re.search(r"(\d+) % of the intervals in hours and (\d+) %", PAGE.read_text())
+    shown = re.search(r"(\d+) % of the intervals in hours and\s(\d+) %", PAGE.read_text())
     for found, percent in zip(covered / TRACES, shown.groups(), strict=True):
         share = int(percent) / 100
         assert found == pytest.approx(share, abs=3 * math.sqrt(share * (1 - share) / TRACES))
