@@ -83,13 +83,6 @@ def test_strengthened_keeps_the_start_and_an_optimum(instance):
     assert same_value(answer.objective, lo.solve(instance, MckpDp).objective)
 
 
-def test_strengthened_is_much_smaller_on_a_cluster():
-    task = AllocationKnapsack.of(cluster(jobs=300))
-    reduced = task.knapsack.reduced()
-    start = reduced.original(greedy_choice(reduced))
-    assert len(strengthened(task, start, 1.0).items) < len(plain(task, start, 1.0).items) / 2
-
-
 # The answers
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pulp
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -17,13 +16,12 @@ from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
 from lyra_opt.formulations.heterogeneous.cpsat_model import CPSAT
 from lyra_opt.formulations.heterogeneous.pulp_model import PULP_HIGHS
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
-from lyra_opt.heterogeneous import GpuServer, Objective, check
+from lyra_opt.heterogeneous import GpuServer, check
 from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
 from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.heterogeneous.examples import RATES, entry, instance, job, schedule
 from tests.lyra_opt.heterogeneous.heuristics import cases
-from tests.optima import optimum
 
 VARIANTS = ("utility", "makespan", "mean_jct", "round_progress")
 
@@ -33,36 +31,6 @@ def solved(one, name):
     found = lo.solve(one, name)
     assert found.status is not Status.ERROR, found.message
     return found
-
-
-@given(
-    st.sampled_from(VARIANTS).flatmap(
-        lambda kind: heterogeneous_instances(
-            objective=kind, max_jobs=2, max_servers=2, max_rounds=4
-        )
-    )
-)
-def test_linear_relaxation_is_a_bound(one):
-    """The model without integrality has an optimum no worse than the best schedule."""
-    best = optimum(one)
-    assume(not isinstance(best, str))
-    start = solved(one, "list-schedule")
-    incumbent = None if start.objective is None else (start.solution, start.objective)
-    model = RoundModel.of(one, incumbent, in_floats=True)
-    built = PULP_HIGHS.build(model)
-    for variable in built.model.variables():
-        variable.cat = pulp.LpContinuous
-    built.model.solve(pulp.HiGHS(msg=False))
-    value = built.model.objective.value()
-    if one.objective.sense == "max":
-        relaxed = -value * float(model.scale.unit)
-    elif one.objective is Objective.MAKESPAN:
-        relaxed = value * one.round_s
-    else:
-        released_s = sum(each.release_s for each in one.jobs)
-        relaxed = (value * one.round_s - released_s) / len(one.jobs)
-    sign = -1 if one.objective.sense == "max" else 1
-    assert sign * relaxed <= sign * best + 1e-5 * max(1, abs(best))
 
 
 @given(st.data())

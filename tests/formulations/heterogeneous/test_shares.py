@@ -58,26 +58,6 @@ def job(number: int, gang: int = 1, **more: Any) -> GangJob:
     return cases.job(f"j{number}", gang=gang, **{"steps": 10.0, "throughput": {"a": 2.0}, **more})
 
 
-@draws(25)
-@given(
-    st.sampled_from(OBJECTIVES).flatmap(
-        lambda o: heterogeneous_instances(objective=o, with_packing=True)
-    )
-)
-def test_solvers_agree(instance):
-    """Three engines of two libraries find the same value and refute no bound of another."""
-    answers = [solved(instance, name) for name in SOLVERS]
-    assert all(a.status is not Status.ERROR for a in refute_claims(answers))
-    assert len({a.status for a in answers}) == 1
-    if answers[0].status is Status.INFEASIBLE:
-        return
-    for answer in answers:
-        assert answer.status is Status.OPTIMAL
-        assert answer.objective == pytest.approx(
-            answers[0].objective, rel=instance.objective.proof_gap
-        )
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("seed", range(3))
 def test_solvers_agree_on_measured_rates(objective, seed):
@@ -88,28 +68,6 @@ def test_solvers_agree_on_measured_rates(objective, seed):
     for answer in answers:
         assert answer.status is Status.OPTIMAL
         assert answer.objective == pytest.approx(answers[0].objective, rel=2e-9)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_one_type(solver):
-    """One type, weights w, gangs g: shares go by weight, x_j = w_j C / (g_j sum w)."""
-    jobs = [job(0, 1, weight=1.0), job(1, 2, weight=3.0), job(2, 4, weight=2.0)]
-    answer = solved(one_type(jobs, 4, "max_min_share"), solver)
-    # Equal shares are all of the time here, so that the value of x is g_j x_j / w_j = C / sum w.
-    assert answer.objective == pytest.approx(4 / 6, rel=1e-9)
-    shares = [answer.solution.shares[f"j{number}"]["a"] for number in range(3)]
-    assert shares == pytest.approx([4 / 6, 1.0, 2 / 6], rel=1e-6)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(
-    ("objective", "expected"), [("max_min_share", 3 / 5), ("finish_time_fairness", 1.0)]
-)
-def test_equal_throughputs(solver, objective, expected):
-    """Jobs alike of one GPU on GPUs that are alike to them: m jobs, C GPUs, min(1, C / m) each."""
-    alike = [job(number, throughput={"a": 2.0, "b": 2.0}) for number in range(5)]
-    instance = instance_of([{"a": 2, "b": 1}], alike, objective=objective)
-    assert solved(instance, solver).objective == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-import pulp
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -59,21 +57,6 @@ def test_the_relaxation_is_no_worse_than_the_knapsack(one):
     relaxed = solved(one, "lp-highs")
     assert solved(one, "list-placement").objective <= relaxed.objective
     assert relaxed.dual_bound <= simple_bound(one)
-
-
-@given(network_instances())
-@draws(25)
-def test_patterns_are_the_tighter_relaxation(one):
-    """Where no gang has to be apart in a rack."""
-    tiers, patterns = (form.of(one, in_floats=True) for form in (TierModel, PatternModel))
-    assume(tiers.data.can_start() and not tiers.data.racks_apart())
-    relaxed = PULP_HIGHS.build(tiers)
-    for variable in relaxed.model.variables():
-        variable.cat = pulp.LpContinuous
-    relaxed.model.solve(pulp.HiGHS(msg=False))
-    run = LP_HIGHS.backend.run(LP_HIGHS.build(patterns), None, Settings())
-    worth = float(-run.bound)
-    assert worth <= -relaxed.model.objective.value() * (1 + 1e-6) + 1e-6
 
 
 @given(
@@ -174,31 +157,6 @@ def test_what_has_no_room_may_be_worth_far_more(name):
     far = instance(job("a", 2, weight=1e-300), job("b", 11, weight=1e12))
     found = solved(far, name)
     assert (found.status, found.objective) == (Status.OPTIMAL, 2e-300)
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_models_agree_beyond_brute_force(objective):
-    """Nine machines and eleven gangs, by the two models and two independent backends."""
-    rng = np.random.default_rng(OBJECTIVES.index(objective))
-    machines = [machine(f"m{n}", f"r{n % 3}", 8, int(rng.integers(0, 9))) for n in range(9)]
-    jobs = []
-    for n in range(11):
-        gang = int(rng.choice([1, 2, 3, 4, 8, 12, 20]))
-        shares = rng.random(3)
-        if n % 3:
-            shares = np.sort(shares)[::-1]
-        labels = ("machine", "rack", "network") if gang > 1 else ("machine",)
-        efficiency = dict(zip(labels, shares.tolist(), strict=False))
-        times = {"waiting_s": float(rng.integers(0, 5000)), "rack_timer_s": 2500.0}
-        jobs.append(job(f"j{n}", gang, efficiency=efficiency, score=rng.random(), **times))
-    one = instance(*jobs, machines=machines, objective=objective)
-    names = ("cpsat-patterns", "pulp-highs-patterns", "pulp-highs")
-    answers = [solved(one, name) for name in names]
-    assert {answer.status for answer in answers} == {Status.OPTIMAL}
-    first = answers[0].objective
-    assert all(same_value(answer.objective, first, tolerance=1e-6) for answer in answers)
-    bound = solved(one, "lp-highs").dual_bound
-    assert bound >= first or same_value(bound, first)
 
 
 def test_patterns_are_counted_before_they_are_made():

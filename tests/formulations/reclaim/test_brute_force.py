@@ -25,11 +25,6 @@ def test_first_of_the_best_choices_is_returned(instance):
     assert answer.solution == best
 
 
-def test_lyra_figure_5(figure_5):
-    costs = [lo.solve(replace(figure_5, reclaim_servers=k), BruteForce).objective for k in range(7)]
-    assert costs == [0, 1, 1, 2, 3, 3, 4]
-
-
 def test_too_many_choices_are_declined_with_their_number():
     instance = scattered_jobs(40, [2] * 5, 20)
     assert "137846528820" in BruteForce().supports(instance).reason

@@ -21,8 +21,6 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-BESIDE_HEADER = "model,batch_size,gpus,beside_model,beside_batch_size,a100"
-
 TABLE = """model,batch_size,gpus,a100,mine,a100_unconsolidated
 GPT,4,1,10,30,10
 GPT,4,8,70,,40

@@ -213,15 +213,6 @@ def test_rescaled_by_hand():
     )
 
 
-@given(st.lists(workloads(), min_size=1, max_size=3))
-def test_merged_keeps_every_job(parts):
-    result = merged(parts)
-    assert len(result.jobs) == sum(len(part.jobs) for part in parts)
-    assert math.isclose(result.gpu_work_s, sum(part.gpu_work_s for part in parts))
-    times = [job.submit_s for job in result.jobs]
-    assert times == sorted(times)
-
-
 def test_merged_by_hand():
     first, second = workload_of((3, 1, 1), (9, 1, 1)), workload_of((3, 2, 1), name="second")
     result = merged([first, second])

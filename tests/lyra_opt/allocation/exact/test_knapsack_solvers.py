@@ -21,12 +21,10 @@ from lyra_opt.allocation.knapsack.of_instance import (
     KNAPSACK_OBJECTIVES,
     AllocationKnapsack,
     JobArrays,
-    knapsack_bound,
 )
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.examples import instance_of, job
-from tests.optima import optimum
 
 SOLVERS = [MckpDp(), MckpCore(), MckpGreedy()]
 EXACT = SOLVERS[:2]
@@ -34,16 +32,6 @@ EXACT = SOLVERS[:2]
 drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
     lambda objective: allocation_instances(objective=objective)
 )
-
-
-@given(drawn)
-def test_greedy_is_worth_half_and_the_bound_is_met_without_items(instance):
-    """Of a reduction; of a cost the distance to the bound is at most half of its value."""
-    answer = lo.solve(instance, MckpGreedy(), certify=True)
-    if instance.objective == "jct_reduction":
-        assert 2 * answer.objective >= optimum(instance) * (1 - Fraction(1, 10**9))
-    elif AllocationKnapsack.of(instance).knapsack.items == 0:
-        assert same_value(knapsack_bound(instance), answer.objective)
 
 
 @given(drawn)

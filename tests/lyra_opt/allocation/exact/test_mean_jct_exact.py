@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +41,6 @@ METHODS = ("exact", "order-tree")
 every_method = pytest.mark.parametrize("name", METHODS)
 
 EXAMPLE_1 = ((2, 6, 300.0), (2, 6, 120.0))
-EXAMPLE_2 = ((2, 3, 300.0), (2, 6, 120.0))
 
 
 def of_rows(gpus: int, rows: Iterable[tuple[int, int, float]], **more: Any) -> Instance:
@@ -77,46 +75,6 @@ def optimum(instance: Instance, name: str = "exact") -> float:
     return float(result.objective)
 
 
-@pytest.mark.parametrize(("jobs", "printed"), [(EXAMPLE_1, "41.67"), (EXAMPLE_2, "62.00")])
-@pytest.mark.parametrize("running", [False, True])
-def test_best_rows_are_the_optima(jobs, printed, running):
-    assert f"{optimum(of_rows(8, jobs, running=running)):.2f}" == printed
-
-
-@every_method
-def test_waiting_pays(name):
-    """Both base demands fit, yet the longer job had better wait for the shorter one."""
-    jobs = ((3, 6, 420.0), (3, 6, 60.0))
-    waiting = of_rows(6, jobs)
-    assert optimum(waiting, name) == pytest.approx(45.0)
-    first_runs = replace(waiting, jobs=(replace(waiting.jobs[0], running=True), waiting.jobs[1]))
-    assert optimum(first_runs, name) == pytest.approx(50.0)
-    assert optimum(of_rows(6, jobs, running=True), name) == pytest.approx(50.0)
-
-
-FREE = {"fit": False, "releases": True, "loss": True}
-WIDE = {"fit": True, "loss": True, "wide": True}
-CASES = [
-    *((1, seed, FREE) for seed in range(2)),
-    *((2, seed, options) for options in (WIDE, FREE) for seed in range(6)),
-    *((3, seed, {"fit": True, "loss": True}) for seed in range(6)),
-    *((3, seed, {"fit": False}) for seed in range(6)),
-    *((3, seed, {**FREE, "wide": True}) for seed in (1, 2)),
-    *(
-        pytest.param(3, seed, {**WIDE, "fit": fit, "releases": late}, marks=pytest.mark.slow)
-        for fit, late, seed in product((False, True), (False, True), range(3, 30))
-    ),
-]
-
-
-@pytest.mark.parametrize(("jobs", "seed", "options"), CASES)
-def test_equals_brute_force(jobs, seed, options):
-    """Every order of events, a dense programme each."""
-    instance = examples.drawn(jobs, seed, **options)
-    expected = pytest.approx(least_mean_jct(instance), rel=2e-6)
-    assert [optimum(instance, name) for name in METHODS] == [expected] * 2
-
-
 @draws(40)
 @given(allocation_instances(objective="mean_jct", max_jobs=5))
 def test_the_two_methods_agree(instance):
@@ -144,12 +102,6 @@ def test_scales_with_time(jobs, seed, fit, releases, factor):
     instance = examples.drawn(jobs, seed, fit=fit, releases=releases, loss=True)
     scaled = optimum(examples.in_other_units(instance, factor))
     assert scaled == pytest.approx(factor * optimum(instance), rel=2e-6)
-
-
-def test_a_job_without_choice_takes_its_time():
-    """Smallest of all: w_min = w_max, one job; and a scaling loss of 1 makes workers useless."""
-    assert optimum(of_rows(2, [(2, 2, 10.0)])) == pytest.approx(5.0)
-    assert optimum(of_rows(9, [(2, 6, 10.0)], scaling_loss=1.0)) == pytest.approx(5.0)
 
 
 def test_releases_far_from_zero():

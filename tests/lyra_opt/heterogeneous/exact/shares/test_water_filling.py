@@ -21,7 +21,6 @@ from lyra_opt.heterogeneous.exact.shares.water_filling import JobGroup, fill
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
-from tests.formulations.heterogeneous.share_instances import drawn
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 from tests.tables import tables
 
@@ -29,13 +28,6 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import Instance
 
 TABLES = tables(__file__)
-
-
-ENGINES = (None, "lp-glop")
-
-
-def engine_of(name: str | None):
-    return None if name is None else find_solver("heterogeneous", name).point_of
 
 
 def lexicographic(arrays: ShareArrays) -> np.ndarray:
@@ -79,16 +71,6 @@ def lexicographic(arrays: ShareArrays) -> np.ndarray:
 
 def promised(arrays: ShareArrays, shares: np.ndarray) -> np.ndarray:
     return (arrays.share_value * arrays.weight[:, None] * shares).sum(axis=1)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("jobs", "seed"), [(2, 0), (5, 1), (5, 2), (9, 3), (12, 4)])
-def test_one_entity_is_lexicographically_max_min(engine, jobs, seed):
-    """Whatever engine and prices, levels are those of the textbook's many programmes."""
-    arrays = ShareArrays.of(drawn(jobs, seed=seed, servers=2))
-    filled = fill(arrays, engine=engine_of(engine))
-    assert filled.levels / arrays.weight == pytest.approx(lexicographic(arrays), rel=1e-5)
-    assert promised(arrays, filled.shares) == pytest.approx(filled.levels, rel=1e-6)
 
 
 @draws(20)
