@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.errors import InputError, show_value
+from lyra_opt.core.errors import InputError, UserError, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -145,7 +145,7 @@ class Row:
         return tuple(found.values())
 
 
-def moment_ms(text: str, error: Callable[[], InputError]) -> int:
+def moment_ms(text: str, error: Callable[[], UserError]) -> int:
     """Return a date and time as milliseconds since 1970; raise the result of `error` if not valid.
 
     A time without a time zone counts as UTC. Only differences matter, as a file has one clock.

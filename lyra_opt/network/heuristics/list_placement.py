@@ -8,16 +8,19 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import OutOfTimeError, within_time
 from lyra_opt.network.checker import check, value_of
-from lyra_opt.network.instance import GangPlacement, Objective, Solution
-from lyra_opt.network.links import Tier
+from lyra_opt.network.heuristics.free_machines import BestFit
+from lyra_opt.network.heuristics.policy import Grant
+from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
+from lyra_opt.network.instance import Objective, Solution
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
 
     from lyra_opt.core.result import Number
     from lyra_opt.network.instance import Instance
+    from lyra_opt.network.links import Tier
 
     Wish = tuple[int, Sequence[Tier]]
     """Position of a job, and the tiers to try for it."""
@@ -89,65 +92,15 @@ def best_placement(instance: Instance, tried: Sequence[Solution]) -> tuple[Solut
 def filled(instance: Instance, wishes: Sequence[Wish]) -> Solution:
     """Place gangs in the given order, each at the first of its tiers that has room.
 
-    A gang takes the fullest machine, or the fullest rack, that has room. A gang on several machines
-    takes the emptiest machines of the emptiest racks, so that it spans few.
+    A gang takes the GPUs that `BestFit` finds.
     """
-    free = [machine.free_gpus for machine in instance.machines]
-    racks = list(instance.racks.values())
-    placements = []
+    epoch = state_of(instance)
+    free = BestFit(epoch.state.machines)
+    grants = []
     for j, tiers in within_time(wishes, JOBS_BETWEEN_CLOCK_CHECKS):
-        job = instance.jobs[j]
         for tier in tiers:
-            held = _room(free, racks, job.gang, tier)
-            if held is None:
-                continue
-            for m, count in held.items():
-                free[m] -= count
-            gpus = {instance.machines[m].id: count for m, count in held.items()}
-            placements.append(GangPlacement(job=job.id, tier=tier.label, gpus=gpus))
-            break
-    return Solution(tuple(placements))
-
-
-def _room(
-    free: Sequence[int], racks: Sequence[Sequence[int]], gang: int, tier: Tier
-) -> dict[int, int] | None:
-    """Return GPUs by machine for a gang that spans a given tier; None if the gang does not fit."""
-    if tier is Tier.MACHINE:
-        with_room = [m for m, count in enumerate(free) if count >= gang]
-        return {min(with_room, key=lambda m: free[m]): gang} if with_room else None
-    free_of = {r: sum(free[m] for m in rack) for r, rack in enumerate(racks)}
-    if tier is Tier.RACK:
-        for r in sorted(free_of, key=lambda r: free_of[r]):
-            held = _spread({m: free[m] for m in racks[r]}, gang)
-            if held is not None:
-                return held
-        return None
-    shares = _spread(free_of, gang)
-    if shares is None:
-        return None
-    placed: dict[int, int] = {}
-    for r, share in shares.items():
-        for m in sorted(racks[r], key=lambda m: -free[m]):
-            taken = min(share, free[m])
-            if taken:
-                placed[m] = taken
-                share -= taken
-    return placed
-
-
-def _spread(free_of: Mapping[int, int], gang: int) -> dict[int, int] | None:
-    """Split a gang over at least two machines or racks, those with the most free GPUs first.
-
-    None if that is impossible.
-    """
-    if sum(free_of.values()) < gang or gang < 2:
-        return None
-    taken: dict[int, int] = {}
-    needed = gang
-    for unit in sorted(free_of, key=lambda u: -free_of[u]):
-        count = min(needed, free_of[unit], gang - 1)
-        if count:
-            taken[unit] = count
-            needed -= count
-    return taken if not needed and len(taken) > 1 else None
+            gpus = free.place(instance.jobs[j].gang, tier)
+            if gpus is not None:
+                grants.append(Grant(j, tier, gpus))
+                break
+    return solution_of(instance, epoch, grants)

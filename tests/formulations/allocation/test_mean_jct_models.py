@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.allocation import Instance, Objective, Schedule, WorkerAllocation
 from lyra_opt.allocation.checker import check
 from lyra_opt.core.result import Status
-from lyra_opt.formulations.allocation.mean_jct.cpsat_model import CpsatSolver, schedule_on_grid
+from lyra_opt.formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
 from lyra_opt.formulations.allocation.mean_jct.grid import ScheduleModel
 from lyra_opt.formulations.allocation.mean_jct.mathopt_model import time_indexed
 from lyra_opt.formulations.backends.backend import Settings
 from tests.lyra_opt.allocation import examples
 from tests.lyra_opt.allocation.examples import instance_of, job
+
+if TYPE_CHECKING:
+    from lyra_opt.allocation import Instance, Schedule
 
 
 def relaxed(instance: Instance, step_s: float, start: Schedule | None = None) -> float:
@@ -68,25 +71,6 @@ def test_equal_where_the_optimum_lies_on_the_grid(step_s):
     instance = instance_of(6, job("A", 3, 6, 420.0), job("B", 3, 6, 60.0))
     assert on_grid(instance, step_s)[1] == pytest.approx(45.0)
     assert relaxed(instance, step_s) == pytest.approx(45.0, rel=1e-5)
-
-
-@pytest.mark.parametrize("solver", [time_indexed(8.0), CpsatSolver(8.0)])
-def test_start_is_kept(solver):
-    instance = examples.drawn(2, 1, fit=False, releases=True)
-    start = lo.solve(instance, "exact")
-    assert lo.solve(instance, solver, start=start).objective <= start.objective
-    assert lo.solve(instance, solver, time_limit_s=1e-6).solution is not None
-
-
-@pytest.mark.parametrize("objective", list(Objective))
-def test_cpsat_is_one_solver_for_all_objectives(objective):
-    """The knapsack's with its proof, the schedule's without a bound."""
-    assert set(CpsatSolver.variants) == set(Objective)
-    answer = lo.solve(replace(examples.drawn(2, 1, fit=True), objective=objective), CpsatSolver)
-    over_time = objective is Objective.MEAN_JCT
-    assert isinstance(answer.solution, Schedule if over_time else WorkerAllocation)
-    assert answer.status is (Status.FEASIBLE if over_time else Status.OPTIMAL)
-    assert (answer.dual_bound is None) == over_time
 
 
 def test_a_piece_shorter_than_floats_are_apart_stays_in_the_schedule():

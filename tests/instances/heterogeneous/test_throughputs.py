@@ -47,23 +47,6 @@ class TestGavel:
         assert GAVEL.measured_gangs == (1, 2, 4, 8)
         assert [len(GAVEL.types_for(gang, MEASURED)) for gang in (1, 2, 4, 8)] == [26, 19, 19, 19]
 
-    def test_some_rows(self):
-        """Figures of the table, a missing one and one that does not fit among them."""
-        resnet = GAVEL.find_type("ResNet-50", 64, 1)
-        assert dict(resnet.throughput) == {"v100": 4.39, "p100": 2.62, "k80": 0.619}
-        large = GAVEL.find_type("ResNet-50", 128, 2)
-        assert large.throughput["k80"] == 0
-        assert "k80" not in large.spread_throughput
-        assert GAVEL.find_type("A3C", None, 1).name == "A3C"
-        spread = GAVEL.find_type("LM", 5, 8).spread_throughput
-        assert spread["p100"] == 94.9
-
-    def test_on_one_gpu_it_makes_no_difference_where(self):
-        """Spread and not are the same number."""
-        for job_type in GAVEL.job_types:
-            if job_type.gang == 1:
-                assert job_type.throughput == job_type.spread_throughput
-
     def test_unknown(self):
         """One error that says what was not measured."""
         with pytest.raises(FieldError, match="GPT-3"):

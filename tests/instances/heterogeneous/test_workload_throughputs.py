@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from lyra_opt.heterogeneous.utility import Deadline
-from lyra_opt.instances.heterogeneous.clusters import cluster_of, types_of
+from lyra_opt.instances.heterogeneous.clusters import types_of
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
-from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.workload import Workload
 from tests.instances.heterogeneous.test_generated_jobs import (
     MEASURED_TYPES,
@@ -134,17 +133,6 @@ def test_elasticity_and_estimates_are_kept():
     # The H100 is faster than the reference, and counts as it.
     assert found.duration_s == pytest.approx(3600 * 900 / 3350)
     assert found.estimated_work_worker_s == pytest.approx(found.work_worker_s / 2)
-
-
-def test_late_jobs_run_all_the_same():
-    """Rules that go by worth would leave them waiting for ever if they were worth nothing."""
-    trace = trace_of(*((0.0, 1.0, 1) for _ in range(6)))
-    late = replace(trace, jobs=tuple(replace(job, deadline_s=4000.0) for job in trace.jobs))
-    cluster = cluster_of({"v100": 1})
-    workload = with_throughputs(late, TABLE, cluster.gpu_types, seed=0)
-    simulation = simulate(workload, cluster, "hadar")
-    assert sum(run.jct_s > 4000 for run in simulation.runs) >= 4
-    assert all(run.completion_s for run in simulation.runs)
 
 
 def test_jobs_with_rates_keep_them():

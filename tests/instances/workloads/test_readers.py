@@ -15,7 +15,6 @@ import pytest
 from lyra_opt.core.errors import InputError
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.traces import read_trace
-from lyra_opt.instances.workloads.pollux import measured_runs
 from lyra_opt.instances.workloads.readers import LAYOUTS as READERS
 from lyra_opt.instances.workloads.readers import read_workload, workload_of_frame
 from tests.conftest import assert_refused
@@ -245,25 +244,6 @@ def test_adaptdl(write):
         3178,
     )
     assert "1 whose combination of application, replicas and batch size" in workload.assumptions[-1]
-
-
-def test_what_pollux_measured_is_plausible():
-    """More of a batch is fewer steps, whatever the replicas; no step takes no time."""
-    runs = measured_runs()
-    assert {application for application, _, _ in runs} == {
-        *("bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3")
-    }
-    assert all(run.step_s > 0 for run in runs.values())
-    steps: dict[tuple[str, int], int] = {}
-    for (application, _, batch_size), run in runs.items():
-        assert steps.setdefault((application, batch_size), run.steps) == run.steps
-    for (application, batch_size), count in steps.items():
-        smaller = [
-            of_smaller
-            for (other, size), of_smaller in steps.items()
-            if other == application and size < batch_size
-        ]
-        assert all(of_smaller > count for of_smaller in smaller)
 
 
 def test_types_that_pods_of_openb_ask_for(write):

@@ -14,7 +14,6 @@ from lyra_opt.allocation.heuristics.policy_solver import ShortestJobFirst
 from lyra_opt.allocation.plot import MOST_BANDS, _stacked, drawing_of_schedules, job_colours
 from lyra_opt.core.pictures import MOST_NAMED, UNNAMED_COLOURS, save_picture
 from lyra_opt.instances.family import generate
-from tests.conftest import assert_one_line_error
 from tests.lyra_opt.allocation.examples import example, instance_of, job
 from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES
 from tests.lyra_opt.allocation.schedules.test_evaluator import smallest_remaining_work as srw
@@ -111,28 +110,6 @@ def test_plot_writes_svg_and_png(run, instance_file, tmp_path):
     for shown in ("lyra: mean JCT 48.33 s", "srw: mean JCT 41.67 s", "Time (s)", "release"):
         assert shown in text
     assert imread(png).shape[1] > 1000
-
-
-@pytest.mark.parametrize(
-    ("path", "reason"),
-    [
-        ("out.gif", "must end in .svg, .png, .pdf"),
-        ("out", "must end in .svg, .png, .pdf"),
-        ("missing/out.svg", "the folder does not exist"),
-    ],
-)
-def test_plot_refuses_a_path_before_solving(run, instance_file, tmp_path, path, reason):
-    """One line, exit code 2, nothing written."""
-    result = run("solve", instance_file, "--plot", tmp_path / path)
-    assert_one_line_error(result, "--plot", path, reason)
-    assert not (tmp_path / path).exists()
-
-
-def test_plot_refuses_several_files(run, instance_file, tmp_path):
-    """A picture is of one instance."""
-    result = run("solve", instance_file, instance_file, "--plot", tmp_path / "out.svg")
-    assert_one_line_error(result, "--plot", "several instance files")
-    assert not (tmp_path / "out.svg").exists()
 
 
 def test_plot_without_a_solution_says_so(run, instance_file, tmp_path):

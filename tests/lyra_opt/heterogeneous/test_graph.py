@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-
-from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.lyra_opt.heterogeneous.examples import instance, job
 
 
-@given(heterogeneous_instances())
-def test_servers_and_jobs_meet_at_their_types(instance):
+def test_servers_and_jobs_meet_at_their_types():
     """GPUs of a type add up, and a job has an edge to exactly the types that it can run on."""
-    graph = instance.to_networkx()
-    parts = len(instance.gpu_types) + len(instance.servers) + len(instance.jobs)
-    assert len(graph) == parts
-    for name, gpus in instance.gpus_of_type.items():
-        node = ("gpu_type", name)
-        assert (
-            graph.nodes[node]["gpus"]
-            == gpus
-            == sum(data.get("gpus", 0) for data in graph.adj[node].values())
-        )
-    for job in instance.jobs:
-        node = ("job", job.id)
-        rates = {
-            name: (data["rate"], data["spread_rate"])
-            for (kind, name), data in graph.adj[node].items()
-            if kind == "gpu_type"
-        }
-        spread = job.throughput if job.spread_throughput is None else job.spread_throughput
-        assert rates == {
-            gpu_type.name: pair
-            for gpu_type in instance.gpu_types
-            if any(pair := (job.throughput.get(gpu_type.name, 0), spread.get(gpu_type.name, 0)))
-        }
-        held = {
-            name: data["current"]
-            for (kind, name), data in graph.adj[node].items()
-            if kind == "server"
-        }
-        assert held == job.current
-        assert graph.nodes[node]["gang"] == job.gang
+    rates = {"throughput": {"fast": 4.0}, "spread_throughput": {"fast": 3.0}}
+    graph = instance(job("a", 2, current={"s1": {"fast": 2}}, **rates)).to_networkx()
+    gpu_types = {
+        "fast": {"price_per_hour": 1.0, "gpus": 2},
+        "slow": {"price_per_hour": 1.0, "gpus": 3},
+    }
+    assert dict(graph.nodes) == {
+        **{("gpu_type", name): attributes for name, attributes in gpu_types.items()},
+        ("server", "s1"): {},
+        ("server", "s2"): {},
+        ("job", "a"): {"gang": 2, "steps": 8.0, "weight": 1.0, "release_s": 0.0},
+    }
+    assert dict(graph.adj["server", "s1"]) == {
+        ("gpu_type", "fast"): {"gpus": 2},
+        ("gpu_type", "slow"): {"gpus": 1},
+        ("job", "a"): {"current": {"fast": 2}},
+    }
+    assert graph.edges[("job", "a"), ("gpu_type", "fast")] == {"rate": 4.0, "spread_rate": 3.0}
+    assert len(graph.edges) == 5

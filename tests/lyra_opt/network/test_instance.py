@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lyra_opt.network.links import LINK_SETS, Tier
-from tests.lyra_opt.network.examples import MACHINES, instance, job
+from tests.lyra_opt.network.examples import MACHINES, instance
 
 
 @pytest.mark.parametrize("tier", Tier)
@@ -29,10 +29,3 @@ def test_derived_quantities():
     assert mixed.tier_of({"r0m0": 1}) is Tier.MACHINE
     assert mixed.tier_of({"r0m0": 1, "r0m1": 1}) is Tier.RACK
     assert mixed.tier_of({"r0m0": 1, "r1m0": 1}) is Tier.NETWORK
-
-
-def test_points_count_more_than_what_comes_second():
-    """One more GPU outweighs all tiers crossed, or all machines left partly free."""
-    one = instance(job("a"), job("b"))
-    assert replace(one, objective="fewest_tiers").gpu_points == 2 * 2 + 1
-    assert replace(one, objective="least_fragmentation").gpu_points == 4 + 1
