@@ -73,10 +73,6 @@ class Row:
             raise self.error(column, "must not be empty")
         return value
 
-    def job_id(self, column: str = "job_id") -> str:
-        """Return the id of a job, which must not be empty."""
-        return self.required(column)
-
     def milliseconds(self, column: str) -> int:
         """Return decimal seconds as milliseconds, rounded to the nearest (ties to even)."""
         text = self.text(column)

@@ -331,7 +331,7 @@ class _Columns:
         """Return the job that a row describes."""
         row = Row(self._source, number, self._places, values)
         row.require_width(self._width, "the header")
-        job_id = row.job_id()
+        job_id = row.required("job_id")
         if self._has_moments:
             submitted_ms = row.moment(MOMENT_COLUMN)
         else:

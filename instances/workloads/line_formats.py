@@ -239,4 +239,4 @@ def _swf_job(row: Row) -> TraceJob | str:
     run_ms = row.milliseconds("run_time")
     if not gpus:
         return NO_PROCESSORS
-    return TraceJob(row.job_id("job_number"), submitted_ms, run_ms, gpus)
+    return TraceJob(row.required("job_number"), submitted_ms, run_ms, gpus)

@@ -92,7 +92,7 @@ def _read_pai(source: str, text: str, header: Sequence[str], vc: str | None) -> 
         with found.bad_rows:
             row.require_width(len(PAI_JOB_COLUMNS), "the table")
             if row.has("start_time"):
-                submissions[row.job_id("job_name")] = row.milliseconds("start_time")
+                submissions[row.required("job_name")] = row.milliseconds("start_time")
                 count_memory(SUBMISSION_BYTES)
     _add_pai_jobs(found, _pai_rows(task_source, task_text, PAI_TASK_COLUMNS), submissions)
     found.ignore(_IGNORED if job_text else _IGNORED[:3])
@@ -132,7 +132,7 @@ def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, int]
         count = found.bad_rows.count
         with found.bad_rows:
             row.require_width(len(PAI_TASK_COLUMNS), "the table")
-            name = row.job_id("job_name")
+            name = row.required("job_name")
             names.add(name)
             count_memory(TASK_BYTES)
             counted += TASK_BYTES
@@ -190,7 +190,7 @@ def _pai_rows(source: str, text: str, columns: tuple[str, ...]) -> Iterator[Row]
 
 def _simulated_job(row: Row) -> TraceJob | str:
     """Return the job in a row of Alibaba's simulator trace, with the GPUs of all its instances."""
-    job_id = row.job_id()
+    job_id = row.required("job_id")
     submitted_ms, run_ms = row.milliseconds("submit_time"), row.milliseconds("duration")
     instances, thousandths = row.count("num_inst"), row.milliseconds("num_gpu")
     gpus = -(-thousandths * instances // MILLISECONDS)

@@ -53,7 +53,7 @@ def measured_runs() -> dict[tuple[str, int, int], MeasuredRun]:
 
 
 def _job(row: Row) -> TraceJob | str:
-    job_id, application = row.job_id("name"), row.required("application")
+    job_id, application = row.required("name"), row.required("application")
     submitted_ms = row.milliseconds("time")
     replicas, batch_size = (row.positive(column) for column in ("num_replicas", "batch_size"))
     run = measured_runs().get((application, replicas, batch_size))

@@ -154,7 +154,7 @@ def _slurm_job(row: Row) -> TraceJob | str:
     queuing time for one of its clusters.
     """
     job_id, gpus, submission = (
-        row.job_id(),
+        row.required("job_id"),
         row.count("gpu_num"),
         row.moment("submit_time"),
     )
@@ -182,7 +182,7 @@ def _of_seconds(name: str, submission: str, deadline: str = "", **known_by: Any)
     """
 
     def parse(row: Row) -> TraceJob | str:
-        job_id, gpus = row.job_id(), row.count("num_gpu")
+        job_id, gpus = row.required("job_id"), row.count("num_gpu")
         submitted_ms, run_ms = row.milliseconds(submission), row.milliseconds("duration")
         deadline_ms = None
         has_one = deadline and row.has(deadline)
@@ -224,7 +224,7 @@ SHARE = "Pods that request a share of a GPU get a whole GPU"
 
 
 def _pod(row: Row) -> TraceJob | str:
-    name, gpus, created_ms = row.job_id("name"), row.count("num_gpu"), row.milliseconds(CREATED)
+    name, gpus, created_ms = row.required("name"), row.count("num_gpu"), row.milliseconds(CREATED)
     if row.count("gpu_milli") > WHOLE_GPU:
         raise row.error("gpu_milli", f"must be an integer from 0 to {WHOLE_GPU}")
     gpu_types: tuple[str, ...] = ()

@@ -24,7 +24,6 @@ USAGE_COLUMNS = ("time", "total_gpu_num", "running_gpu_num")
 STEP_S = 300
 DAY_S = 86_400
 
-LONGEST_COUNT = 9
 MOMENT_BYTES = 1200
 """Memory in bytes that one moment of the series needs."""
 
@@ -101,7 +100,7 @@ def _totals_by_moment(source: str) -> dict[datetime, tuple[int, int]]:
             continue
         row = Row(source, number, places, values)
         row.require_width(len(header), "the header")
-        total, running = _gpus(row, "total_gpu_num"), _gpus(row, "running_gpu_num")
+        total, running = row.count("total_gpu_num"), row.count("running_gpu_num")
         if running > total:
             raise row.error("running_gpu_num", f"must be at most total_gpu_num, {total}")
         before, first = totals_of.get(row.text("time"), ((0, 0), row))
@@ -124,14 +123,6 @@ def _totals_by_moment(source: str) -> dict[datetime, tuple[int, int]]:
             raise first.error("time", "must have no time zone and the same format in all rows")
         totals[moment] = total, running
     return totals
-
-
-def _gpus(row: Row, column: str) -> int:
-    digits = row.text(column)
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= LONGEST_COUNT):
-        rule = f"must be an integer of at least 0 with at most {LONGEST_COUNT} digits"
-        raise row.error(column, rule)
-    return int(digits)
 
 
 def _spacing_s(source: str, moments: list[datetime]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
-from lyra_opt.allocation import ElasticJob, Instance
 from lyra_opt.allocation.exact.mckp_dp import MckpDp
 from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
@@ -22,7 +22,11 @@ from lyra_opt.formulations.allocation.model_data import KnapsackModel, plain, st
 from lyra_opt.formulations.exact_solver import proved_cost
 from lyra_opt.testing.strategies import allocation_instances
 from tests.formulations.backends import BACKENDS, lying
+from tests.lyra_opt.allocation.exact.test_knapsack_solvers import fleet
 from tests.lyra_opt.allocation.examples import instance_of, job
+
+if TYPE_CHECKING:
+    from lyra_opt.allocation import Instance
 
 MODEL_SOLVERS = [name + form for name in BACKENDS for form in ("", "-strengthened")]
 
@@ -32,20 +36,9 @@ drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
 every_model_solver = pytest.mark.parametrize("name", MODEL_SOLVERS)
 
 
-def cluster(objective: str = "jct_reduction", jobs: int = 40) -> Instance:
+def cluster(objective: str = "jct_reduction") -> Instance:
     """Return an instance on which branch and bound has something to do."""
-    rng = np.random.default_rng(2)
-    drawn_jobs = [
-        ElasticJob(
-            id=f"j{n}",
-            min_workers=int(rng.integers(1, 4)),
-            max_workers=int(rng.integers(4, 10)),
-            gpus_per_worker=int(rng.choice((2, 3, 5))),
-            work_worker_s=float(rng.lognormal(8, 1)),
-        )
-        for n in range(jobs)
-    ]
-    return instance_of(6 * jobs, *drawn_jobs, objective=objective)
+    return fleet(40, 2, objective, sizes=(2, 3, 5), gpus=240)
 
 
 # The numbers

@@ -253,19 +253,6 @@ def test_without_oversized(workload, gpus):
     assert f"larger than {gpus} GPUs left out." in result.assumptions[-1]
 
 
-def test_with_assumptions():
-    workload = workload_of(*((n, 100, 1 + n % 4) for n in range(200)))
-    result = with_assumptions(workload, JobAssumptions(elastic_percent=30), seed=4)
-    assert sum(job.is_elastic for job in result.jobs) == 60
-    assert sum(job.fungible for job in result.jobs) == 42
-    assert result.gpu_work_s == workload.gpu_work_s
-    assert result == with_assumptions(workload, JobAssumptions(elastic_percent=30), seed=4)
-    assert (
-        result.jobs != with_assumptions(workload, JobAssumptions(elastic_percent=30), seed=5).jobs
-    )
-    assert result.assumptions[-1].startswith("Assumed by seed: 21 % of the jobs are fungible")
-
-
 def test_demand_in_words():
     workload = workload_of((0, DAY_S, 8), (2 * DAY_S, DAY_S, 8))
     assert demand_in_words(workload, 16) == "2 jobs over 2.0 days ask for 50.0 % of 16 GPUs"

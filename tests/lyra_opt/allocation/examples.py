@@ -73,17 +73,6 @@ def in_other_units(instance: Instance, factor: float) -> Instance:
     return replace(instance, jobs=jobs)
 
 
-def elastic_jobs(
-    least: np.ndarray, most: np.ndarray, work: np.ndarray, release: np.ndarray
-) -> list[ElasticJob]:
-    """Return jobs by number; each argument has shape (jobs,)."""
-    columns = (column.tolist() for column in (least, most, work.astype(float), release))
-    return [
-        job(f"{number}", *row, release_s=release_s)
-        for number, (*row, release_s) in enumerate(zip(*columns, strict=True))
-    ]
-
-
 def drawn(
     jobs: int,
     seed: int,

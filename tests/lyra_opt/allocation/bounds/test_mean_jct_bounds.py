@@ -33,9 +33,10 @@ from lyra_opt.allocation.bounds.mean_jct.prices import (
 from lyra_opt.allocation.exact.mean_jct.orders import OrderData
 from lyra_opt.allocation.exact.mean_jct.solver import starting_schedules
 from lyra_opt.core.result import Status
+from lyra_opt.instances.family import generate
 from tests.draws import draws
 from tests.lyra_opt.allocation import examples
-from tests.lyra_opt.allocation.examples import elastic_jobs, instance_of, job
+from tests.lyra_opt.allocation.examples import instance_of, job
 
 BOUNDS = (
     height_bound,
@@ -209,15 +210,11 @@ def test_fewer_releases_give_a_weaker_bound(monkeypatch, most):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("latest", [0.0, 30.0, 13_000.0])
-def test_thousands_of_jobs(latest):
+@pytest.mark.parametrize("release_percent", [0, 1, 80])
+def test_thousands_of_jobs(release_percent):
     """As sound and in bounded memory: arrays of a few megabytes, not nodes times jobs."""
-    rng = np.random.default_rng(1)
-    least = rng.integers(1, 5, 3_000)
-    most = least + rng.integers(0, 9, 3_000)
-    work = rng.integers(20, 1000, 3_000)
-    release = rng.uniform(0, latest, 3_000) if latest else np.zeros(3_000)
-    instance = instance_of(130, *elastic_jobs(least, most, work, release))
+    sizes = {"jobs": 3_000, "load_percent": 1_000, "release_percent": release_percent}
+    instance = generate("allocation", "load", **sizes, seed=1)
     mean_busy_time_bound(instance, 1)  # loads the kernel, which takes memory of its own
     tracemalloc.start()
     bound = mean_busy_time_bound(instance, 3)
@@ -231,17 +228,13 @@ def test_thousands_of_jobs(latest):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("load", "releases", "gap"), [("light", False, 0.03), (2, True, 0.1)])
-def test_certified_gap_at_50_jobs(seed, load, releases, gap):
+@pytest.mark.parametrize(
+    ("family", "sizes", "gap"),
+    [("light", {}, 0.03), ("load", {"load_percent": 200, "release_percent": 70}, 0.1)],
+)
+def test_certified_gap_at_50_jobs(seed, family, sizes, gap):
     """The figures: 3 % in the note's light-load setting, 10 % overbooked with releases."""
-    rng = np.random.default_rng(seed)
-    least = rng.integers(1, 5, 50)
-    most = least + rng.integers(0, 9, 50)
-    work = rng.integers(20, 1000, 50)
-    gpus = int(least.sum() + most.sum()) // 2 if load == "light" else int(least.sum() / load)
-    latest = 0.7 * work.sum() / gpus
-    release = np.r_[0.0, rng.uniform(0, latest, 49)] if releases else np.zeros(50)
-    instance = instance_of(gpus, *elastic_jobs(least, most, work, release))
+    instance = generate("allocation", family, jobs=50, **sizes, seed=seed)
     data = OrderData(instance)
     best = min(in_units.value for in_units in starting_schedules(data)) - data.release.sum()
     assert mean_jct_bound(instance) >= (1 - gap) * best * data.unit_s / data.jobs
