@@ -11,13 +11,15 @@ import pytest
 from lyra_opt.core.documents import format_document
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.own import LibraryWithOwn, submitted, write_submissions
-from lyra_opt.instances.library.shelf import Library
 from tests.conftest import assert_one_line_error
+from tests.instances.library.parts import part_of_library
 from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from lyra_opt.instances.library.shelf import Library
 
 TABLES = tables(__file__)
 
@@ -32,7 +34,9 @@ def knowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Li
     monkeypatch.chdir(tmp_path)
 
     def make(**known: Any) -> Library:
-        source, target = library().folder, tmp_path / "library"
+        folder = tmp_path / f"library{len(list(tmp_path.glob('library*')))}"
+        found = part_of_library(folder, NAME)
+        (record,) = (folder / "records").iterdir()
         best = {
             "id": NAME,
             "grade": "open",
@@ -41,37 +45,10 @@ def knowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Li
             "found_with": "a rule",
             "proof": "none",
         }
-        (entry,) = (
-            document
-            for path in (source / "catalogues").glob("*.json")
-            for document in json.loads(path.read_text())["instances"]
-            if document["id"] == NAME
-        )
-        documents: dict[str, dict[str, Any]] = {
-            "catalogues/one.json": {
-                "format": "lyra-opt/library",
-                "version": 1,
-                "name": "one",
-                "licence": "MIT",
-                "instances": [entry],
-            },
-            "records/one.json": {
-                "format": "lyra-opt/library-record",
-                "version": 1,
-                "library": "one",
-                "date": "2026-01-01",
-                "machine": "any",
-                "versions": "any",
-                "instances": [best | known],
-            },
-        }
-        if known.get("id") == "":
-            del documents["records/one.json"]
-        for path, document in documents.items():
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
-            (target / path).write_text(format_document(document))
-        shutil.copyfile(source / f"{NAME}.json", target / f"{NAME}.json")
-        found = Library(target)
+        told = {**json.loads(record.read_text()), "date": "2026-01-01", "instances": [best | known]}
+        record.unlink()
+        if known.get("id") != "":
+            record.write_text(format_document(told))
         monkeypatch.setattr("lyra_opt.instances.library.library", lambda: found)
         return found
 
@@ -93,7 +70,7 @@ def test_what_is_better_goes_into_a_record_of_ones_own(knowing, optimum, tmp_pat
     exit_code, out, err = run("library", "submit", optimum, "--by", "A. Author", "--record", "own")
     assert (exit_code, err) == (0, "")
     assert out.startswith(f"{NAME}: 1 is better than the best known so far, 2")
-    (record,) = (tmp_path / "own" / "records").glob("best-known-one-20*.json")
+    (record,) = (tmp_path / "own" / "records").glob("best-known-*-20*.json")
     (best,) = json.loads(record.read_text())["instances"]
     assert (best["best_known"], best["found_by"]) == (1, "A. Author")
     assert json.loads(record.read_text())["date"] in record.name

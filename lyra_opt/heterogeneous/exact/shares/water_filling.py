@@ -91,16 +91,12 @@ class FilledShares:
         Shape (jobs,): round in which the job was found saturated, from 0.
     rounds
         Number of programmes solved.
-    largest_rise
-        Proved upper bound on the rise that any job still had when it was frozen, relative to the
-        value of its best type.
     """
 
     shares: FloatArray
     levels: FloatArray
     frozen_in_round: NDArray[np.int64]
     rounds: int
-    largest_rise: float
 
 
 def fill(
@@ -141,7 +137,7 @@ def fill(
     levels = np.zeros(jobs)
     frozen_in_round = np.full(jobs, -1, dtype=np.int64)
     shares = np.zeros((len(arrays.sets), value.shape[1]))
-    rounds, largest_rise = 0, 0.0
+    rounds = 0
     while (frozen_in_round < 0).any():
         rise = _rise(arrays, entities, members, frozen_in_round < 0)
         programme = arrays.level_programme(value, rise, need=levels * (1 - SLACK))
@@ -167,7 +163,6 @@ def fill(
             )
         levels = levels + rise * level
         shares = found
-        largest_rise = max(largest_rise, float(still[is_frozen].max()))
         frozen_in_round[is_frozen] = rounds
         rounds += 1
     return FilledShares(
@@ -175,7 +170,6 @@ def fill(
         levels=levels,
         frozen_in_round=frozen_in_round,
         rounds=rounds,
-        largest_rise=largest_rise,
     )
 
 

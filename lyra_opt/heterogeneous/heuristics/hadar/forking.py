@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lyra_opt.heterogeneous.bounds.fastest import best_rate_of
 from lyra_opt.heterogeneous.heuristics.hadar.rule import rounds_to_run, worth_at
 from lyra_opt.heterogeneous.heuristics.policy import RoundDraft, RoundPolicy
 
@@ -104,7 +105,7 @@ def _best_on_one_server(free: FreeGpus, job: GangJob, without: Sequence[str]) ->
     for server, counts in free.by_server.items():
         if server in without:
             continue
-        speed = _speed_on(counts, job)
+        speed = best_rate_of(job.gang, counts, job.throughput)
         if not speed:
             continue
         rank = (-speed, sum(counts.values()))
@@ -112,17 +113,6 @@ def _best_on_one_server(free: FreeGpus, job: GangJob, without: Sequence[str]) ->
             best = rank
             placement = {server: _slowest_first(counts, job, speed)}
     return placement
-
-
-def _speed_on(counts: Mapping[str, int], job: GangJob) -> float:
-    """Return the best speed of the gang on the free GPUs of one server, 0 if it cannot run."""
-    missing = job.gang
-    by_speed = sorted(((job.throughput.get(name, 0.0), name) for name in counts), reverse=True)
-    for speed, name in by_speed:
-        missing -= counts[name]
-        if missing <= 0:
-            return speed
-    return 0.0
 
 
 def _slowest_first(counts: Mapping[str, int], job: GangJob, speed: float) -> dict[str, int]:
