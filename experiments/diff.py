@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.output import print_line, print_table
@@ -21,6 +22,7 @@ from lyra_opt.experiments.random_inputs import (
     random_inputs,
 )
 from lyra_opt.experiments.records import ERROR, ReplayRecord
+from lyra_opt.experiments.simulation.measuring.comparison import shown_as
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES
 from lyra_opt.experiments.store import ResultStore
 
@@ -105,8 +107,18 @@ class Diff:
         """Return the measures that differ as a table, with the digits of other tables."""
         known = {each.key: each for each in MEASURES}
         keys = list(self.measures.measure)
-        names = [known[key].name if key in known else words(key) for key in keys]
-        shows = [known[key].show if key in known else three_digits for key in keys]
+        largest = self.measures.groupby("measure")[["mean_a", "mean_b"]].max().max(axis=1)
+        names, shows = [], []
+        for key in keys:
+            if key in known:
+                own = largest[key]
+                name, unit, show = shown_as(known[key], partial(largest.get, default=own))
+                names.append(f"{name} ({unit})" if unit else name)
+                shows.append(show)
+            else:
+                written = words(key)
+                names.append(written[0].upper() + written[1:])
+                shows.append(three_digits)
 
         rows = [Paired(*row) for row in self.measures[list(Paired._fields)].itertuples(index=False)]
         return Table(

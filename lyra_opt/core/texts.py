@@ -62,12 +62,15 @@ def show_entries(value: Sequence[Any] | Mapping[str, Any]) -> list[str]:
 def words(key: str) -> str:
     """Return a key of ``solve --format json`` as words, with its unit.
 
-    >>> words("used_gpus"), words("mean_jct_s"), words("gpu_s")
-    ('used GPUs', 'mean JCT (s)', 'GPU-seconds')
+    >>> words("used_gpus"), words("mean_jct_s"), words("gpu_s"), words("peak_memory_mib")
+    ('used GPUs', 'mean JCT (s)', 'GPU-seconds', 'peak memory (MiB)')
     """
     name = key.removesuffix("gpu_s") + "GPU-seconds" if key.endswith("gpu_s") else key
     name = f"{name.removesuffix('_s')} (s)" if name.endswith("_s") else name
-    return name.replace("_", " ").replace("gpus", "GPUs").replace("jct", "JCT")
+    name = f"{name.removesuffix('_mib')} (MiB)" if name.endswith("_mib") else name
+    for plain, written in (("_", " "), ("gpus", "GPUs"), ("jct", "JCT"), ("cpu", "CPU")):
+        name = name.replace(plain, written)
+    return name
 
 
 def show_seconds(time_s: float | None) -> str:

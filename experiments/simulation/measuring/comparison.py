@@ -14,7 +14,6 @@ from lyra_opt.core.numbers import (
     duration,
     in_unit,
     share,
-    three_digits,
     unit_of,
 )
 from lyra_opt.core.table import Column, Table
@@ -357,9 +356,13 @@ def rows_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[Measure
 
     ``shown`` are all runs of the page: they determine units and rows, so that its tables agree.
     """
+
+    def largest(key: str) -> float:
+        return max(((run.figures or {}).get(key) or 0 for run in shown), default=0)
+
     rows = []
     for measure in shown_measures(shown):
-        name, unit, show = _shown_as(measure, shown)
+        name, unit, show = shown_as(measure, largest)
         cells = [cell_of(measure.key, runs, show) for runs in variant.by_scheme.values()]
         values = [cell.value for cell in cells if cell.value is not None]
         if measure.better is not None and len(values) > 1:
@@ -379,18 +382,20 @@ def main_rows(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
     return [by_key[key] for key in keys if key in by_key]
 
 
-def _shown_as(
-    measure: Measure, runs: Sequence[ReplayRecord]
+def shown_as(
+    measure: Measure, largest: Callable[[str], float]
 ) -> tuple[str, str, Callable[[Any], str]]:
-    """Return a measure's name without its unit, the unit, and the function that formats values."""
+    """Return a measure's name without its unit, the unit, and the function that formats values.
+
+    ``largest`` returns the largest value of a measure in the table, from which the unit follows.
+    """
     if measure.key.endswith("_s") and measure.key not in OWN_UNIT and "(s)" in measure.name:
         group = next((start for start in ONE_UNIT if measure.key.startswith(start)), None)
         key = measure.key if group is None else f"{group}mean_s"
         if measure in TIME_PARTS:
             key = JCT
-        unit = unit_of(max(((run.figures or {}).get(key) or 0 for run in runs), default=0))
-        name = measure.name.removesuffix(" (s)")
-        return name, unit.name, lambda value: three_digits(value / unit.seconds)
+        unit = unit_of(largest(key))
+        return measure.name.removesuffix(" (s)"), unit.name, in_unit(unit)
     name, bracket, symbol = measure.name.rpartition(" (")
     if bracket and symbol.endswith(")"):
         return name, symbol.removesuffix(")"), measure.show
