@@ -10,7 +10,7 @@ from lyra_opt.commands.summaries import summaries_of, summary_table
 from lyra_opt.core.gaps import gap_words
 from lyra_opt.core.numbers import MISSING, count, percent, share, six_digits
 from lyra_opt.core.result import Status
-from lyra_opt.core.solving import Answer, evidence_of
+from lyra_opt.core.solving import START_KEPT, Answer, evidence_of
 from lyra_opt.core.table import Column, Table, as_text, run_times
 from lyra_opt.core.texts import show_count, show_entries, show_value_of, words
 
@@ -42,9 +42,10 @@ class Row(NamedTuple):
 
     @property
     def status(self) -> str:
-        """The status, with the limit that ended the run."""
-        stopped = self.answer.stopped_by
-        return f"{self.answer.status} ({stopped})" if stopped else str(self.answer.status)
+        """The status, with the limit that ended the run, and whether it only kept its start."""
+        remarks = (self.answer.stopped_by, START_KEPT if self.answer.start_kept else None)
+        shown = ", ".join(str(each) for each in remarks if each)
+        return f"{self.answer.status} ({shown})" if shown else str(self.answer.status)
 
 
 def print_answers(answers: Sequence[AnswersOfFile], form: str = "table") -> None:

@@ -134,8 +134,6 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.core.isolation.workers import Workers
     from lyra_opt.core.loading import load_instance, save_solution
     from lyra_opt.core.result import Status
-    from lyra_opt.core.solving import require_valid_start
-    from lyra_opt.front_door.models import claimed_solution
 
     _require_outputs(arguments)
     if arguments.start is not None and len(arguments.files) > 1:
@@ -144,9 +142,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = [load_instance(file) for file in arguments.files]
     start = None
     if arguments.start is not None:
-        problem, instance = loaded[0].problem, loaded[0].instance
-        start, claims = claimed_solution(instance, arguments.start)
-        require_valid_start(problem, instance, start, claims, arguments.start)
+        start = _start(loaded[0], arguments.start, arguments.seed)
     with stdout_kept_clean():  # a user's solver may print while it is loaded
         runs = _runs(loaded, arguments.solvers or [])
         if not arguments.solvers and arguments.exact_time_s > 0:
@@ -157,25 +153,26 @@ def run(arguments: argparse.Namespace) -> int:
             say(remark)
     with stdout_kept_clean(), Workers() as workers, heeding_signals(*ENDING) as interruption:
         answers = _answers(runs, arguments, start, workers)
-    flat = [answer for _, of_file in answers for answer in of_file]
+    shown = [answer for _, of_file in answers for answer in of_file]
+    flat = [answer for answer in shown if answer is not start]
     for answer in flat:
         write_traceback(answer.solver, answer.traceback)
     if arguments.out is not None:  # before the table, which fails if the terminal is gone
-        best = _best(flat)
+        best = _best(shown)
         if best is None or best.objective is None:
             complain(f"--out {arguments.out}: no solution was found; the file is not written")
         else:
             save_solution(arguments.out, best.problem, best.instance, best.solution, best.objective)
     print_answers(answers, arguments.form)
     if arguments.plot is not None:
-        _draw(arguments, loaded[0], flat)
+        _draw(arguments, loaded[0], shown)
     if interruption.is_asked:
         total = sum(len(solvers) for _, solvers in runs)
         complain(f"interrupted: {len(flat)} of {counted(total, 'run')} started; see above")
         if arguments.proof is not None:
             complain(f"--proof {arguments.proof}: interrupted; the file is not written")
         return 130
-    is_proved = arguments.proof is None or _prove(arguments, loaded[0], flat)
+    is_proved = arguments.proof is None or _prove(arguments, loaded[0], shown)
     if any(answer.status is Status.ERROR for answer in flat) or not is_proved:
         return 1
     if not any(answer.is_solved for answer in flat):
@@ -307,7 +304,7 @@ def _exact_beside(entry: LoadedInstance, solvers: Sequence[Solver | UnfitName]) 
 def _answers(
     runs: Sequence[tuple[LoadedInstance, Sequence[Solver | UnfitName]]],
     arguments: argparse.Namespace,
-    start: Any,
+    start: Answer | None,
     executor: Executor,
 ) -> list[AnswersOfFile]:
     """Run every solver on every file, and show the progress on a terminal."""
@@ -352,15 +349,37 @@ def _answers(
                     solver,
                     limits=limits,
                     seed=arguments.seed,
-                    warm_start=start,
+                    warm_start=None if start is None else start.solution,
                     observer=observer,
                     record=True,
                     executor=executor,
                 )
             of_file.append(answer)
         if of_file:
-            answers.append((entry.file, refute_claims(of_file)))
+            shown = of_file if start is None else [start, *of_file]
+            answers.append((entry.file, refute_claims(shown)))
     return answers
+
+
+def _start(entry: LoadedInstance, file: str, seed: int) -> Answer:
+    """Return the solution of ``--start`` as an answer, to be shown beside those of the solvers."""
+    from lyra_opt.core.result import Status
+    from lyra_opt.core.solving import Answer, require_valid_start
+    from lyra_opt.front_door.models import claimed_solution
+
+    solution, claims = claimed_solution(entry.instance, file)
+    require_valid_start(entry.problem, entry.instance, solution, claims, file)
+    report = entry.problem.check(entry.instance, solution)
+    return Answer(
+        problem=entry.problem,
+        instance=entry.instance,
+        solver=f"start ({Path(file).name})",
+        seed=seed,
+        status=Status.FEASIBLE,
+        solution=solution,
+        objective=report.objective,
+        measures=report.measures(),
+    )
 
 
 def _unfit(entry: LoadedInstance, solver: UnfitName, seed: int) -> Answer:

@@ -21,7 +21,7 @@ from lyra_opt.core.pictures import (
 )
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.result import Status
-from lyra_opt.core.solving import Answer
+from lyra_opt.core.solving import START_KEPT, Answer
 from lyra_opt.core.verifying import for_another_instance
 
 SolutionT = TypeVar("SolutionT")
@@ -166,7 +166,9 @@ def _by_name(given: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     is_list = isinstance(given, Sequence) and not isinstance(given, str)
     for place, each in enumerate(given if is_list else [given]):
-        name = each.solver if isinstance(each, Answer) else f"solution {place + 1}"
+        name = f"solution {place + 1}"
+        if isinstance(each, Answer):
+            name = each.solver + f" ({START_KEPT})" * bool(each.start_kept)
         found[_unused(name, found)] = each
     return found
 

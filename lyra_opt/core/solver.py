@@ -199,12 +199,16 @@ class HeuristicSolver(Solver):
             start, objective = self.objective_of(instance, warm_start), found.objective
             is_better = instance.variant.is_better
             if start is not None and (objective is None or is_better(start, objective)):
+                own = "no solution"
+                if objective is not None:
+                    terms = find_problem(self.problem).terms_of(instance)
+                    own = f"a solution with objective {terms.in_words(objective)}"
                 found = replace(
                     found,
                     status=Status.FEASIBLE,
                     solution=warm_start,
                     objective=start,
-                    message=None,
+                    message=f"the start is kept; the solver itself found {own}",
                 )
         if observer is not None and found.objective is not None:
             observer("objective", found.objective)

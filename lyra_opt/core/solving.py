@@ -51,6 +51,7 @@ COMMON_ANSWER_KEYS = (
     "solver",
     "status",
     "stopped_by",
+    "start_kept",
     "objective",
     "dual_bound",
     "gap",
@@ -66,6 +67,9 @@ COMMON_ANSWER_KEYS = (
 
 
 OWN_BOUND = "the problem's own bound"
+
+START_KEPT = "start kept"
+"""The remark on an answer that is not better than the start of its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +146,9 @@ class Answer(Generic[SolutionT]):
         Optimal whenever objective and bound are equal, also for a heuristic.
     stopped_by
         The limit that ended the run.
+    start_kept
+        Whether the solution is not better than the start of the run, so that the solver deserves no
+        credit for it; None without a start.
     solution
         The best solution; None without a solution.
     objective
@@ -174,6 +181,7 @@ class Answer(Generic[SolutionT]):
     seed: int
     status: Status
     stopped_by: StoppedBy | None = None
+    start_kept: bool | None = None
     solution: SolutionT | MaybeNone = None
     objective: Number | None = None
     dual_bound: Number | None = None
@@ -243,7 +251,8 @@ class Answer(Generic[SolutionT]):
             found = (
                 f", objective {terms.in_words(self.objective) if terms.keys else self.objective}"
             )
-        return f"<answer of {self.solver} on {self.instance.name!r}: {self.status}{found}>"
+        kept = f" ({START_KEPT})" * bool(self.start_kept)
+        return f"<answer of {self.solver} on {self.instance.name!r}: {self.status}{kept}{found}>"
 
     def __str__(self) -> str:
         """Return the answer as text: status, objective, bound, solution and time, one per line."""
@@ -266,7 +275,9 @@ class Answer(Generic[SolutionT]):
 
     def _in_words(self) -> dict[str, str]:
         """Return the parts of the answer as texts, by name."""
-        status = str(self.status) + (f" (stopped by {self.stopped_by})" if self.stopped_by else "")
+        stopped = f"stopped by {self.stopped_by}" if self.stopped_by else ""
+        remarks = ", ".join(filter(None, (stopped, START_KEPT * bool(self.start_kept))))
+        status = str(self.status) + (f" ({remarks})" if remarks else "")
         terms = self.problem.terms_of(self.instance)
         objective, bound = (
             None if value is None else terms.in_words(value)
@@ -327,6 +338,7 @@ class Answer(Generic[SolutionT]):
             "solver": self.solver,
             "status": str(self.status),
             "stopped_by": None if self.stopped_by is None else str(self.stopped_by),
+            "start_kept": self.start_kept,
             "objective": self.objective,
             "dual_bound": self.dual_bound,
             "gap": finite(self.gap),
@@ -461,6 +473,10 @@ def _answer(
     }
     try:
         checked = _check_claims(problem, instance, result)
+        if call.warm_start is not None and "objective" in checked:
+            start = problem.check(instance, call.warm_start).objective
+            kept = start is not None and not instance.variant.is_better(checked["objective"], start)
+            checked["start_kept"] = kept
         if execution.points is not None:
             checked["trajectory"] = ended(
                 execution.points,
@@ -523,6 +539,7 @@ def _as_error(answer: Answer, message: str) -> Answer:
     return replace(
         answer,
         status=Status.ERROR,
+        start_kept=None,
         solution=None,
         objective=None,
         dual_bound=None,

@@ -76,7 +76,8 @@ def solve(
         differ from run to run.
     start
         A solution, an answer, or the path of a file with either, which may be a ``.sol`` file of
-        another solver (see `load_solution`); the new answer is never worse.
+        another solver (see `load_solution`); the new answer is never worse. Its ``start_kept`` is
+        true if it is not better either.
     seed
         The seed of random choices.
     certify
@@ -163,6 +164,8 @@ def compare(
             The gap to the answer's own dual bound, and to the best objective in the table.
         ``wall_time_s``
             The time of the solver alone, in seconds.
+        ``start_kept`` (only with a start)
+            Whether the objective is not better than that of the start.
         ``stopped_by``, ``message``
             The limit that ended the run, and the reason of a failure, a skip or a contradiction.
 
@@ -232,6 +235,7 @@ def _row(answer: Answer, evidence: Evidence) -> dict[str, Any]:
         "gap": answer.gap,
         "gap_to_best": evidence.gap_to_best(answer.objective),
         "wall_time_s": answer.wall_time_s,
+        **({} if answer.start_kept is None else {"start_kept": answer.start_kept}),
         "stopped_by": None if answer.stopped_by is None else str(answer.stopped_by),
         "message": answer.message,
         **{key: answer.measures.get(key) for key in answer.problem.measure_keys},

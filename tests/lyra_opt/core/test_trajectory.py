@@ -164,9 +164,16 @@ def test_the_command_starts_from_a_file(run, tmp_path):
     best = json.loads(start.read_text())["objective"]
     options = ("--solver", "random", "--start", start, "--threads", "2", "--format=json")
     exit_code, out, _ = run("solve", fleet, *options)
-    (answer,) = json.loads(out)
-    assert (exit_code, answer["objective"]) == (0, best)
+    given, answer = json.loads(out)
+    assert (exit_code, given["objective"], answer["objective"]) == (0, best, best)
+    assert (given["solver"], given["wall_time_s"]) == ("start (start.json)", None)
+    assert answer["start_kept"] is True
     assert answer["trajectory"][-1]["value"] == best
+    rows = [line.split() for line in run("solve", fleet, *options[:4])[1].splitlines()]
+    assert [*rows[3][:3], *rows[4][:4]] == [
+        *("start", "(start.json)", "feasible"),
+        *("random", "feasible", "(start", "kept)"),
+    ]
     lo.save(lo.generate("reclaim", "net", reclaim=6), other)
     refused = run("solve", other, "--start", start)
     assert_one_line_error(refused, "start.json: cannot be the start of a run")

@@ -127,7 +127,14 @@ def test_a_start_is_an_answer_a_solution_or_a_file(fleet, tmp_path):
     lo.save(best, saved)
     assert lo.solve(fleet, LastServers).objective == 2
     for start in (best, best.solution, saved):
-        assert lo.solve(fleet, LastServers, start=start).objective == 1
+        answer = lo.solve(fleet, LastServers, start=start)
+        assert (answer.objective, answer.start_kept) == (1, True)
+        assert "itself found a solution with objective 2" in answer.message
+        assert "feasible (start kept)" in str(answer)
+        title = lo.plot(fleet, [answer]).axes[0].get_title("left")
+        assert title.startswith("last-servers (start kept)")
+    assert lo.solve(fleet, "exact", start=lo.solve(fleet, LastServers)).start_kept is False
+    assert lo.compare(fleet, [LastServers], start=best).start_kept.tolist() == [True]
     with pytest.raises(UserError, match="a solution of reclaim must be an answer, a file or"):
         lo.solve(fleet, start=lo.solve)
 
