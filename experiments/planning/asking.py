@@ -22,8 +22,16 @@ if TYPE_CHECKING:
     from lyra_opt.instances.snapshots.snapshot import Snapshot
 
 
+def names_in(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Return one name or several names as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def drain(
-    names: Sequence[str] = (), nodes: int = 0, among: str | None = None, without: Iterable[str] = ()
+    names: Sequence[str] = (),
+    nodes: int = 0,
+    among: str | None = None,
+    without: str | Iterable[str] = (),
 ) -> Drain:
     """Return the question which nodes to drain.
 
@@ -47,10 +55,11 @@ def drain(
         raise UserError(f"nodes is {show_value(nodes)}: must be an integer of at least 0")
     if not names and not nodes:
         raise UserError("drain: name nodes, or give a number of nodes above 0 to choose")
+    without = names_in(without)
     if both := set(names) & set(without):
         raise UserError(f"node {min(both)} is to be drained, and must not be chosen")
     conditions = selector_of(among) if among else ()
-    return Drain(nodes=tuple(names), count=nodes, among=conditions, excluding=tuple(without))
+    return Drain(nodes=tuple(names), count=nodes, among=conditions, excluding=without)
 
 
 def fit(
@@ -58,11 +67,11 @@ def fit(
     gang: str | None = None,
     *,
     pods: int | None = None,
-    request: Mapping[str, str | int] | None = None,
+    request: Mapping[str, str | int | None] | None = None,
     priority: str | int | None = None,
-    tolerate: Iterable[str] = (),
+    tolerate: str | Iterable[str] = (),
     level: str | None = None,
-    gpu_type: str | None = None,
+    type: str | None = None,  # noqa: A002 - the name of the option
 ) -> Fit:
     """Return the question whom to preempt so that pending pods fit.
 
@@ -73,13 +82,14 @@ def fit(
     pods
         Number of pods.
     request
-        Amount of each resource for each pod, as Kubernetes writes it (``500m``, ``128Gi``).
+        Amount of each resource for each pod, as Kubernetes writes it (``500m``, ``128Gi``); None
+        for a resource that is not requested.
     priority
         A priority class, partition or QOS of the snapshot, or a number; 0 by default.
     tolerate
         Keys of taints that the pods tolerate.
-    level, gpu_type
-        As in `Fit`.
+    level, type
+        As `level` and `gpu_type` in `Fit`.
 
     Raises
     ------
@@ -88,11 +98,14 @@ def fit(
     """
     if (gang is None) == (pods is None):
         raise UserError("fit: either name a pending gang, or describe pods by their number")
-    if gang is not None:
-        pending = pending_gang(snapshot, gang)
+    if pods is None:
+        pending = pending_gang(snapshot, str(gang))
     else:
-        pending = _described(snapshot, pods or 0, request or {}, priority, tolerate)
-    return Fit(gang=pending, gpu_type=gpu_type or "", level=level or "")
+        if not isinstance(pods, int) or pods < 1:
+            raise UserError(f"pods is {show_value(pods)}: must be an integer of at least 1")
+        amounts = {name: each for name, each in (request or {}).items() if each is not None}
+        pending = _described(snapshot, pods, amounts, priority, names_in(tolerate))
+    return Fit(gang=pending, gpu_type=type or "", level=level or "")
 
 
 def consolidate(moves: int | None = None, among: str | None = None) -> Consolidate:
@@ -123,7 +136,7 @@ def _described(
     pods: int,
     request: Mapping[str, str | int],
     priority: str | int | None,
-    tolerate: Iterable[str],
+    tolerate: Sequence[str],
 ) -> PendingGang:
     """Return the pending gang that an operator describes."""
     if not request:

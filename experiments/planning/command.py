@@ -14,20 +14,14 @@ from lyra_opt.commands.arguments import (
     add_seed_option,
     integer_from,
 )
-from lyra_opt.commands.output import (
-    print_formatted,
-    print_json,
-    print_line,
-    print_table,
-    require_file_path,
-)
+from lyra_opt.commands.messages import complain
+from lyra_opt.commands.output import print_json, print_line, require_file_path
 from lyra_opt.core.errors import UserError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from lyra_opt.experiments.planning.planning import ClusterPlan
     from lyra_opt.experiments.planning.questions import Question
     from lyra_opt.instances.snapshots.owners import Form
     from lyra_opt.instances.snapshots.snapshot import Snapshot
@@ -60,9 +54,6 @@ ANONYMIZE_EXAMPLES = """\
 examples:
   lyra-opt anonymize cluster.json --out public.json --table private.json
 """
-
-RESOURCES = {"gpus": "gpu", "cpu": "cpu", "memory": "memory"}
-"""The names of resources by option of ``plan fit``."""
 
 
 def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -273,22 +264,15 @@ def _drain(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
 def _fit(arguments: argparse.Namespace, snapshot: Snapshot) -> Question:
     from lyra_opt.experiments.planning.asking import fit
 
-    request = {name: getattr(arguments, option) for option, name in RESOURCES.items()}
+    request = {"gpu": arguments.gpus, "cpu": arguments.cpu, "memory": arguments.memory}
     for text in arguments.resources:
         name, equals, number = text.partition("=")
         if not equals:
             raise UserError(f"--resource {text}: must be NAME=N, such as nvidia.com/gpu=2")
         request[name] = number
-    return fit(
-        snapshot,
-        arguments.gang,
-        pods=arguments.pods,
-        request={name: text for name, text in request.items() if text is not None},
-        priority=arguments.priority,
-        tolerate=arguments.tolerates,
-        level=arguments.level,
-        gpu_type=arguments.type,
-    )
+    names = ("pods", "priority", "level", "type")
+    given: dict[str, Any] = {name: getattr(arguments, name) for name in names}
+    return fit(snapshot, arguments.gang, request=request, tolerate=arguments.tolerates, **given)
 
 
 def _consolidate(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
@@ -300,17 +284,19 @@ def _consolidate(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt plan`` and return the exit code."""
     from lyra_opt.core.pictures import require_picture_path
-    from lyra_opt.experiments.planning.page import plan_page
-    from lyra_opt.experiments.planning.planning import explain, plan
+    from lyra_opt.experiments.planning.page import plan_page, require_page_path
+    from lyra_opt.experiments.planning.picture import plan_picture
+    from lyra_opt.experiments.planning.planning import plan
     from lyra_opt.experiments.planning.questions import choices_of
-    from lyra_opt.experiments.planning.words import as_json_object, explanation_sentence, hurt_table
+    from lyra_opt.experiments.planning.showing import print_plan, text_of
+    from lyra_opt.experiments.planning.words import explanation_sentences, headline
     from lyra_opt.instances.snapshots.reading import read_snapshot
 
     if arguments.plot is not None:
         require_picture_path("--plot", arguments.plot, arguments.snapshots)
         require_file_path("--plot", arguments.plot)
     if arguments.page is not None:
-        require_file_path("--page", arguments.page)
+        require_page_path("--page", arguments.page)
     choices = choices_of(
         cost=arguments.cost, is_forced=arguments.force, keeps_budgets=arguments.keep_budgets
     )
@@ -319,21 +305,22 @@ def run(arguments: argparse.Namespace) -> int:
     snapshot = read_snapshot(files, reader=arguments.reader, owners=owners)
     question = arguments.question(arguments, snapshot)
     found = plan(snapshot, question, choices, time_limit_s=arguments.time_limit)
-    reasons = [
-        explanation_sentence(found, explain(found, name, time_limit_s=arguments.time_limit))
-        for name in arguments.explains
-    ]
-    if found.exists and arguments.plot is not None:
-        import lyra_opt
-
-        lyra_opt.plot(found.answer, style=arguments.style, file=arguments.plot)
+    reasons = explanation_sentences(found, arguments.explains, arguments.time_limit)
+    if arguments.plot is not None and found.exists:
+        plan_picture(found, arguments.style, arguments.plot)
+    elif arguments.plot is not None:
+        complain(f"--plot {arguments.plot}: not written, because there is no plan to draw")
     if arguments.page is not None:
         from lyra_opt.core.documents import write_text
 
         write_text(arguments.page, plan_page(found, reasons, files))
-    document = {**as_json_object(found), "explanations": reasons}
-    if not print_formatted(arguments.form, [hurt_table(found)], document):
-        _print(found, reasons)
+    if arguments.form == "table":
+        print_plan(found, reasons)
+    else:
+        print(text_of(found, arguments.form, reasons), end="")
+    if arguments.form == "csv":
+        for sentence in (*[headline(found)] * (not found.exists), *reasons):
+            complain(sentence)
     return 0 if found.exists else 1
 
 
@@ -343,20 +330,3 @@ def _owner(text: str) -> tuple[str, Form]:
     if word in forms:
         return kind, forms[word]
     raise UserError(f"--owner {text}: must be KIND=gang, KIND=single or KIND=fixed")
-
-
-def _print(found: ClusterPlan, reasons: Sequence[str]) -> None:
-    """Print a plan for a person: what to do, who is hurt, the proof, and the limits."""
-    from lyra_opt.experiments.planning import words
-
-    for sentence in (words.headline(found), *words.verdict(found), *reasons):
-        print_line(sentence)
-    if found.disruptions:
-        print()
-        print_table(words.hurt_table(found), None)
-    for heading, lines in words.command_lines(found):
-        print(f"\n{heading}")
-        print("\n".join(lines))
-    print()
-    for sentence in words.limits(found):
-        print_line(sentence)

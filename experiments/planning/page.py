@@ -5,14 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lyra_opt.commands.output import require_file_path
+from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.page import render_page
 from lyra_opt.experiments.planning import words
+from lyra_opt.experiments.planning.picture import plan_picture
 from lyra_opt.experiments.planning.steps import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lyra_opt.experiments.planning.planning import ClusterPlan
+
+
+def require_page_path(option: str, path: str) -> None:
+    """Raise `UserError` if `path`, the value of `option`, cannot be written as an HTML page."""
+    if not path.lower().endswith(".html"):
+        raise UserError(f"{option} {path}: must be named *.html")
+    require_file_path(option, path)
 
 
 def plan_page(plan: ClusterPlan, explanations: Sequence[str], files: Sequence[str]) -> str:
@@ -28,20 +38,18 @@ def plan_page(plan: ClusterPlan, explanations: Sequence[str], files: Sequence[st
         The names of the files of the snapshot.
     """
     from lyra_opt.core.pictures import svg_text
-    from lyra_opt.core.plotting import plot
 
+    heading, *reasons = words.heading(plan)
     steps, hurt = steps_of(plan), words.hurt_table(plan)
     return render_page(
         "plan.html.jinja",
         folder=Path(__file__).parent,
-        headline=words.headline(plan),
-        proof=words.proof_sentence(plan) if plan.exists else "",
-        rule=words.rule_sentence(plan),
-        svg=svg_text(plot(plan.answer), "plan") if plan.exists else "",
+        headline=heading,
+        sentences=(*reasons, *words.verdict(plan), *explanations),
+        svg=svg_text(plan_picture(plan), "plan") if plan.exists else "",
         columns=[column.title for column in hurt.columns],
         rows=hurt.rows(),
         steps=(("Commands", steps.do), ("To undo them", steps.undo)),
-        explanations=explanations,
         limits=words.limits(plan),
         files=files,
         version=plan.case.snapshot.version,

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import counted
 from lyra_opt.core.numbers import HOURS, count, in_unit
 from lyra_opt.core.result import Status
 from lyra_opt.core.table import Column, Table
 from lyra_opt.core.texts import show_list
-from lyra_opt.experiments.planning.planning import ClusterPlan
+from lyra_opt.experiments.planning.planning import explain
 from lyra_opt.experiments.planning.questions import ANNOTATION, Consolidate, Drain, Fit
 from lyra_opt.experiments.planning.steps import steps_of, suspended_gangs
 from lyra_opt.preemption.put_back import could_stay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lyra_opt.core.solving import Answer
-    from lyra_opt.experiments.planning.planning import Disruption, Explanation
+    from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption, Explanation
     from lyra_opt.experiments.planning.questions import Case
     from lyra_opt.instances.snapshots.snapshot import RunningGang
     from lyra_opt.preemption import Solution
+
+LONGEST_CAPTION = 40
+"""The number of letters up to which the title of a picture lists the nodes."""
 
 AGES = "Check the cluster again before you act: a snapshot ages in seconds."
 
@@ -42,10 +44,44 @@ def headline(plan: ClusterPlan) -> str:
         free = sum(name not in held for name in plan.nodes)
         already = f"; {free} of them are empty already" if free else ""
         return f"{counted(len(plan.nodes), 'node')} can be empty: {nodes}{already}."
-    pods = counted(sum(count for _, _, count in plan.placements), "pod")
+    pods = counted(sum(count for _, _, count in plan.placements), _part(plan.case))
     if not question.gang.owner.name:
         return f"Room for {pods}: {nodes}."
     return f"Room for {pods} of {question.gang.id}: {nodes}."
+
+
+def heading(plan: ClusterPlan) -> tuple[str, ...]:
+    """Return the answer as a heading; without a plan, the reason follows as a sentence."""
+    if plan.exists:
+        return (headline(plan),)
+    is_impossible = plan.answer.status is Status.INFEASIBLE
+    return "No plan exists" if is_impossible else "No plan was found", headline(plan)
+
+
+def caption(plan: ClusterPlan) -> tuple[str, str]:
+    """Return the two lines of a picture's title: the answer, and how many jobs it hurts."""
+    question = plan.case.question
+    nodes = counted(len(plan.nodes), "node")
+    if isinstance(question, Fit):
+        pods = counted(sum(count for _, _, count in plan.placements), _part(plan.case))
+        answer = f"Room for {pods} on {nodes}"
+    elif isinstance(question, Consolidate):
+        answer = f"{nodes} can be empty"
+    else:
+        listed = ", ".join(plan.nodes)
+        answer = f"Drain {listed if len(listed) <= LONGEST_CAPTION else nodes}"
+    stopped = sum(each.is_whole for each in plan.disruptions)
+    smaller = sum(bool(each.lost) for each in plan.disruptions) - stopped
+    moved = sum(len(each.moved) for each in plan.disruptions)
+    effects = [f"{counted(stopped, 'job')} stopped"] * (stopped > 0 or not moved)
+    effects += [f"{counted(smaller, 'job')} with fewer {_part(plan.case)}s"] * bool(smaller)
+    effects += [f"{counted(moved, 'pod')} moved"] * bool(moved)
+    return f"{answer}:", ", ".join(effects)
+
+
+def _part(case: Case) -> str:
+    """Return the noun for a part of a job: a job of Slurm has one part on each node."""
+    return "part" if case.snapshot.system == "slurm" else "pod"
 
 
 def _impossible(plan: ClusterPlan) -> str:
@@ -195,8 +231,15 @@ def rule_sentence(plan: ClusterPlan) -> str:
     return sentence
 
 
-def explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
-    """Return why the plan uses a node or does not."""
+def explanation_sentences(
+    plan: ClusterPlan, nodes: Iterable[str], time_limit_s: float
+) -> tuple[str, ...]:
+    """Return for each of some nodes why the plan uses it or does not."""
+    found = (explain(plan, name, time_limit_s=time_limit_s) for name in nodes)
+    return tuple(_explanation_sentence(plan, each) for each in found)
+
+
+def _explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
     case, node = plan.case, found.node
     uses = "is used" if isinstance(case.question, Fit) else "is emptied"
     decision = uses if found.is_used else f"{uses.replace('is ', 'is not ')}"
@@ -282,7 +325,7 @@ def command_lines(plan: ClusterPlan) -> list[tuple[str, list[str]]]:
     """Return pairs of a heading and the lines with the steps below it, as a shell script."""
     steps = steps_of(plan)
     found = []
-    for heading, listed in (("Commands (nothing was run):", steps.do), ("To undo:", steps.undo)):
+    for heading, listed in (("Commands (nothing was run)", steps.do), ("To undo", steps.undo)):
         lines = []
         for number, step in enumerate(listed, 1):
             lines += [f"# {number}. {step.purpose}.", *step.commands]
@@ -306,70 +349,3 @@ def limits(plan: ClusterPlan) -> Sequence[str]:
     """Return sentences on what the plan assumes, and on what was not read."""
     snapshot = plan.case.snapshot
     return (*plan.case.notes, *snapshot.assumptions, *snapshot.not_read, AGES)
-
-
-class ReadablePlan(ClusterPlan):
-    """A plan that ``print`` shows in an operator's words."""
-
-    def __repr__(self) -> str:
-        """Return the answer in one sentence."""
-        return f"<plan: {headline(self)}>"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
-
-    def __str__(self) -> str:
-        """Return the whole plan as text, with one line for each job that is hurt."""
-        parts = [headline(self), *verdict(self)]
-        if self.disruptions:
-            parts.append(hurt_table(self).plain().rstrip())
-        parts += ["\n".join((heading, *lines)) for heading, lines in command_lines(self)]
-        return "\n".join((*parts, *limits(self)))
-
-    @property
-    def commands(self) -> tuple[str, ...]:
-        """The commands of the plan, in order."""
-        return tuple(command for step in steps_of(self).do for command in step.commands)
-
-
-def _status(plan: ClusterPlan) -> str:
-    """Return the status of a plan; the answer of `Consolidate` does not know its own bound."""
-    if plan.most_nodes is not None and plan.exists and plan.most_nodes == len(plan.nodes):
-        return str(Status.OPTIMAL)
-    return str(plan.answer.status)
-
-
-def as_json_object(plan: ClusterPlan) -> dict[str, Any]:
-    """Return the plan as the JSON object that ``lyra-opt plan --format json`` prints."""
-    answer, exists = plan.answer, plan.exists
-    steps = steps_of(plan)
-    return {
-        "headline": headline(plan),
-        "status": _status(plan),
-        "terms": dict(answer.measures.get("terms") or {}),
-        "proof": proof_sentence(plan) if exists else None,
-        "rule": rule_sentence(plan) or None,
-        "nodes": list(plan.nodes),
-        "placements": [
-            {"shape": shape, "node": node, "pods": count} for shape, node, count in plan.placements
-        ],
-        "disruptions": [
-            {
-                "gang": each.gang.id,
-                "owner": f"{each.gang.owner.kind}/{each.gang.owner.name}",
-                "priority": each.gang.priority,
-                "is_whole": each.is_whole,
-                "lost_pods": [pod.name for pod in each.lost],
-                "moved_pods": [{"pod": pod.name, "to": to} for pod, to in each.moved],
-                "lost_gpus": each.lost_gpus,
-                "lost_gpu_s": each.lost_gpu_s,
-                "restarts_on": list(each.restarts_on),
-            }
-            for each in plan.disruptions
-        ],
-        "blocking": [gang.id for gang in plan.blocking],
-        "commands": [command for step in steps.do for command in step.commands],
-        "undo": [command for step in steps.undo for command in step.commands],
-        "limits": list(limits(plan)),
-        "wall_time_s": answer.wall_time_s,
-    }

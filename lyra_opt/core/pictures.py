@@ -453,7 +453,12 @@ class BlockRows:
 
 
 def block_rows_of(
-    axes: Axes, names: Sequence[str], most_gpus: float, panel_inches: float, **data: Any
+    axes: Axes,
+    names: Sequence[str],
+    most_gpus: float,
+    panel_inches: float,
+    longest: int = LONGEST_NAME,
+    **data: Any,
 ) -> BlockRows:
     """Prepare axes for rows of blocks, with the names of the rows to the left.
 
@@ -463,12 +468,14 @@ def block_rows_of(
         The number of GPUs of the longest row.
     panel_inches
         The width of the axes including the names.
+    longest
+        The number of letters from which the middle of a name is left out.
     data
         Values of columns in the data of the picture that all boxes share.
     """
     from matplotlib.ticker import MaxNLocator
 
-    shown = [shortened(name) for name in names]
+    shown = [shortened(name, longest) for name in names]
     margin = max((text_inches(name) for name in shown), default=0.0) + 0.15
     axes.set_yticks(range(len(names)), [as_written(name) for name in shown])
     axes.set_ylim(max(len(names), 1) - 0.4, -0.6)

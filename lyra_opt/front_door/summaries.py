@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from lyra_opt.core.table import Table
     from lyra_opt.experiments.diff import Diff
     from lyra_opt.experiments.simulation.showing.results import Runs
+    from lyra_opt.front_door.planning import ReadablePlan
 
 RAW = ("json", "csv")
 
 
 @without_inner_frames
 def summary(
-    results: Runs | pd.DataFrame | Diff | str | Path,
+    results: Runs | pd.DataFrame | Diff | ReadablePlan | str | Path,
     format: str = "table",  # noqa: A002 - the name of the option
 ) -> str:
     """Return results as a table for a terminal, a program or a paper.
@@ -27,9 +28,9 @@ def summary(
     Parameters
     ----------
     results
-        The runs that `simulate` returned; a data frame, such as that of `compare`, or one computed
-        from `load_study`; the differences that `diff` returned; or a folder that ``lyra-opt study``
-        or `simulate` wrote, of which the table of its report is shown.
+        The runs that `simulate` returned; a plan; a data frame, such as that of `compare`, or one
+        computed from `load_study`; the differences that `diff` returned; or a folder that
+        ``lyra-opt study`` or `simulate` wrote, of which the table of its report is shown.
     format
         ``"table"``, ``"markdown"`` or ``"latex"`` (which needs the package booktabs) with the
         digits that a paper would print, or ``"json"`` or ``"csv"`` with raw numbers. In data frames
@@ -55,8 +56,9 @@ def summary(
     | scf | 1.3 |
     """
     from lyra_opt.experiments.simulation.showing.results import Runs
+    from lyra_opt.front_door.planning import ReadablePlan
 
-    if isinstance(results, Runs):
+    if isinstance(results, Runs | ReadablePlan):
         return results.summary(format)
     return "\n".join(table.text(format) for table in _tables(results, format))
 
@@ -85,6 +87,6 @@ def _tables(results: Any, form: str) -> list[Table]:
         table = table_of_frame(results.reset_index() if is_named else results)
         return [table if form in RAW else table.without_empty()]
     else:
-        rule = "must be runs, a data frame, differences or a folder"
+        rule = "must be runs, a plan, a data frame, differences or a folder"
         raise FieldError("results", str(results), rule)
     return [table_of_frame(replays_frame(results))] if form in RAW else results_tables(results)

@@ -9,6 +9,7 @@ from lyra_opt.core.errors import counted
 from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
+    LONGEST_NAME,
     ROW_INCHES,
     Drawing,
     add_colour_legend,
@@ -57,7 +58,13 @@ class _Panel(NamedTuple):
     emptied: set[str]
 
 
-def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
+def drawing_of(
+    instance: Instance,
+    solutions: Mapping[str, Solution],
+    *,
+    title: Sequence[str] = (),
+    panel_inches: float = PANEL_INCHES,
+) -> Drawing:
     """Return a drawing with one panel per solution, side by side, and the nodes by domain.
 
     A node on which something changes has two bars. The upper bar shows its pods before, coloured by
@@ -72,30 +79,40 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         The instance that the solutions answer.
     solutions
         Valid solutions, by solver name. If empty, the instance alone is drawn.
+    title
+        The lines of the title of each panel; by default the solver and the losses.
+    panel_inches
+        The width of a panel. Names have the more letters the wider it is.
     """
     has_gpus = any(GPU in node.capacity for node in instance.nodes)
     resource = GPU if has_gpus else next(iter(instance.resources), GPU)
     panels = [_solution_panel(instance, *each, resource) for each in solutions.items()]
+    if title:
+        lines = "\n".join(map(as_written, title))
+        panels = [panel._replace(title=lines) for panel in panels]
     touched = {n for each in panels for n in each.before if each.before[n] != each.after[n]}
     panels = panels or [_instance_panel(instance, resource)]
     words = {STAYS: "stays", LOST: "lost", MOVES: "moves", PENDING: "placed"}
     if not solutions:
         words = {STAYS: "may be lost", SAFE: "may not be lost"}
-    shown, left_out = _shown(instance, touched, panels)
+    shown, left_out = _shown(instance, touched, panels, resource)
     heads, row, height = _rows(instance, shown, touched)
-    labels = [as_written(f"{shortened(n.id)}{', cordoned' * (not n.is_usable)}") for n in shown]
+    width = min(panel_inches, style_in_force().most_width_inches)
+    longest = max(LONGEST_NAME, round(LONGEST_NAME * width / PANEL_INCHES))
+    names = [f"{shortened(n.id, longest)}{', cordoned' * (not n.is_usable)}" for n in shown]
+    labels = list(map(as_written, names))
     middles = [sum(row[node.id]) / len(row[node.id]) for node in shown]
     gpus = {node.id: node.capacity.get(resource, 0) for node in shown}
     unit = ("GPUs" if resource == GPU else resource) + " (above: before, below: after)" * bool(
         touched
     )
-    grid = grid_of(len(panels), PANEL_INCHES)
+    grid = grid_of(len(panels), panel_inches)
 
     def draw(figure: FigureBase) -> None:
         used, framed = {FREE_COLOUR: "free"}, {}
         for axes, panel in zip(add_panels(figure, len(panels), grid), panels, strict=True):
             rows = block_rows_of(
-                axes, labels, max(1, *gpus.values()), PANEL_INCHES, solution=panel.name
+                axes, names, max(1, *gpus.values()), panel_inches, longest, solution=panel.name
             )
             axes.set_yticks(middles, labels)
             axes.set_ylim(height - 0.4, -0.6)
@@ -122,13 +139,16 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         add_colour_legend(figure, colours, framed)
         figure.supxlabel(left_out)
 
-    return Drawing(PANEL_INCHES * grid[1], (FRAME_INCHES + ROW_INCHES * height) * grid[0], draw)
+    return Drawing(panel_inches * grid[1], (FRAME_INCHES + ROW_INCHES * height) * grid[0], draw)
 
 
 def _block(name: str, count: int, width: int, colour: str) -> list[_Block]:
     """Return a list with the block of some pods; it is empty if the width is 0."""
-    short = shortened(name)
-    labels = (f"{short} × {count}",) * (count > 1) + (short, shortened(name, 6))
+    _, _, last = name.rpartition("/")
+    shorter = dict.fromkeys((name, last, shortened(last), shortened(last, 6)))
+    labels = tuple(
+        label for each in shorter for label in [f"{each} × {count}"] * (count > 1) + [each]
+    )
     return [_Block(name, count * width, colour, labels)] if count and width else []
 
 
@@ -203,11 +223,15 @@ def _title(instance: Instance, name: str, solution: Solution, resource: str) -> 
 
 
 def _shown(
-    instance: Instance, touched: set[str], panels: Sequence[_Panel]
+    instance: Instance, touched: set[str], panels: Sequence[_Panel], resource: str
 ) -> tuple[list[Node], str]:
-    """Return the nodes to draw, in file order, and a text that counts the other nodes."""
+    """Return the nodes to draw, in file order, and a text that counts the other nodes.
+
+    A node without the drawn resource has an empty row, which is left out unless it is chosen.
+    """
     chosen = touched.union(*(panel.emptied for panel in panels))
     ranked = sorted(instance.nodes, key=lambda node: node.id not in chosen)
+    ranked = [n for n in ranked if n.id in chosen or n.capacity.get(resource)] or ranked
     most = min(MOST_NODES, style_in_force().most_rows)
     is_part = touched and len(ranked) > most
     kept = {node.id for node in ranked[: min(most, len(chosen)) if is_part else most]}

@@ -1,6 +1,7 @@
 """The commands ``lyra-opt plan`` and ``anonymize``, and ``lo.plan``, from file to answer."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -78,21 +79,59 @@ def test_questions(run, file, tmp_path, words):
     assert picture.stat().st_size > 0
 
 
-def test_python_gives_the_same_plan(run, file):
-    found = lo.plan(file, "fit", pods=2, request={"gpu": 8}, priority="p3")
-    _, out, _ = run(
-        "plan", "fit", "--pods", "2", "--gpus", "8", "--priority", "p3", "--snapshot", file
-    )
-    assert repr(found) == f"<plan: {str(found).splitlines()[0]}>"
-    for line in str(found).splitlines():
-        assert line.partition(":")[0] in out
-    assert all(command in out for command in found.commands)
+def test_each_format_has_the_whole_answer(run, file):
+    """A ticket needs the nodes, the proof and the commands, not only the table of victims."""
+    words = ("plan", "drain", "--nodes", "4", "--explain", "n5", "--snapshot", file, "--format")
+    found = json.loads(run(*words, "json")[1])
+    sentences = [found["headline"], found["proof"], *found["explanations"], *found["limits"]]
+    _, markdown, _ = run(*words, "markdown")
+    assert all(text in markdown for text in sentences + found["commands"] + found["undo"])
+    assert markdown.count("```") == 4
+    _, latex, _ = run(*words, "latex")
+    assert all(f"% {sentence}\n" in latex for sentence in sentences)
+    _, table, err = run(*words, "csv")
+    assert {row.split(",")[0] for row in table.splitlines()[1:]} == {" ".join(found["nodes"])}
+    assert found["explanations"][0] in err
 
 
-def test_nothing_possible_is_exit_code_1(run, file):
-    exit_code, out, _ = run("plan", "fit", "--pods", "99", "--gpus", "8", "--snapshot", file)
-    assert exit_code == 1
-    assert out.startswith("Impossible: ")
+def test_csv_of_a_plan_that_hurts_nobody_has_its_nodes(run, file):
+    words = ("plan", "fit", "--pods", "2", "--gpus", "8", "--snapshot", file, "--format", "csv")
+    _, out, _ = run(*words)
+    assert [line.count(" ") for line in out.splitlines()] == [0, 1]
+    assert out.splitlines()[1].endswith(",,,,,,")
+
+
+def test_python_gives_the_same_plan(run, file, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "2000")
+    found = lo.plan(file, "fit", pods=18, gpus=8, priority="p3", explain="n5")
+    words = ("plan", "fit", "--pods=18", "--gpus=8", "--priority=p3", "--explain=n5")
+    _, out, _ = run(*words, "--snapshot", file)
+    assert repr(found) == f"<plan: {out.splitlines()[0]}>"
+    assert str(found) == out.rstrip()
+    for form in ("markdown", "csv", "latex"):
+        _, out, _ = run(*words, "--snapshot", file, "--format", form)
+        assert found.summary(form) == lo.summary(found, form) == out
+    assert list(found.frame.lost_gpu_s) == [each.lost_gpu_s for each in found.disruptions]
+    found.page(tmp_path / "plan.html")
+    found.plot(file=tmp_path / "plan.png", style="paper")
+    assert found.explanations[0] in (tmp_path / "plan.html").read_text()
+    assert (tmp_path / "plan.png").stat().st_size > 0
+
+
+def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
+    """The reason is given in each format, and nothing is drawn without a word."""
+    page, picture = tmp_path / "plan.html", tmp_path / "plan.png"
+    words = ("plan", "fit", "--pods", "99", "--gpus", "8", "--snapshot", file, "--page", page)
+    for form in ("table", "markdown", "latex", "csv"):
+        exit_code, out, err = run(*words, "--plot", picture, "--format", form)
+        assert exit_code == 1
+        assert "Impossible: " in (err if form == "csv" else out)
+        assert "no plan to draw" in err
+    assert not picture.exists()
+    assert "<h1>No plan exists</h1>" in page.read_text()
+    assert "<p>Impossible: " in page.read_text()
+    with pytest.raises(lo.UserError, match=r"no plan to draw. Impossible"):
+        lo.plan(file, "fit", pods=99, gpus=8).plot()
 
 
 @pytest.mark.parametrize(
@@ -108,6 +147,7 @@ def test_nothing_possible_is_exit_code_1(run, file):
         (["drain", "--nodes", "1", "--reader", "kube"], "snapshot reader"),
         (["drain", "--nodes", "1", "--plot", "x.txt"], "--plot x.txt"),
         (["drain", "--nodes", "1", "--page", "-"], "--page -"),
+        (["drain", "n99", "--page", "x.png"], "--page x.png: must be named *.html"),
         (["drain", "n1", "--not", "n1"], "node n1 is to be drained, and must not"),
         (["drain", "--nodes", "1", "--cost", "annotation:x"], "no pod has this annotation"),
         (["fit"], "fit: either name a pending gang"),
@@ -129,13 +169,26 @@ def test_bad_questions_give_one_line(run, file, words, message):
     assert err.count("\n") == 1
 
 
-def test_lo_plan_names_wrong_options(file):
-    with pytest.raises(lo.UserError, match="unexpected keyword argument 'node'"):
-        lo.plan(file, "drain", node=3)
-    with pytest.raises(lo.UserError, match='nodes is "3"'):
-        lo.plan(file, "drain", nodes="3")
-    with pytest.raises(lo.UserError, match="must be drain, fit or consolidate"):
-        lo.plan(file, "move")
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        (["drain"], {"nods": 3}, 'plan drain has no option "nods"; did you mean nodes?'),
+        (["drain"], {"nodes": 3, "explin": "n1"}, "did you mean explain?"),
+        (["drain"], {"nodes": "3"}, 'nodes is "3"'),
+        (["drain"], {"nodes": 1, "without": "n99"}, 'the snapshot has no node "n99"'),
+        (["fit"], {"pods": 0, "gpus": 1}, "pods is 0: must be an integer of at least 1"),
+        (["consolidate", "n1"], {}, 'plan consolidate: does not take the name "n1"'),
+        (["drian"], {}, "must be drain, fit or consolidate; did you mean drain?"),
+    ],
+)
+def test_lo_plan_names_wrong_options(file, names, options, message):
+    with pytest.raises(lo.UserError, match=re.escape(message)):
+        lo.plan(file, *names, **options)
+
+
+def test_lo_plan_takes_files_and_snapshots():
+    with pytest.raises(lo.UserError, match="snapshot is .*: must be a file of kubectl or Slurm"):
+        lo.plan({"items": []}, "drain", nodes=1)
 
 
 def test_anonymize_writes_the_snapshot_and_the_table(run, file, tmp_path):
