@@ -43,7 +43,7 @@ from lyra_opt.front_door.simulating import simulate as simulate
 from lyra_opt.front_door.solving import compare as compare
 from lyra_opt.front_door.solving import solve as solve
 from lyra_opt.front_door.solving import verify as verify
-from lyra_opt.front_door.studies import plot_study as plot_study
+from lyra_opt.front_door.study_pictures import plot_study as plot_study
 from lyra_opt.front_door.summaries import summary as summary
 from lyra_opt.front_door.tuning import tune as tune
 from lyra_opt.simulation.cluster import Cluster as Cluster
