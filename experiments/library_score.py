@@ -28,6 +28,7 @@ DESCRIPTION = """\
 Run one solver on instances of the library, check its answers, and rank it among the stored results
 of the other solvers. The times of the others were measured on the machine that the output names, so
 compare gaps rather than times. Solutions that beat the best known one are written to DIR.
+CSV has a row for each solver and instance; JSON has these results and the ranking.
 
 Exit code: 0; 1 if a run failed or a result is contradicted; 2 for bad input or usage; 130 after
 Ctrl-C, which shows the results so far.
@@ -60,7 +61,7 @@ def add_parser(library: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--grade", choices=GRADES, help="only instances of this grade")
     add_repeated_option(parser, "--id", "ID", "only this instance")
-    add_time_limit_option(parser, f"each run (default: {STORED_LIMIT_S:g}, as for the others)")
+    add_time_limit_option(parser, "each run", f"{STORED_LIMIT_S:g}, as for the others")
     add_processes_option(parser, "runs")
     parser.add_argument(
         "--out",
@@ -85,7 +86,7 @@ def run_score(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.analysis import Analysis
     from lyra_opt.experiments.records import SolverRecord
     from lyra_opt.experiments.runner import run_study
-    from lyra_opt.experiments.scoreboard import Scoreboard
+    from lyra_opt.experiments.scoreboard import COUNTED, Scoreboard, records_of
     from lyra_opt.experiments.scoreboard_results import stored_runs
     from lyra_opt.experiments.settings import engine_of
     from lyra_opt.experiments.store import ResultStore
@@ -108,11 +109,19 @@ def run_score(arguments: argparse.Namespace) -> int:
     ranking, instances = board.shown(problem), board.results_of(name)
     better = [run for run in board.improvements() if run.configuration == name]
     commands = _written(better, Path(arguments.out))
-    if not print_formatted(arguments.form, [ranking, instances]):
+    document: Any = records_of(board.results)
+    if arguments.form == "json":
+        document = {"ranking": records_of(board.ranking(problem)), "results": document}
+    if not print_formatted(arguments.form, [ranking, instances], document):
         print_table(instances)
         print()
         print_table(ranking)
-    for line in [_times_in_words(name, own, others), *board.better_than_record(), *commands]:
+    for line in [
+        COUNTED,
+        _times_in_words(name, own, others),
+        *board.better_than_record(),
+        *commands,
+    ]:
         (print_line if arguments.form == "table" else say)(line)
     return status
 

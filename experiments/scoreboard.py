@@ -17,7 +17,7 @@ from lyra_opt.experiments.analysis import PROVED, counted_proof_time_s
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
 from lyra_opt.experiments.page import PLOTS_FOLDER, how_run
 from lyra_opt.experiments.study_cells import LIBRARY
-from lyra_opt.experiments.tables import column_of, values_of
+from lyra_opt.experiments.tables import column_of, table_of_frame, values_of
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import Grade
 
@@ -35,7 +35,16 @@ SHIFT_S = 1.0
 WORST_GAP_PERCENT = 100.0
 """Cap on gaps: a larger gap, or a run without a solution, counts as this gap."""
 
+LATE_S, LATE_SHARE = 0.1, 0.05
+"""An answer may exceed its limit by the larger of these seconds and this share of the limit."""
+
 RESAMPLES = 1000
+
+LEAST_FOR_INTERVAL = 5
+"""Fewer instances have no bootstrap interval: their resamples say nothing about other instances."""
+
+DIGITS = 4
+"""Decimals of times and percentages for programs; the times of runs have no more."""
 
 ALL_GRADES, NO_GRADE = "all grades", "not graded"
 GRADES = (ALL_GRADES, *map(str, Grade), NO_GRADE)
@@ -55,15 +64,23 @@ MEASURES = {
     "gap_to_bound_percent": ("Gap to best bound", "%", percent),
 }
 
+COUNTED = (
+    f"A gap above {WORST_GAP_PERCENT:g} % counts as {WORST_GAP_PERCENT:g} %, and so does a run "
+    f"without a solution. An answer that arrives later than the time limit by more than {LATE_S:g} "
+    f"s and {100 * LATE_SHARE:g} % of the limit counts as a run without a solution and without a "
+    "proof."
+)
+"""How gaps, missing solutions and late answers count."""
+
 METHOD = (
     f"Times to proof are geometric means shifted by {SHIFT_S:g} s; a run without a proof and a "
     "failed run count with the time limit. A proof must come from the solver itself. Gaps are "
-    "means relative to the best value or the best bound of the library's record and all runs. A "
-    f"gap above {WORST_GAP_PERCENT:g} % counts as {WORST_GAP_PERCENT:g} %, and so does a run "
-    f"without a solution. Brackets show {100 * CONFIDENCE:g} % intervals from {RESAMPLES} "
-    "bootstrap samples of the instances; the intervals reflect the choice of instances, not the "
-    "variation of times. Solvers are ranked by time to proof, then by share proved, then by gap to "
-    "best known. A rank in brackets belongs to a solver that does not support all instances."
+    "means relative to the best value or the best bound of the library's record and all runs. "
+    f"{COUNTED} Brackets show {100 * CONFIDENCE:g} % intervals from {RESAMPLES} bootstrap samples "
+    f"of at least {LEAST_FOR_INTERVAL} instances; the intervals reflect the choice of instances, "
+    "not the variation of times. Solvers are ranked by time to proof, then by share proved, then "
+    "by gap to best known. A rank in brackets belongs to a solver that does not support all "
+    "instances."
 )
 
 
@@ -84,8 +101,11 @@ class Scoreboard:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """A data frame of the runs on supported library instances, with gaps capped at 100 %."""
-        frame = self.analysis.frame
+        """A data frame of the runs on supported library instances, with gaps capped at 100 %.
+
+        Late answers have the status unknown, and neither objective nor gap; see `COUNTED`.
+        """
+        frame = _without_late(self.analysis.frame)
         is_counted = (frame.family == LIBRARY) & (frame.status != Status.UNSUPPORTED)
         known = library().known
         names = [str(run.family_parameters.get(LIBRARY)) for run in self.analysis.runs]
@@ -122,11 +142,16 @@ class Scoreboard:
             )
         )
 
-    def shown(self, problem: str) -> Table:
-        """Return the ranking of the solvers of one problem as a table with readable headings."""
+    def ranking(self, problem: str) -> pd.DataFrame:
+        """Return the rows of `table` for one problem, with the column ``solver``."""
         rows = self.table[self.table.problem == problem]
         if rows.grade.nunique() == 2:  # all instances have one grade, so both blocks are the same
             rows = rows[rows.grade != ALL_GRADES]
+        return rows.rename(columns={"configuration": "solver"})
+
+    def shown(self, problem: str) -> Table:
+        """Return the ranking of the solvers of one problem as a table with readable headings."""
+        rows = self.ranking(problem)
         grades = [f"{row.grade}, {counted(row.of, 'instance')}" for row in rows.itertuples()]
         ranks = (
             rows["rank"]
@@ -137,7 +162,7 @@ class Scoreboard:
             [
                 column_of(rows, "grade", as_text, "Grade", texts=grades),
                 column_of(rows, "rank", count, "Rank", texts=list(ranks)),
-                column_of(rows, "configuration", as_text, "Solver"),
+                column_of(rows, "solver", as_text, "Solver"),
                 column_of(rows, "instances", count, "Instances"),
                 *(
                     column_of(
@@ -148,23 +173,40 @@ class Scoreboard:
             ]
         )
 
-    def results_of(self, configuration: str) -> Table:
-        """Return the result of one solver on each instance, beside the best known value."""
-        rows = self.frame[self.frame.configuration == configuration]
-        known = library().known
+    @cached_property
+    def results(self) -> pd.DataFrame:
+        """The result of each solver on each instance, beside the best known value."""
+        known, rows = library().known, self.frame
         best = [known[name].best_known if name in known else None for name in rows.instance_name]
-        rows = rows.assign(best_known=pd.Series(best, index=rows.index, dtype=object))
-        return Table(
-            [
-                column_of(rows, "instance_name", as_text, "Instance"),
-                column_of(rows, "grade", as_text, "Grade"),
-                column_of(rows, "status", as_text, "Status"),
-                column_of(rows, "objective", exact, "Objective"),
-                column_of(rows, "best_known", exact, "Best known"),
-                column_of(rows, "excess_over_best_percent", percent, "Gap to best known", "%"),
-                run_times("wall_time_s", values_of(rows.wall_time_s), "Time"),
-            ]
+        objectives = pd.Series([run.objective for run in self.analysis.runs], dtype=object)
+        return pd.DataFrame(
+            {
+                "instance": rows.instance_name,
+                "grade": rows.grade,
+                "solver": rows.configuration,
+                "status": rows.status.astype(str),
+                "objective": objectives[rows.index].mask(rows.is_late, None),
+                "best_known": pd.Series(best, index=rows.index, dtype=object),
+                "gap_to_best_percent": rows.excess_over_best_percent,
+                "time_s": rows.wall_time_s,
+                "remark": [_remark(row) for row in rows.itertuples()],
+            }
         )
+
+    def results_of(self, solver: str) -> Table:
+        """Return the result of one solver on each instance as a table with readable headings."""
+        rows = self.results[self.results.solver == solver]
+        columns = [
+            column_of(rows, "instance", as_text, "Instance"),
+            column_of(rows, "grade", as_text, "Grade"),
+            column_of(rows, "status", as_text, "Status"),
+            column_of(rows, "objective", exact, "Objective"),
+            column_of(rows, "best_known", exact, "Best known"),
+            column_of(rows, "gap_to_best_percent", percent, "Gap to best known", "%"),
+            run_times("time_s", values_of(rows.time_s), "Time"),
+        ]
+        remarks = column_of(rows, "remark", as_text, "Remark")
+        return Table([*columns, remarks] if any(remarks.cells) else columns)
 
     @cached_property
     def records_in_words(self) -> str:
@@ -231,6 +273,37 @@ def scoreboard_of(study: StudyRecord, analysis: Analysis) -> Scoreboard | None:
     return None if found.frame.empty else found
 
 
+def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a ranking or of results for programs, without digits beyond `DIGITS`."""
+    measured = [name for name in frame if name.endswith(("_s", "_percent", "_low", "_high"))]
+    return table_of_frame(frame.round(dict.fromkeys(measured, DIGITS))).records()
+
+
+def _without_late(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs, with late answers as runs without a solution."""
+    limit_s = frame.time_limit_s.astype(float)
+    late = frame.wall_time_s > limit_s + np.maximum(LATE_S, LATE_SHARE * limit_s)
+    late &= ~frame.status.isin([Status.ERROR, Status.UNSUPPORTED])
+    gone = ("objective", "proof_time_s", "excess_over_best_percent", "largest_excess_percent")
+    return frame.assign(
+        is_late=late,
+        claimed_status=frame.status,
+        status=frame.status.mask(late, Status.UNKNOWN),
+        **{name: frame[name].mask(late) for name in gone},
+    )
+
+
+def _remark(row: Any) -> str | None:
+    """Return why a run has no solution that counts; None if it has one."""
+    if row.is_late:
+        return f"late: {row.claimed_status} after {three_digits(row.wall_time_s)} s"
+    if row.status not in (Status.UNKNOWN, Status.ERROR):
+        return None
+    stopped = f"stopped by its {row.stopped_by} limit"
+    given = (row.message, stopped if isinstance(row.stopped_by, str) else None)
+    return next((each for each in given if isinstance(each, str)), "found no solution")
+
+
 def _counted(gap_percent: pd.Series) -> pd.Series:
     return gap_percent.clip(upper=WORST_GAP_PERCENT).fillna(WORST_GAP_PERCENT)
 
@@ -264,9 +337,9 @@ def _rows(problem: str, grade: str, frame: pd.DataFrame) -> Iterator[dict[str, A
 
 
 def mean_with_interval(name: str, values: pd.Series) -> dict[str, float]:
-    """Return the mean and its 95 % bootstrap interval; the ends are NaN for a single value."""
+    """Return the mean and its 95 % bootstrap interval; the ends are NaN for very few values."""
     low = high = float("nan")
-    if len(values) > 1:
+    if len(values) >= LEAST_FOR_INTERVAL:
         low, high = bootstrap_interval(values.to_numpy(float), RESAMPLES)
     return {name: float(values.mean()), f"{name}_low": low, f"{name}_high": high}
 

@@ -227,9 +227,11 @@ def add_seed_option(parser: argparse._ActionsContainer, of: str) -> None:
     parser.add_argument("--seed", type=integer_from(0), default=0, metavar="N", help=text)
 
 
-def add_time_limit_option(parser: argparse._ActionsContainer, of: str) -> None:
+def add_time_limit_option(
+    parser: argparse._ActionsContainer, of: str, default: str = "no limit"
+) -> None:
     """Add the option ``--time-limit`` in seconds."""
-    text = f"seconds for {of} (default: no limit)"
+    text = f"seconds for {of} (default: {default})"
     parser.add_argument(
         "--time-limit", type=above_zero("seconds"), metavar="S", dest="time_limit_s", help=text
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from lyra_opt.__main__ import main
@@ -65,9 +67,31 @@ def test_a_solver_does_not_grade_itself(capsys):
     """An objective that the checker does not confirm is a failure."""
     status, out, err = score(capsys, "my.py:Liar", "--id", ID, "--format", "json")
     assert status == 1
-    (row,) = [each for each in json.loads(out) if each["configuration"] == "liar"]
+    (row,) = [each for each in json.loads(out)["ranking"] if each["solver"] == "liar"]
     assert (row["proved_percent"], row["gap_to_best_percent"]) == (0, 100)
     assert "1 failed" in err
+
+
+def test_an_answer_after_the_limit_does_not_count(capsys):
+    status, out, _ = score(capsys, "my.py:Sleeper", "--id", ID, "--time-limit", "0.1")
+    assert status == 0
+    (row,) = [line for line in out.splitlines() if line.startswith(ID)]
+    assert "unknown" in row
+    assert "late: feasible after 0.3" in row
+    assert "gap above 100 % counts as 100 %, and so does a run without a solution" in out
+
+
+def test_programs_get_the_results_of_all_solvers(capsys):
+    """Without digits beyond those of the clock, and without intervals of two instances."""
+    given = ("my.py:Mine", "--id", ID, "--id", "messy-dist-v1-s20-k6-seed0")
+    document = json.loads(score(capsys, *given, "--format", "json")[1])
+    csv = pd.read_csv(io.StringIO(score(capsys, *given, "--format", "csv")[1]))
+    for results in (pd.DataFrame(document["results"]), csv):
+        assert len(results[results.solver == "mine"]) == len(results[results.solver == "exact"])
+        assert {"instance", "objective", "best_known", "time_s", "remark"} <= {*results}
+    for row in document["ranking"]:
+        assert row["time_s"] == round(row["time_s"], 4)
+        assert row["time_s_low"] is None
 
 
 @pytest.mark.parametrize(("arguments", "says"), TABLES["refused"])

@@ -111,7 +111,28 @@ def test_equal_ones_share_a_rank_and_partial_ones_are_in_brackets():
     ranks = dict(zip(shown["Solver"][:4], shown["Rank"][:4], strict=True))
     assert ranks == {"tree": "1", "rule": "2", "same": "2", "half": "(4)"}
     assert shown["Grade"][0] == "all grades, 2 instances"
-    assert shown["Time to proof (s)"][0].startswith("1.83 [")
+    assert shown["Time to proof (s)"][0] == "1.83", "two instances have no interval"
+
+
+def test_late_answers_count_as_runs_without_a_solution():
+    """Those after the limit and its tolerance, whatever they claim; rows say why they are empty."""
+    first, second = NAMES
+    proof = {"objective": 10, "dual_bound": 10}
+    runs = [
+        of_library(first, "slow", OPTIMAL, **proof, wall_time_s=LIMIT_S + 0.2),
+        of_library(second, "slow", UNKNOWN, stopped_by="time"),
+        of_library(first, "just", OPTIMAL, **proof, wall_time_s=LIMIT_S + 0.1),
+    ]
+    found = board(runs)
+    table = found.table.set_index(["grade", "configuration"]).loc["all grades"]
+    assert list(table.loc["slow", ["time_s", "proved_percent", "gap_to_best_percent"]]) == [
+        *(pytest.approx(LIMIT_S), 0, 100)
+    ]
+    assert table.loc["just", "proved_percent"] == 100
+    shown = {each.key: each.cells for each in found.results_of("slow").columns}
+    assert shown["status"] == ("unknown", "unknown")
+    assert shown["objective"] == ("–", "–")
+    assert shown["remark"] == ("late: optimal after 3.20 s", "stopped by its time limit")
 
 
 def test_what_a_run_finds_beyond_the_record_counts(known):

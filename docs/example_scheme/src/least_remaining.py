@@ -85,7 +85,7 @@ OUR_TABLE = TableLayout(
     "our cluster's table",
     ("our_job", "our_start", "our_length", "our_gpus"),
     lambda row: TraceJob(
-        row.job_id("our_job"),
+        row.required("our_job"),
         row.milliseconds("our_start"),
         row.milliseconds("our_length"),
         row.count("our_gpus"),
