@@ -70,6 +70,8 @@ class Disruption:
         Whether another open node, if it were free, would do for each lost pod.
     restarts_on
         The nodes with room on which the lost pods can start again at once; empty if they must wait.
+    rivals
+        Number of pending pods that would fit into the room on these nodes, and may take it.
     """
 
     gang: RunningGang
@@ -80,6 +82,7 @@ class Disruption:
     lost_gpu_s: float
     can_return: bool = True
     restarts_on: tuple[str, ...] = ()
+    rivals: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,9 +309,35 @@ def _with_restarts(
                 each,
                 can_return=_can_return(snapshot, free, each),
                 restarts_on=tuple(filter(None, nodes)),
+                rivals=_rivals(case, free, list(zip(pods, nodes, strict=False))),
             )
         )
     return found
+
+
+def _rivals(
+    case: Case, free: Mapping[str, Counter[str]], restarts: Sequence[tuple[RunningPod, str | None]]
+) -> int:
+    """Return the number of pending pods that would fit into the room that lost pods would take."""
+    snapshot, question = case.snapshot, case.question
+    room = {name: Counter(free[name]) for _, name in restarts if name is not None}
+    for pod, name in restarts:
+        if name is not None:
+            room[name].update(pod.request)
+    wanted = {name for pod, _ in restarts for name in pod.request} & set(gpu_resources(snapshot))
+    planned = question.gang if isinstance(question, Fit) else None
+    return sum(
+        len(shape.names)
+        for gang in snapshot.pending
+        for shape in gang.shapes
+        if gang is not planned
+        and wanted <= shape.request.keys()
+        and any(
+            shape.placement.allows(snapshot.node[name])
+            and all(amounts[key] >= amount for key, amount in shape.request.items())
+            for name, amounts in room.items()
+        )
+    )
 
 
 def _can_return(snapshot: Snapshot, open_nodes: Iterable[str], each: Disruption) -> bool:

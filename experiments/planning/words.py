@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import counted
@@ -84,12 +87,19 @@ def _part(case: Case) -> str:
     return "part" if case.snapshot.system == "slurm" else "pod"
 
 
+def _whole(case: Case) -> str:
+    """Return the noun for what holds resources: the parts of a job of Slurm have no names."""
+    return "jobs" if case.snapshot.system == "slurm" else "pods"
+
+
 def _impossible(plan: ClusterPlan) -> str:
     """Return why no plan exists, and the gangs that stand in the way."""
     question = plan.case.question
     if isinstance(question, Consolidate):
-        return "no further node can be emptied by moving pods."
+        return f"no further node can be emptied by moving {_whole(plan.case)}."
     reason = plan.answer.message or "every choice breaks a condition of the question"
+    reason = re.sub(r"\bgangs\b", "jobs", reason)
+    reason = re.sub(r"\bpods\b", f"{_part(plan.case)}s", reason)
     if not plan.blocking:
         return f"{reason}."
     names = show_list([f"{gang.id} ({_why_untouched(gang)})" for gang in plan.blocking])
@@ -111,11 +121,11 @@ def term_phrase(case: Case, key: str, value: int) -> str:
     if name == "lost_gangs":
         return f"stops {counted(value, 'job')}{of_priority}"
     if name == "lost_pods":
-        return f"evicts {counted(value, 'pod')}{of_priority}"
+        return f"evicts {counted(value, _part(case))}{of_priority}"
     if name == "moved_pods":
         return f"moves {counted(value, 'pod')}"
     if name == "unplaced":
-        return f"leaves {counted(value, 'pending pod')} without a node"
+        return f"leaves {counted(value, f'pending {_part(case)}')} without a node"
     if name == "budget_excess":
         return f"evicts {counted(value, 'pod')} more than disruption budgets allow"
     if name == "weighted_gangs":
@@ -125,21 +135,23 @@ def term_phrase(case: Case, key: str, value: int) -> str:
         return f"loses {in_unit(HOURS)(value)} GPU hours of work"
     resource = name.removeprefix("lost:")
     unit = "GPU" if resource == "gpu" else f"unit of {resource}"
-    return f"takes {counted(value, unit)} from running pods"
+    return f"takes {counted(value, unit)} from running {_whole(case)}"
 
 
-def zero_phrase(key: str) -> str:
+def zero_phrase(case: Case, key: str) -> str:
     """Return the meaning of the value 0 of a term of the objective, as a verb phrase."""
     name, _, priority = key.partition("@")
     phrases = {
         "lost_gangs": "stops no job",
-        "lost_pods": "evicts no pod",
+        "lost_pods": f"evicts no {_part(case)}",
         "moved_pods": "moves no pod",
-        "unplaced": "places every pending pod",
+        "unplaced": f"places every pending {_part(case)}",
         "budget_excess": "keeps every disruption budget",
         "weighted_gangs": "loses no work",
     }
-    phrase = phrases.get(name, f"takes no {name.removeprefix('lost:')} from running pods")
+    resource = name.removeprefix("lost:")
+    unit = "GPU" if resource == "gpu" else resource
+    phrase = phrases.get(name, f"takes no {unit} from running {_whole(case)}")
     return f"{phrase} of priority {priority}" if priority else phrase
 
 
@@ -169,7 +181,10 @@ def proof_sentence(plan: ClusterPlan) -> str:
         return f"Proved: {counted(more, 'node')} cannot be emptied{moves}."
     choice = "choice of victims"
     if isinstance(case.question, Drain):
-        choice = f"choice of {counted(len(plan.nodes), 'node')}"
+        if not case.question.count:
+            return "All nodes are named, so there is no other choice."
+        named = f" with {show_list(case.question.nodes)}" if case.question.nodes else ""
+        choice = f"choice of {counted(len(plan.nodes), 'node')}{named}"
     if answer.status is not Status.OPTIMAL:
         bound = int(answer.dual_bound or 0)
         objective = case.instance.terms
@@ -185,11 +200,11 @@ def proof_sentence(plan: ClusterPlan) -> str:
     subject, kept = f"every {choice}", list[str]()
     for key, value in terms.items():
         if not value:
-            phrase, _, priority = zero_phrase(key).rpartition(" of priority ")
+            phrase, _, priority = zero_phrase(case, key).rpartition(" of priority ")
             if phrase and kept and kept[-1].startswith(phrase):
                 kept[-1] += f" or {priority}"
             else:
-                kept.append(zero_phrase(key))
+                kept.append(zero_phrase(case, key))
             continue
         if key == "lost_pods" and sentences:
             break  # which decides between plans that are alike in all that matters
@@ -217,7 +232,7 @@ def rule_sentence(plan: ClusterPlan) -> str:
     rule, case = plan.rule, plan.case
     if rule is None:
         return ""
-    name = "For comparison: draining the nodes with the fewest pods"
+    name = f"For comparison: draining the nodes with the fewest {_whole(case)}"
     if isinstance(case.question, Fit):
         name = f"For comparison: an imitation of the scheduler's rule ({rule.solver})"
     if rule.solution is None:
@@ -227,7 +242,7 @@ def rule_sentence(plan: ClusterPlan) -> str:
         return f"{name} is equally good."
     sentence = f"{name} {terms_in_words(case, terms)}."
     if wasted := sum(could_stay(case.instance, rule.solution).values()):
-        sentence += f" {counted(wasted, 'pod')} of these could have stayed."
+        sentence += f" {counted(wasted, _part(case))} of these could have stayed."
     return sentence
 
 
@@ -271,13 +286,18 @@ def _no_plan(answer: Answer[Solution]) -> str:
 def hurt_table(plan: ClusterPlan) -> Table:
     """Return a table with one row for each gang that loses or moves pods."""
     suspended = suspended_gangs(plan)
-    each_is_suspended = [each.gang.id in suspended for each in plan.disruptions]
+    part = _part(plan.case)
+    owners = Counter(_who(each.gang) for each in plan.disruptions)
     gangs = [each.gang for each in plan.disruptions]
     return Table(
         [
-            Column(key="who", values=[_who(gang) for gang in gangs]),
+            Column(key="who", values=[_named(each, owners) for each in plan.disruptions]),
             Column(key="priority", values=[gang.priority for gang in gangs], show=count),
-            Column(key="pods", values=[_touched(each) for each in plan.disruptions]),
+            Column(
+                key="pods",
+                values=[_touched(each) for each in plan.disruptions],
+                heading=f"{part}s",
+            ),
             Column(key="gpus", values=[each.lost_gpus for each in plan.disruptions], show=count),
             Column(
                 key="lost_gpu_s",
@@ -287,7 +307,10 @@ def hurt_table(plan: ClusterPlan) -> Table:
             ),
             Column(
                 key="starts_again",
-                values=list(map(_starts_again, plan.disruptions, each_is_suspended)),
+                values=[
+                    _starts_again(each, each.gang.id in suspended, part)
+                    for each in plan.disruptions
+                ],
             ),
         ]
     )
@@ -298,12 +321,20 @@ def _who(gang: RunningGang) -> str:
     return f"{owner.namespace}/{owner.name} ({owner.kind})" if owner.namespace else owner.name
 
 
+def _named(each: Disruption, owners: Mapping[str, int]) -> str:
+    """Return the owner of a gang, with the pods that are hurt if the owner has several gangs."""
+    who = _who(each.gang)
+    pods = [*each.lost, *(pod for pod, _ in each.moved)]
+    return who if owners[who] == 1 else f"{who}: {show_list([pod.name for pod in pods])}"
+
+
 def _touched(each: Disruption) -> str:
-    moves = f" ({len(each.moved)} move)" if each.moved else ""
+    moves = f" ({counted(len(each.moved), 'move')})" if each.moved else ""
     return f"{len(each.lost) + len(each.moved)} of {len(each.gang.pods)}{moves}"
 
 
-def _starts_again(each: Disruption, is_suspended: bool) -> str:
+def _starts_again(each: Disruption, is_suspended: bool, part: str) -> str:
+    """Return when the pods of a gang start again; `part` is the noun for a pod."""
     gang = each.gang
     left = len(gang.pods) - len(each.lost)
     if is_suspended:
@@ -312,12 +343,15 @@ def _starts_again(each: Disruption, is_suspended: bool) -> str:
         again = "not before one of these nodes is open again"
     elif each.restarts_on:
         again = f"at once on {show_list(sorted(set(each.restarts_on)))}"
+        if each.rivals:
+            take = "takes" if each.rivals == 1 else "take"
+            again += f", unless the {counted(each.rivals, f'pending {part}')} {take} it"
     elif not each.lost:
         again = f"on {show_list(sorted({to for _, to in each.moved}))}"
     else:
         again = "when there is room" if gang.can_be_requeued else "not by itself"
     if each.lost and left and not each.is_whole:
-        again = f"{again}; keeps {counted(left, 'pod')}"
+        again = f"{again}; keeps {counted(left, part)}"
     return again
 
 
@@ -348,4 +382,11 @@ def verdict(plan: ClusterPlan) -> list[str]:
 def limits(plan: ClusterPlan) -> Sequence[str]:
     """Return sentences on what the plan assumes, and on what was not read."""
     snapshot = plan.case.snapshot
-    return (*plan.case.notes, *snapshot.assumptions, *snapshot.not_read, AGES)
+    ages = [AGES]
+    if plan.disruptions and snapshot.newest_s:
+        now = datetime.fromtimestamp(snapshot.newest_s, UTC)
+        ages = [
+            f"GPU hours count until {now:%Y-%m-%d %H:%M:%S} UTC, the newest time in the files.",
+            AGES,
+        ]
+    return (*plan.case.notes, *snapshot.assumptions, *snapshot.not_read, *ages)

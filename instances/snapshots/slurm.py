@@ -157,14 +157,14 @@ class _Interpretation:
         running: dict[str, list[SlurmJob]] = defaultdict(list)
         pending: dict[str, list[SlurmJob]] = defaultdict(list)
         completing = []
-        newest_s = self._records.last_update
+        newest_s: int = self._records.last_update
         for job in self._records.jobs:
             states = set(job.job_state)
             if "COMPLETING" in states:
                 completing.append(job)
             elif states & RUNNING and job.nodes:
                 running[_gang_id(job)].append(job)
-                newest_s = max(newest_s, job.start_time)
+                newest_s = max(newest_s, job.start_time + job.run_time)
             elif states & WAITING:
                 pending[_gang_id(job)].append(job)
             newest_s = max(newest_s, job.submit_time, job.last_sched_evaluation)

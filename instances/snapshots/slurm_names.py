@@ -157,3 +157,12 @@ def seconds(text: str) -> int:
         return int(datetime.fromisoformat(text).timestamp())
     except ValueError:
         return 0
+
+
+def span(text: str) -> int:
+    """Return a duration such as ``1-02:03:04``, which begins with days; 0 if it is not known."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
+    if match is None:
+        return 0
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return ((24 * days + hours) * 60 + minutes) * 60 + rest

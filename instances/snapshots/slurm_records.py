@@ -10,12 +10,15 @@ Source: ``src/plugins/data_parser/*/parsers.c`` of SchedMD/slurm, and the output
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.instances.snapshots.slurm_names import count, hosts, seconds, words
+from lyra_opt.instances.snapshots.slurm_names import count, hosts, seconds, span, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Count(int):
@@ -24,6 +27,10 @@ class Count(int):
 
 class Time(int):
     """A time in seconds since 1970, 0 if it is not set."""
+
+
+class Span(int):
+    """A time in seconds, 0 if it is not set."""
 
 
 class Task(str):
@@ -44,6 +51,16 @@ class Hosts(tuple[str, ...]):
     __slots__ = ()
 
 
+PARSERS: dict[type, Callable[[str], Any]] = {
+    Count: count,
+    Time: seconds,
+    Span: span,
+    Words: words,
+    Hosts: hosts,
+}
+"""How a text becomes a value of each type."""
+
+
 def decoded(kind: type, value: Any) -> Any:
     """Return a value of JSON or text as one of the types above.
 
@@ -56,12 +73,12 @@ def decoded(kind: type, value: Any) -> Any:
     if kind is Task:
         return Task("" if value is None else value)
     if isinstance(value, str):
-        value = {Count: count, Time: seconds, Words: words, Hosts: hosts}[kind](value)
-    if kind in (Count, Time) and isinstance(value, int | float | None):
+        value = PARSERS[kind](value)
+    if kind in (Count, Time, Span) and isinstance(value, int | float | None):
         return kind(value or 0)
     if isinstance(value, list | None) and all(isinstance(each, str) for each in value or ()):
         return kind(value or ())
-    wanted = "a number" if kind in (Count, Time) else "a text or a list of texts"
+    wanted = "a number" if kind in (Count, Time, Span) else "a text or a list of texts"
     raise ValueError(f"must be {wanted}")
 
 
@@ -129,6 +146,7 @@ class SlurmJob(msgspec.Struct, kw_only=True):
     requeue: Annotated[bool | None, "Requeue"] = True
     batch_flag: Annotated[bool | None, "BatchFlag"] = True
     start_time: Annotated[Time, "StartTime"] = Time()
+    run_time: Annotated[Span, "RunTime"] = Span()
     submit_time: Annotated[Time, "SubmitTime"] = Time()
     last_sched_evaluation: Annotated[Time, "LastSchedEval"] = Time()
     job_resources: JobResources | None = None

@@ -10,7 +10,7 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.planning.planning import explain, plan
 from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
-from lyra_opt.experiments.planning.words import hurt_table
+from lyra_opt.experiments.planning.words import hurt_table, proof_sentence
 from lyra_opt.instances.snapshots.placement import Placement
 from tests.experiments.planning.clusters import RACK, cluster, gang, node, pending, random_cluster
 
@@ -166,6 +166,24 @@ def test_pods_that_start_again_fit_beside_everything_else():
                 assert free[name] >= 0
 
 
+def test_room_for_a_restart_is_not_promised_while_pending_pods_may_take_it():
+    """The scheduler may give the room to any pending pod that fits into it."""
+    nodes, jobs = [node("a"), node("b")], [gang("one", ["a"], 2)]
+    for gpus, unless in ((2, ", unless the 3 pending pods take it"), (3, ""), (5, "")):
+        waiting = (pending(3, gpus, 0),) if gpus != 3 else ()
+        snapshot = cluster(nodes, jobs, pending=waiting)
+        found = plan(snapshot, Drain(nodes=("a",)))
+        assert hurt_table(found).rows()[0][-1] == f"at once on b{unless}"
+
+
+def test_rows_of_one_owner_name_their_pods():
+    web = gang("web", ["a"])
+    jobs = [replace(web, id=f"team/web-{n}", pods=gang(f"web-{n}", ["a"]).pods) for n in (1, 2)]
+    found = plan(cluster([node("a"), node("b")], jobs), Drain(nodes=("a",)))
+    named = [f"team/web (Job): web-{number}-0" for number in (1, 2)]
+    assert [row[0] for row in hurt_table(found).rows()] == named
+
+
 def test_only_pods_of_emptied_nodes_move():
     """The commands drain the emptied nodes, so they cannot move pods of others.
 
@@ -223,6 +241,15 @@ def test_an_annotation_can_name_the_cost_or_the_checkpoint():
     for key, chosen in (("cost", "b"), ("saved", "a")):
         found = plan(snapshot, Drain(count=1), Choices(cost=f"annotation:{key}"))
         assert found.nodes == (chosen,)
+
+
+def test_proofs_name_the_nodes_that_were_given():
+    """Draining one named node says nothing about other choices of one node."""
+    snapshot = cluster([node("a"), node("b"), node("c")], [gang("one", ["a"]), gang("two", ["b"])])
+    given = proof_sentence(plan(snapshot, Drain(nodes=("a",))))
+    assert given == "All nodes are named, so there is no other choice."
+    partly = proof_sentence(plan(snapshot, Drain(nodes=("a",), count=1)))
+    assert partly.startswith("Proved: every choice of 2 nodes with a stops at least 1 job")
 
 
 def test_protected_pods_need_force():

@@ -8,6 +8,7 @@ import pytest
 from lyra_opt.experiments.planning.asking import fit, pending_gang
 from lyra_opt.experiments.planning.planning import plan
 from lyra_opt.experiments.planning.questions import Consolidate, Drain, Fit
+from lyra_opt.experiments.planning.showing import text_of
 from lyra_opt.experiments.planning.steps import steps_of
 from lyra_opt.instances.preemption.recording import slurm as recording
 from lyra_opt.instances.preemption.recording.cases import until
@@ -68,6 +69,16 @@ def test_a_described_job_leaves_the_user_to_be_named():
     assert commands(snapshot, question)[0] == [RESERVE.format("USER"), "scontrol requeue 7"]
     purposes = [step.purpose for part in steps_of(plan(snapshot, question)) for step in part]
     assert "Submit the job with sbatch --reservation=lyra-opt" in purposes
+
+
+def test_plans_for_slurm_speak_of_jobs_and_their_parts():
+    nodes = [node("a"), node("b"), node("c"), node("d")]
+    snapshot = replace(cluster(nodes, JOBS, newest_s=90.0), system="slurm")
+    waits = replace(pending(2, 4, 10), owner=Owner(kind="SlurmJob", name="12"))
+    for question in (Drain(count=3), Fit(gang=waits), Fit(gang=pending(9, 4, 10)), Consolidate()):
+        assert "pod" not in text_of(plan(snapshot, question), "markdown").lower()
+    text = text_of(plan(snapshot, Drain(count=3)), "markdown")
+    assert "GPU hours count until 1970-01-01 00:01:30 UTC" in text
 
 
 def test_only_what_starts_again_moves_and_no_job_of_slurm():

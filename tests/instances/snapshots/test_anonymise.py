@@ -73,7 +73,7 @@ def test_plans_are_the_same_up_to_names(real, tmp_path):
         two = plan(after, asking.drain(**{**question, "names": names}))
         assert one.answer.measures["terms"] == two.answer.measures["terms"]
         assert [table[name] for name in one.nodes] == list(two.nodes)
-    wanted = {"pods": 2, "request": {"gpu": 8}, "level": "rack", "gpu_type": "a100"}
+    wanted = {"pods": 2, "request": {"gpu": 8}, "level": "rack", "type": "a100"}
     one = plan(before, asking.fit(before, priority="p2", **wanted))
     two = plan(after, asking.fit(after, priority=table["p2"], **wanted))
     assert one.answer.status is two.answer.status

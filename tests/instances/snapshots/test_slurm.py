@@ -16,7 +16,12 @@ from lyra_opt.experiments.planning.questions import Drain, Fit
 from lyra_opt.instances.snapshots.anonymise import anonymised
 from lyra_opt.instances.snapshots.reading import read_file, read_snapshot
 from lyra_opt.instances.snapshots.slurm import SHARE, SLURM, WHOLE
-from lyra_opt.instances.snapshots.slurm_names import generic_resources, hosts, trackable_resources
+from lyra_opt.instances.snapshots.slurm_names import (
+    generic_resources,
+    hosts,
+    span,
+    trackable_resources,
+)
 from tests.instances.snapshots.objects import job, shown, slurm_node
 from tests.tables import tables
 
@@ -119,7 +124,7 @@ def real(*names):
 def content(snapshot):
     """Return the content of a snapshot without the order of its jobs."""
     gangs = {each.id: each for each in (*snapshot.gangs, *snapshot.pending)}
-    return snapshot.nodes, gangs, snapshot.priorities, snapshot.assumptions, snapshot.newest_s
+    return snapshot.nodes, gangs, snapshot.priorities, snapshot.assumptions
 
 
 def test_json_and_text_of_a_real_cluster_give_the_same_plans():
@@ -140,6 +145,14 @@ def test_json_and_text_of_a_real_cluster_give_the_same_plans():
         plans = [plan(each, question) for each in (snapshot, text)]
         assert plans[0].nodes == plans[1].nodes
         assert len({tuple(sorted(each.gang.id for each in p.disruptions)) for p in plans}) == 1
+
+
+def test_jobs_in_text_have_run_until_the_snapshot():
+    """The text has no time of its own, but each running job states for how long it has run."""
+    text = real("jobs.txt", "nodes.txt")
+    assert text.newest_s == max(gang.start_s for gang in text.gangs) + 3
+    assert span("1-02:03:04") == 93784
+    assert span("INVALID") == 0
 
 
 def test_a_real_snapshot_with_pseudonyms_gives_as_good_a_plan(tmp_path):
