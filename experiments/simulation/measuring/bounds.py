@@ -186,11 +186,15 @@ class Winnable:
 
     @property
     def most(self) -> str:
-        """The largest possible saving in % of the mean JCT, with its range over seeds."""
-        text = percent_text(statistics.fmean(self.shares))
+        """The largest possible saving in % of the mean JCT, with its range over seeds.
+
+        It is that of the means over seeds, so that it agrees with them.
+        """
+        text = percent_text(max(0.0, 1 - self.bound_s / self.jct_mean_s))
         if len(self.shares) == 1:
             return text
-        return f"{text} ({percent_text(min(self.shares))} to {percent_text(max(self.shares))})"
+        low, high = percent_text(min(self.shares)), percent_text(max(self.shares))
+        return f"{text} (by seed {low} to {high})"
 
     def in_words(self) -> tuple[str, str]:
         """Return the scheme's name and variant, and sentences on how much JCT it could save."""

@@ -111,6 +111,7 @@ def page_text(
         missing=replays.study.runs - len(runs) - len(replays.failed),
         headline=headline(found, runs),
         winnable=left,
+        winnable_in_words=[each.in_words() for each in left],
         winnable_columns=[*COLUMNS, *decisions_of(left)],
         decisions=decisions_of(left),
         method=method_in_words(everything) if everything else "",

@@ -9,6 +9,7 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.__main__ import main
+from lyra_opt.core.gaps import percent_text
 from lyra_opt.experiments.simulation.measuring.bounds import (
     DECISIONS,
     MAKESPAN,
@@ -18,6 +19,7 @@ from lyra_opt.experiments.simulation.measuring.bounds import (
     require_kept,
     winnable,
 )
+from lyra_opt.experiments.simulation.measuring.comparison import rows_of
 from lyra_opt.experiments.simulation.measuring.measures import variants_of
 from lyra_opt.experiments.simulation.scenario.documents import shown_value
 from lyra_opt.experiments.simulation.scenario.setup import SimulationError
@@ -264,6 +266,9 @@ def test_clock_times_are_rounded_more_than_a_bound_is():
     assert not runs.replays.failed
 
 
+EXCESS = ("jct_mean_s", "jct_mean_bound_s", "jct_above_bound_share")
+"""Each is that of the means, so that the third row is the ratio of the two rows above it."""
+
 CHANGES = {"cluster.servers": 8, "jobs.parameters.days": 1}
 
 
@@ -279,13 +284,19 @@ def test_what_is_left_is_the_distance_to_the_bound():
         shares = (1 - rows.jct_mean_bound_s / rows.jct_mean_s).tolist()
         assert each.shares == pytest.approx(shares)
         assert all(0 <= share < 1 for share in each.shares)
+        saving = 1 - rows.jct_mean_bound_s.mean() / rows.jct_mean_s.mean()
+        assert each.most.startswith(f"{percent_text(saving)} (by seed ")
         above_s = (rows.jct_mean_s - rows.least_run_mean_s).mean()
         assert sum(each.parts_s.values()) == pytest.approx(above_s, rel=1e-6, abs=1e-6)
     assert decisions_of(list(found.values()))
     assert set(decisions_of(list(found.values()))) <= set(DECISIONS)
+    (variant,) = variants_of(runs.replays.runs)
+    shown = {row.key: row.cells for row in rows_of(variant, variant.runs)}
+    for mean, bound, excess in zip(*(shown[key] for key in shown if key in EXCESS), strict=True):
+        assert excess.value == pytest.approx(mean.value / bound.value - 1)
     page = write_report(runs.replays).read_text()
     assert "What could still be won" in page
-    assert "can win more than" in page
+    assert page.count("can win more than") == len(found)
 
 
 def test_a_page_without_bounds_promises_nothing():
