@@ -56,6 +56,9 @@ def _size_faults(figure: Figure, style: Style, *, is_trimmed: bool) -> Iterator[
         width = max(width, figure.get_tightbbox().width)
     if width > style.most_width_inches + 0.05:
         yield f"is {width:.1f} inches wide, a page is {style.most_width_inches:g}"
+    height = figure.get_size_inches()[1]
+    if height > style.most_height_inches + 0.05:
+        yield f"is {height:.1f} inches high, a page is {style.most_height_inches:g}"
 
 
 def _axis_faults(figure: Figure) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 import lyra_opt as lo
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.picture_styles import STYLES, house_style
 from lyra_opt.core.pictures import fit, legend_above, make_logarithmic, new_figure
 from tests.pictures import faults_of
@@ -114,9 +116,57 @@ LARGE = tables(__file__)["large"]
 
 
 @pytest.mark.parametrize("problem", LARGE)
-@pytest.mark.parametrize("answers", [0, 3])
-def test_large_instances_are_no_wider_than_a_page(problem, answers):
-    """Alone, and with several answers, which then stand in several rows."""
+def test_large_instances_fit_on_a_page(problem):
+    """Alone, and with several answers, which then stand in several rows.
+
+    In a paper, a pair of answers leaves room for text on the page, and the rows that are drawn are
+    counted.
+    """
     instance = lo.generate(problem, **LARGE[problem])
-    solved = [lo.solve(instance, time_limit_s=10)] * answers
-    assert faults_of(lo.plot(instance, solved) if answers else lo.plot(instance)) == []
+    answer = lo.solve(instance, time_limit_s=10)
+    for style, counts in (("page", (0, 3)), ("paper", (0, 1, 2, 6))):
+        for count in counts:
+            figure = lo.plot(instance, [answer] * count or None, style=style)
+            assert faults_of(figure) == [], (style, count)
+            if style == "paper" and count <= 2:
+                assert figure.get_size_inches()[1] < 6.5
+                named = [axes for axes in figure.axes if "many to name" in axes.get_ylabel()]
+                assert named or problem == "allocation" or "Drawn: " in figure.get_supxlabel()
+    with pytest.raises(UserError, match="7 solutions do not fit on a page"):
+        lo.plot(instance, [answer] * 7, style="paper")
+
+
+def test_a_paper_shows_progress_only_if_it_is_asked_for():
+    """Nobody wants a panel more in a column of a paper; without a solution it is all there is."""
+    instance = lo.generate("reclaim", **LARGE["reclaim"])
+    answer = lo.solve(instance, time_limit_s=10)
+    points = [answer.trajectory[0]._replace(elapsed_s=time_s) for time_s in (1.0, 2.0)]
+    slow = replace(answer, wall_time_s=3.0, trajectory=tuple(points))
+    panels = {
+        (style, progress): len(lo.plot(instance, slow, style=style, progress=progress).axes)
+        for style in ("page", "paper")
+        for progress in (None, True)
+    }
+    assert panels.pop(("paper", None)) == 1
+    assert set(panels.values()) == {2}
+
+
+def test_a_legend_lists_only_what_is_drawn():
+    """A job that keeps fewer workers is not explained where there is none."""
+    instance = lo.generate("reclaim", "span", servers=6, reclaim=2)
+    rigid = replace(
+        instance,
+        jobs=tuple(
+            replace(
+                job,
+                workers=tuple(
+                    replace(group, base=group.workers, flexible=0) for group in job.workers
+                ),
+            )
+            for job in instance.jobs
+        ),
+    )
+    for solution in (None, lo.solve(rigid)):
+        (legend,) = lo.plot(rigid, solution).legends
+        said = {text.get_text() for text in legend.get_texts()}
+        assert not said & {"flexible workers", "job survives with fewer workers"}

@@ -26,7 +26,7 @@ summary = runs.frame.set_index("scheme")
 runs.plot()
 
 # %%
-# The same times for one column of a paper: 3.3 inches wide, in 8-point text, and readable without
+# The same times for one column of a paper: 3.17 inches wide, in 8-point text, and readable without
 # colours. With ``file="waiting.pdf"`` it is written with embedded fonts, and its data as CSV.
 
 runs.plot("distributions", style="paper")

@@ -11,22 +11,24 @@ from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.instance import NamedWorkers, Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.errors import counted
-from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     MOST_NAMED,
-    ROW_INCHES,
     UNNAMED_COLOURS,
     Drawing,
     add_colour_legend,
     add_panels,
     as_written,
     block_rows_of,
+    drawn_in_words,
     grid_of,
     handles_of_named,
     in_words,
     legend_beside,
     named_colours,
+    panel_inches,
     record,
+    rows_inches,
+    rows_of_panel,
     shortened,
     time_unit,
 )
@@ -79,7 +81,7 @@ def drawing_of_workers(
     }
     shown = _shown_jobs(instance, list(workers.values()))
     grid = grid_of(max(len(solutions), 1), PANEL_INCHES + TEXT_INCHES)
-    height = FRAME_INCHES + ROW_INCHES * len(shown)
+    height = rows_inches(len(shown), grid[0], FRAME_INCHES)
 
     def draw(figure: FigureBase) -> None:
         panels = add_panels(figure, max(len(solutions), 1), grid)
@@ -107,11 +109,12 @@ def drawing_of_workers(
             )
             colours = {"base demand": BASE, "up to the most workers that it can use": ASKED}
         add_colour_legend(figure, colours, {})
-        left_out = len(instance.jobs) - len(shown)
-        if left_out:
-            figure.supxlabel(f"{counted(left_out, 'more job')} not drawn")
+        order = "those with the most work first"
+        if len(solutions) > 1:
+            order = f"those on which solutions differ first, then {order}"
+        figure.supxlabel(drawn_in_words(len(shown), len(instance.jobs), "job", order))
 
-    return Drawing((PANEL_INCHES + TEXT_INCHES) * grid[1], height * grid[0], draw)
+    return Drawing((PANEL_INCHES + TEXT_INCHES) * grid[1], height, draw)
 
 
 def _draw_workers(jobs: Sequence[ElasticJob], workers: Sequence[int], rows: BlockRows) -> None:
@@ -151,13 +154,15 @@ def _draw_range(jobs: Sequence[ElasticJob], rows: BlockRows) -> None:
 
 def _caption(rows: BlockRows, text: str) -> None:
     """Write a caption below the notes that stand to the right of the axes."""
-    rows.axes.text(
-        1.01,
-        -0.01,
+    rows.axes.annotate(
         text,
-        transform=rows.axes.transAxes,
+        (1.0, 0.0),
+        xytext=(10, -1),  # beside the label of the last tick
+        xycoords="axes fraction",
+        textcoords="offset points",
         color="#555555",
         va="top",
+        annotation_clip=False,
     )
 
 
@@ -188,7 +193,7 @@ def _shown_jobs(instance: Instance, solutions: Sequence[Sequence[int]]) -> list[
         job = instance.jobs[place]
         return same, -job.work_worker_s * job.gpus_per_worker
 
-    most = min(MOST_JOBS, style_in_force().most_rows)
+    most = rows_of_panel(MOST_JOBS, max(len(solutions), 1))
     return sorted(sorted(range(len(instance.jobs)), key=rank)[:most])
 
 
@@ -244,7 +249,9 @@ def drawing_of_schedules(instance: Instance, schedules: Mapping[str, Schedule]) 
         panels[-1].set_xlabel(f"Time ({time_unit(end_s)[1]})")
         _add_legend(figure, instance, colours)
 
-    return Drawing(WIDTH_INCHES, 0.5 + SCHEDULE_INCHES * len(schedules), draw)
+    return Drawing(
+        WIDTH_INCHES, 0.5 + panel_inches(SCHEDULE_INCHES, len(schedules)) * len(schedules), draw
+    )
 
 
 def _pieces(instance: Instance, name: str, schedule: Schedule) -> Iterator[Mapping[str, Any]]:

@@ -28,6 +28,9 @@ DARK_HATCH, LIGHT_HATCH = "#333333", "#ffffff"
 LINE_SPACING = 1.25
 EDGE_POINTS = 3.0
 
+LEAST_SCALE = 0.75
+"""Rows of text overlap if the height of a figure is below this share of the height drawn."""
+
 DRAFT_INCHES = 4.0
 """The height added for measuring, so that legends leave room for the panels."""
 
@@ -35,6 +38,7 @@ DRAFT_INCHES = 4.0
 def fit_into_column(figure: Figure) -> None:
     """Wrap texts that are wider than the figure, make room for legends, and hatch areas.
 
+    A figure that is then higher than the style allows is made lower, as far as text stays readable.
     Areas that a legend explains and whose lightness is similar get different hatches, so that they
     are distinguishable without colours.
     """
@@ -46,7 +50,9 @@ def fit_into_column(figure: Figure) -> None:
     more = sum(legend.get_window_extent().height for legend in legends) / figure.dpi
     lines = _wrap_across(figure)
     more += lines * LINE_SPACING * style_in_force().text_points / 72
-    figure.set_size_inches(width, height + more)
+    wanted = height + more
+    most = style_in_force().most_height_inches
+    figure.set_size_inches(width, min(wanted, max(most, LEAST_SCALE * wanted)))
     figure.draw_without_rendering()
     _wrap_across(figure)
     for axes in figure.axes:

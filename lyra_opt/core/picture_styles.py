@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,8 +31,11 @@ class Style:
         The width of every picture; None for as wide as its panels, up to `most_width_inches`.
     most_width_inches, most_columns
         The largest width of a picture, and the most panels side by side.
+    most_height_inches
+        The largest height of a picture, unless text would then overlap.
     most_rows
-        The most servers, jobs or nodes that are drawn below one another.
+        The most servers, jobs or nodes that are drawn below one another, in all panels together if
+        the style is narrow.
     height_factor
         The height of panels, relative to that on a page.
     line_factor
@@ -46,6 +50,7 @@ class Style:
     width_inches: float | None = None
     most_width_inches: float
     most_columns: int
+    most_height_inches: float = math.inf
     most_rows: int
     height_factor: float = 1.0
     line_factor: float = 1.0
@@ -83,13 +88,15 @@ STYLES = {
         # Text is stored as text, which keeps files small and searchable.
         settings=SETTINGS | {"font.size": 9, "svg.fonttype": "none"},
     ),
-    # One column of a paper with two columns, in which no text is below 8 points.
+    # A column of `article` on letter paper, 229.5 points wide, in which no text is below 8 points.
+    # The columns of acmart (3.33 inches) and IEEEtran (3.5 inches) are wider, so it fits there too.
     "paper": Style(
         text_points=8,
-        width_inches=3.3,
-        most_width_inches=3.3,
+        width_inches=3.17,
+        most_width_inches=3.17,
         most_columns=1,
-        most_rows=24,
+        most_height_inches=8.0,
+        most_rows=20,
         height_factor=0.72,
         line_factor=0.7,
         dots_per_inch=300,

@@ -296,6 +296,45 @@ def grid_of(panels: int, panel_inches: float, beside_inches: float = 0.0) -> tup
     return -(-panels // columns), columns
 
 
+def rows_of_panel(most: int, panels: int) -> int:
+    """Return the number of rows in each of several panels: at most `most`, and as many as fit.
+
+    Panels of a narrow style stand below one another and share its rows.
+    """
+    style = style_in_force()
+    each = max(LEAST_ROWS, style.most_rows // panels) if style.is_narrow else style.most_rows
+    return min(most, each)
+
+
+def rows_inches(rows: float, panels: int, frame_inches: float) -> float:
+    """Return the height of panels below one another with so many rows each.
+
+    Parameters
+    ----------
+    frame_inches
+        The height of a title, an axis and legends. In a narrow style, all panels share an axis and
+        the legends.
+    """
+    further = min(TITLE_INCHES, frame_inches) if style_in_force().is_narrow else frame_inches
+    return frame_inches + further * (panels - 1) + ROW_INCHES * rows * panels
+
+
+def panel_inches(wanted: float, panels: int) -> float:
+    """Return the height of each of several panels below one another, which is less in a column."""
+    return min(wanted, PANELS_INCHES / panels) if style_in_force().is_narrow else wanted
+
+
+def drawn_in_words(drawn: int, of: int, noun: str, order: str) -> str:
+    """Return which rows a picture shows, such as ``8 of 60 servers: ...``; empty if it shows all.
+
+    Parameters
+    ----------
+    order
+        Which rows are drawn first.
+    """
+    return f"Drawn: {drawn:,} of {counted(of, noun)}, {order}" if drawn < of else ""
+
+
 def add_panels(figure: FigureBase, count: int, grid: tuple[int, int]) -> list[Axes]:
     """Return `count` axes on a grid, all with the same scales."""
     axes = figure.subplots(*grid, sharex=True, sharey=True, squeeze=False).flatten().tolist()
@@ -370,7 +409,11 @@ def _rounded(number: re.Match[str]) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
-ROW_INCHES = 0.24
+ROW_INCHES, TITLE_INCHES = 0.24, 0.75
+LEAST_ROWS = 3
+PANELS_INCHES = 6.0
+"""The height of all panels below one another in a narrow style, on the scale of a page."""
+
 TRACK_HEIGHT, BLOCK_HEIGHT = 0.92, 0.66
 """The height of a row and of a block in it, relative to the distance of rows."""
 
@@ -491,18 +534,28 @@ def block_rows_of(
 def add_colour_legend(
     figure: FigureBase, colours: Mapping[str, str], framed: Mapping[str, str]
 ) -> None:
-    """Add a legend above all axes that explains the colours.
+    """Add a legend above all axes that explains the colours of the blocks that are drawn.
 
     Parameters
     ----------
     colours, framed
         The colours of blocks and of frames, by label.
     """
+    from matplotlib.colors import to_hex
     from matplotlib.patches import Patch
 
-    handles = [Patch(facecolor=colour, label=label) for label, colour in colours.items()]
+    sized: Any = figure  # matplotlib declares no common type for the axes of subfigures
+    drawn = [patch for axes in sized.axes for patch in axes.patches]
+    blocks = {to_hex(patch.get_facecolor()) for patch in drawn if patch.get_fill()}
+    frames = {to_hex(patch.get_edgecolor()) for patch in drawn if not patch.get_fill()}
+    handles = [
+        Patch(facecolor=colour, label=label)
+        for label, colour in colours.items()
+        if colour in blocks
+    ]
     handles += [
         Patch(facecolor=FREE_COLOUR, edgecolor=colour, linewidth=1.6, label=label)
         for label, colour in framed.items()
+        if colour in frames
     ]
     legend_above(figure, handles)

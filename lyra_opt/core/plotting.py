@@ -46,6 +46,9 @@ LOGARITHMIC_FROM = 50
 WORTH_DRAWING_S = 0.1
 """The run time in seconds from which the progress of a run is drawn."""
 
+MOST_SOLUTIONS = 6
+"""The most solutions that fit below one another on a page in the style paper."""
+
 MOST_WIDTHS = 5
 """The number of runs whose lines have different widths."""
 
@@ -78,7 +81,8 @@ def plot(
         the instance is drawn. Answers without a solution are left out.
     progress
         Whether to draw the incumbents and dual bounds of the answers over time below. By default
-        they are drawn if a run took at least 0.1 s and reported more than its result.
+        they are drawn if a run took at least 0.1 s and reported more than its result, in the style
+        ``paper`` only without any solution.
     style
         ``page``, or ``paper``: one column wide, in 8-point text, also readable without colours.
     file
@@ -98,12 +102,21 @@ def plot(
     given = _by_name(solutions)
     answers = {name: each for name, each in given.items() if isinstance(each, Answer)}
     found = _valid_solutions(problem, instance, given)
+    if style == "paper" and len(found) > MOST_SOLUTIONS:
+        raise UserError(
+            f"{len(found)} solutions do not fit on a page of a paper: give at most "
+            f"{MOST_SOLUTIONS}, or take the style page"
+        )
 
     def drawing() -> Drawing:
         drawings = []
         if found or solutions is None:
             drawings.append(problem.drawing_of(instance, found))
-        if has_progress(answers.values()) if progress is None else progress:
+        is_wanted = progress
+        if progress is None:
+            has_room = not (drawings and style_in_force().is_narrow)
+            is_wanted = has_room and has_progress(answers.values())
+        if is_wanted:
             drawings.append(drawing_of_progress(answers))
         if not drawings:
             raise UserError("there is no solution to draw")

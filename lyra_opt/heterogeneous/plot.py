@@ -24,7 +24,9 @@ from lyra_opt.core.pictures import (
     in_words,
     legend_beside,
     named_colours,
+    panel_inches,
     record,
+    rows_of_panel,
     shortened,
     text_colour,
     text_inches,
@@ -82,9 +84,9 @@ def drawing_of_shares(instance: Instance, solutions: Mapping[str, TimeShares]) -
         words = str(instance.objective).replace("_", " ")
         axes.set_title(f"{as_written(shortened(maker, 40))}\n{words} {value:,.6g}", loc="left")
         record(axes, _cells(instance, shares, "share", maker))
-        return _draw_matrix(instance, axes, shares, texts, used)
+        return _draw_matrix(instance, axes, shares, texts, used, len(solutions))
 
-    width = _panel_inches(instance)
+    width = _panel_inches(instance, len(solutions))
     grid = grid_of(len(solutions), width, BAR_INCHES)
 
     def draw(figure: FigureBase) -> None:
@@ -95,7 +97,7 @@ def drawing_of_shares(instance: Instance, solutions: Mapping[str, TimeShares]) -
             axes.set_xlabel("Mean number of GPUs held, by type")
         figure.colorbar(image, ax=panels, label="Share of time", fraction=0.1, aspect=30)
 
-    return Drawing(width * grid[1] + BAR_INCHES, _height(instance) * grid[0], draw)
+    return Drawing(width * grid[1] + BAR_INCHES, _height(instance, grid[0]), draw)
 
 
 def drawing_of_throughputs(instance: Instance) -> Drawing:
@@ -112,12 +114,12 @@ def drawing_of_throughputs(instance: Instance) -> Drawing:
         image = _draw_matrix(instance, axes, relative, texts, there)
         record(axes, _cells(instance, rates, "steps_per_s"))
         title = as_written(shortened(instance.name, 40))
-        numbers = ", steps per second" if _is_named(instance) else ""
+        numbers = ", steps per second" if _is_named(instance, 1) else ""
         axes.set_title(f"{title}\n{counted(len(instance.jobs), 'job')}{numbers}", loc="left")
         label = "Speed / speed on best type"
         figure.colorbar(image, ax=axes, label=label, fraction=0.1, aspect=30)
 
-    return Drawing(_panel_inches(instance) + BAR_INCHES, _height(instance), draw)
+    return Drawing(_panel_inches(instance, 1) + BAR_INCHES, _height(instance, 1), draw)
 
 
 def _draw_matrix(
@@ -126,6 +128,7 @@ def _draw_matrix(
     values: NDArray[np.float64],
     texts: Sequence[Sequence[str]],
     notes: Sequence[str],
+    panels: int = 1,
 ) -> AxesImage:
     """Draw a matrix of values from 0 to 1, with a text in each cell and a note under each type."""
     image = axes.imshow(
@@ -140,7 +143,7 @@ def _draw_matrix(
     axes.grid(visible=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    if not _is_named(instance):
+    if not _is_named(instance, panels):
         axes.set_ylabel("Jobs in file order (too many to name)")
         return image
     names = [
@@ -169,23 +172,25 @@ def _cells(
             }
 
 
-def _is_named(instance: Instance) -> bool:
-    """Return whether the jobs are few enough to be drawn with names and numbers."""
-    return len(instance.jobs) <= min(MOST_NAMED_JOBS, style_in_force().most_rows)
+def _is_named(instance: Instance, panels: int) -> bool:
+    """Return whether the jobs are few enough to be drawn with names and numbers in each panel."""
+    return len(instance.jobs) <= rows_of_panel(MOST_NAMED_JOBS, panels)
 
 
-def _panel_inches(instance: Instance) -> float:
+def _panel_inches(instance: Instance, panels: int) -> float:
     """Return the width of a panel in inches, including the names of its jobs."""
     names = 0.4
-    if _is_named(instance):
+    if _is_named(instance, panels):
         names += max(text_inches(f"{shortened(job.id)}, {job.gang} GPUs") for job in instance.jobs)
     return max(LEAST_MATRIX_INCHES, names + COLUMN_INCHES * len(instance.gpu_types))
 
 
-def _height(instance: Instance) -> float:
-    is_named = _is_named(instance)
-    rows_inches = max(ROW_INCHES * len(instance.jobs), 1.0) if is_named else MANY_INCHES
-    return MATRIX_FRAME_INCHES + rows_inches
+def _height(instance: Instance, panels: int) -> float:
+    """Return the height of panels below one another."""
+    inches = max(ROW_INCHES * len(instance.jobs), 1.0)
+    if not _is_named(instance, panels):
+        inches = panel_inches(MANY_INCHES, panels)
+    return (MATRIX_FRAME_INCHES + inches) * panels
 
 
 WIDTH_INCHES, LEGEND_INCHES, FRAME_INCHES = 9.0, 1.6, 0.5
@@ -251,7 +256,7 @@ def drawing_of_rounds(instance: Instance, solutions: Mapping[str, RoundSchedule]
         At least one valid schedule, by the name of its solver.
     """
     rounds = [entry.round for found in solutions.values() for entry in found.entries]
-    panel = _panel(instance, max(rounds, default=0) + 1)
+    panel = _panel(instance, max(rounds, default=0) + 1, len(solutions))
     weights = [job.gang * job.steps / job.best_rate for job in instance.jobs]
     colours = named_colours(weights)
 
@@ -356,12 +361,12 @@ def _neighbours(lanes: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def _panel(instance: Instance, last_round: int) -> _Panel:
+def _panel(instance: Instance, last_round: int, panels: int) -> _Panel:
     """Return the scales that all panels of a drawing share."""
     counts = {name: count for name, count in instance.gpus_of_type.items() if count}
     total = sum(counts.values())
     height = min(max(LANE_INCHES * total, LEAST_TYPE_INCHES * len(counts)), MOST_INCHES)
-    height = max(height, LEAST_INCHES)
+    height = panel_inches(max(height, LEAST_INCHES), panels)
     edges, tops = [0.0], []
     for name, count in counts.items():
         tops.append((len(edges) - 1, name))

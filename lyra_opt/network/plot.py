@@ -16,7 +16,10 @@ from lyra_opt.core.pictures import (
     add_panels,
     as_written,
     block_rows_of,
+    drawn_in_words,
     grid_of,
+    rows_inches,
+    rows_of_panel,
     shortened,
     text_inches,
 )
@@ -87,10 +90,18 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
     solutions
         Valid solutions, by the name of their solver.
     """
-    floor = _floor(instance, solutions)
+    # Without solutions, a narrow style draws the waiting gangs in a panel below the machines.
+    most_rows = rows_of_panel(MOST_MACHINES, len(solutions) or 2)
+    floor = next(
+        found
+        for most in range(most_rows, 0, -1)
+        if (found := _floor(instance, solutions, most)).rows <= most_rows or most == 1
+    )
     width = max(0.4 + STRIP_INCHES * floor.strips, LEAST_PANEL_INCHES)
-    left_out = len(instance.machines) - len(floor.place)
-    rest = f"{counted(left_out, 'more machine')} not drawn" if left_out else ""
+    order = "those with most free GPUs first"
+    if solutions:
+        order = "those of starting gangs first"
+    rest = drawn_in_words(len(floor.place), len(instance.machines), "machine", order)
     if not solutions:
         return _alone(instance, floor, width, rest)
     grid = grid_of(len(solutions), width)
@@ -105,14 +116,14 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         if rest:
             figure.supxlabel(rest)
 
-    height = FRAME_INCHES + ROW_INCHES * floor.rows
-    return Drawing(width * grid[1], height * grid[0], draw)
+    height = rows_inches(floor.rows, grid[0], FRAME_INCHES)
+    return Drawing(width * grid[1], height, draw)
 
 
 def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawing:
     """Return a drawing of the machines and the waiting gangs."""
     style = style_in_force()
-    jobs = instance.jobs[: min(MOST_JOBS, style.most_rows)]
+    jobs = instance.jobs[: rows_of_panel(MOST_JOBS, 2)]
     rows = floor.rows, len(jobs)
     most_rows = sum(rows) if style.is_narrow else max(rows)
 
@@ -132,17 +143,15 @@ def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawin
             machines.set_ylim(most_rows - 0.4, -0.6)
             gangs.set_ylim(most_rows - 0.4, -0.6)
         _add_legend(figure, gangs=False)
-        more = len(instance.jobs) - len(jobs)
-        parts = [rest] * bool(rest) + [f"{counted(more, 'more gang')} not drawn"] * bool(more)
-        if parts:
-            figure.supxlabel("; ".join(parts))
+        gangs_drawn = drawn_in_words(len(jobs), len(instance.jobs), "gang", "in file order")
+        figure.supxlabel(". ".join(filter(None, (rest, gangs_drawn))))
 
     height = FRAME_INCHES * (1 + style.is_narrow) + ROW_INCHES * most_rows
     return Drawing(width + GANGS_INCHES, height, draw)
 
 
-def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
-    """Return the positions of the machines, with racks in file order."""
+def _floor(instance: Instance, solutions: Mapping[str, Solution], most: int) -> _Floor:
+    """Return the positions of at most `most` machines, with racks in file order."""
     used = {
         instance.machine_position[machine]
         for solution in solutions.values()
@@ -154,7 +163,7 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
         key=lambda place: (place not in used, -instance.machines[place].free_gpus),
     )
     style = style_in_force()
-    shown = set(order[: min(MOST_MACHINES, style.most_rows)])
+    shown = set(order[:most])
     kept = {
         rack: [place for place in positions if place in shown]
         for rack, positions in instance.racks.items()
@@ -165,13 +174,14 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
         for start in range(0, len(machines), STRIP_MACHINES)
     ]
     names = [shortened(instance.machines[place].id) for place in shown]
-    most = max(instance.machines[place].gpus for place in shown)
+    most_gpus = max(instance.machines[place].gpus for place in shown)
     margin_inches = min(max(text_inches(name) for name in names) + 0.1, 1.2)
-    margin = most * margin_inches / (STRIP_INCHES - margin_inches - 0.1)
-    pitch = (most + margin) * STRIP_INCHES / (STRIP_INCHES - 0.1)
+    margin = most_gpus * margin_inches / (STRIP_INCHES - margin_inches - 0.1)
+    pitch = (most_gpus + margin) * STRIP_INCHES / (STRIP_INCHES - 0.1)
     place: dict[int, tuple[int, float]] = {}
     heads = []
     row = 0
+    gap = 0 if style.is_narrow else 1
     strips = min(STRIPS_A_LINE if solutions else STRIPS_BESIDE_GANGS, style.most_columns)
     for start in range(0, len(columns), strips):
         line = columns[start : start + strips]
@@ -179,8 +189,8 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution]) -> _Floor:
             left = margin + number * pitch
             heads.append((rack, row, left))
             place |= {machine: (row + 1 + at, left) for at, machine in enumerate(machines)}
-        row += 2 + max(len(machines) for _, machines in line)
-    return _Floor(place, heads, row - 1, min(len(columns), strips), pitch)
+        row += 1 + gap + max(len(machines) for _, machines in line)
+    return _Floor(place, heads, row - gap, min(len(columns), strips), pitch)
 
 
 def _draw_machines(

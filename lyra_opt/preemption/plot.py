@@ -10,13 +10,15 @@ from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
     LONGEST_NAME,
-    ROW_INCHES,
     Drawing,
     add_colour_legend,
     add_panels,
     as_written,
     block_rows_of,
+    drawn_in_words,
     grid_of,
+    rows_inches,
+    rows_of_panel,
     shortened,
 )
 from lyra_opt.preemption.checker import check
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 MOST_NODES = 20
 """The most nodes that are drawn; in larger fleets, only nodes on which something changes."""
+
+MOST_ROWS = 64
+"""The most rows in a panel: two bars for each of the most nodes, and the names of domains."""
 
 PANEL_INCHES, FRAME_INCHES, PAIR_ROWS = 4.8, 1.7, 2.1
 """Width of a panel, height of its frame, and height in rows of a node with two bars."""
@@ -95,8 +100,12 @@ def drawing_of(
     words = {STAYS: "stays", LOST: "lost", MOVES: "moves", PENDING: "placed"}
     if not solutions:
         words = {STAYS: "may be lost", SAFE: "may not be lost"}
-    shown, left_out = _shown(instance, touched, panels, resource)
-    heads, row, height = _rows(instance, shown, touched)
+    most_rows = rows_of_panel(MOST_ROWS, len(panels))
+    for most in range(min(MOST_NODES, most_rows), 0, -1):
+        shown, left_out = _shown(instance, touched, panels, resource, most)
+        heads, row, height = _rows(instance, shown, touched)
+        if height <= most_rows:
+            break
     width = min(panel_inches, style_in_force().most_width_inches)
     longest = max(LONGEST_NAME, round(LONGEST_NAME * width / PANEL_INCHES))
     names = [f"{shortened(n.id, longest)}{', cordoned' * (not n.is_usable)}" for n in shown]
@@ -109,7 +118,6 @@ def drawing_of(
     grid = grid_of(len(panels), panel_inches)
 
     def draw(figure: FigureBase) -> None:
-        used, framed = {FREE_COLOUR: "free"}, {}
         for axes, panel in zip(add_panels(figure, len(panels), grid), panels, strict=True):
             rows = block_rows_of(
                 axes, names, max(1, *gpus.values()), panel_inches, longest, solution=panel.name
@@ -130,16 +138,13 @@ def drawing_of(
                         data = {"gang": block.name, "state": words[block.colour]} | bar
                         rows.block(place, left, block.gpus, block.colour, *block.labels, **data)
                         left += block.gpus
-                        used[block.colour] = words[block.colour]
                 if name in panel.emptied:
                     rows.frame(row[name][-1], width, EMPTIED_EDGE)
-                    framed["to be emptied"] = EMPTIED_EDGE
-        order = [*words, FREE_COLOUR]
-        colours = {used[colour]: colour for colour in sorted(used, key=order.index)}
-        add_colour_legend(figure, colours, framed)
+        colours = {word: colour for colour, word in words.items()} | {"free": FREE_COLOUR}
+        add_colour_legend(figure, colours, {"to be emptied": EMPTIED_EDGE})
         figure.supxlabel(left_out)
 
-    return Drawing(panel_inches * grid[1], (FRAME_INCHES + ROW_INCHES * height) * grid[0], draw)
+    return Drawing(panel_inches * grid[1], rows_inches(height, grid[0], FRAME_INCHES), draw)
 
 
 def _block(name: str, count: int, width: int, colour: str) -> list[_Block]:
@@ -223,24 +228,25 @@ def _title(instance: Instance, name: str, solution: Solution, resource: str) -> 
 
 
 def _shown(
-    instance: Instance, touched: set[str], panels: Sequence[_Panel], resource: str
+    instance: Instance, touched: set[str], panels: Sequence[_Panel], resource: str, most: int
 ) -> tuple[list[Node], str]:
-    """Return the nodes to draw, in file order, and a text that counts the other nodes.
+    """Return at most `most` nodes, in file order, and a text on the nodes that are not drawn.
 
     A node without the drawn resource has an empty row, which is left out unless it is chosen.
     """
     chosen = touched.union(*(panel.emptied for panel in panels))
     ranked = sorted(instance.nodes, key=lambda node: node.id not in chosen)
     ranked = [n for n in ranked if n.id in chosen or n.capacity.get(resource)] or ranked
-    most = min(MOST_NODES, style_in_force().most_rows)
     is_part = touched and len(ranked) > most
     kept = {node.id for node in ranked[: min(most, len(chosen)) if is_part else most]}
     rest = [node.id for node in instance.nodes if node.id not in kept]
-    more = f"{counted(len(rest), 'more node')} not drawn" if rest else ""
     changing = sum(node in touched for node in rest)
-    words = f"; {changing:,} of them change" if changing else "; they do not change"
+    order = "those to be emptied first" if chosen else "in file order"
+    if touched:
+        words = f"{changing:,} of the others change" if changing else "the others do not change"
+        order = f"those that change first; {words}"
     shown = [node for node in instance.nodes if node.id in kept]
-    return shown, more + words * bool(rest and touched)
+    return shown, drawn_in_words(len(shown), len(instance.nodes), "node", order)
 
 
 def _rows(

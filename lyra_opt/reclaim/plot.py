@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import counted
-from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
-    ROW_INCHES,
     Drawing,
     add_colour_legend,
     add_panels,
     as_written,
     block_rows_of,
+    drawn_in_words,
     grid_of,
+    rows_inches,
+    rows_of_panel,
     shortened,
 )
 from lyra_opt.reclaim.checker import Report, check
@@ -56,7 +57,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
     reports = {name: check(instance, found) for name, found in solutions.items()}
     shown, left_out = _shown_servers(instance, solutions, reports)
     grid = grid_of(max(len(solutions), 1), PANEL_INCHES)
-    height = FRAME_INCHES + ROW_INCHES * max(len(shown), 1)
+    height = rows_inches(max(len(shown), 1), grid[0], FRAME_INCHES)
 
     def draw(figure: FigureBase) -> None:
         panels = add_panels(figure, max(len(solutions), 1), grid)
@@ -82,7 +83,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         if left_out:
             figure.supxlabel(left_out)
 
-    return Drawing(PANEL_INCHES * grid[1], height * grid[0], draw)
+    return Drawing(PANEL_INCHES * grid[1], height, draw)
 
 
 def _draw_instance(instance: Instance, rows: BlockRows, shown: Sequence[str]) -> None:
@@ -167,10 +168,11 @@ def _shown_servers(
     losers = {job for report in reports.values() for job in report.preempted_jobs or ()}
     hosts = {group.server for job in instance.jobs if job.id in losers for group in job.workers}
     ranked = sorted(on_loan, key=lambda server: (server.id not in chosen, server.id not in hosts))
-    most = min(MOST_SERVERS, style_in_force().most_rows)
+    most = rows_of_panel(MOST_SERVERS, max(len(solutions), 1))
     kept = {server.id for server in ranked[:most]}
-    more = len(on_loan) - len(kept)
+    order = "those given back first, then those of preempted jobs" if chosen else "in file order"
+    drawn = drawn_in_words(len(kept), len(on_loan), "server", f"on loan, {order}")
     others = len(instance.servers) - len(on_loan)
-    parts = [f"{more:,} more on loan"] * bool(more) + [f"{others:,} not on loan"] * bool(others)
-    left_out = f"Servers that are not drawn: {' and '.join(parts)}" if parts else ""
+    parts = [drawn, f"{counted(others, 'server')} not on loan are not drawn" if others else ""]
+    left_out = "; ".join(filter(None, parts))
     return [server for server in on_loan if server.id in kept], left_out

@@ -181,7 +181,7 @@ def test_a_picture_for_a_paper_is_a_column_wide_and_has_its_fonts(problem, tmp_p
     assert b"/FontFile2" in pdf
     assert b"/Type3" not in pdf
     (width,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ", pdf)
-    assert float(width) == pytest.approx(3.3 * 72)
+    assert float(width) == pytest.approx(3.17 * 72)
     assert data[0] == data[1]
     assert data[0].startswith("solution,")
     assert "\nmine," in data[0]
