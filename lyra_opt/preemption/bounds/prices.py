@@ -167,10 +167,15 @@ class Prices:
         """Return the number of pods to place on each node, (N,), `wanted` pods in all if they fit.
 
         Each node gets the number of pods that is best at the price. Further pods go where they
-        raise the bound least per pod.
+        raise the bound least per pod. If prices are rounded, the best numbers can exceed `wanted`;
+        then the dearest nodes get fewer pods.
         """
         pods, placed = np.arange(self.excess.shape[1]), self.chosen.copy()
         missing = task.wanted - int(placed.sum())
+        if missing < 0:
+            dearest = np.argsort(-self.cost[np.arange(len(placed)), placed], kind="stable")
+            before = np.cumsum(placed[dearest]) - placed[dearest]
+            placed[dearest] -= np.clip(-missing - before, 0, placed[dearest])
         while missing > 0:
             more = pods - placed[:, None]
             ratio = self.excess / np.maximum(1, more)

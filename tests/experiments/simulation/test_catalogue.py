@@ -113,10 +113,12 @@ def test_commands_that_are_shown_are_understood(command, no_traces):
     itp.write_bytes(philly.read_bytes())
     parser = argparse.ArgumentParser()
     add_parsers(parser.add_subparsers())
-    arguments = parser.parse_args(shlex.split(command.replace("$@", "out")))
+    shown = command.replace("$@", "out").partition(" > ")[0]
+    arguments = parser.parse_args(shlex.split(shown))
     if arguments.scenario.endswith(".toml"):  # the user's own
         arguments.scenario = "lyra-paper"
     schemes = [scheme for scheme in arguments.schemes if ".py:" not in scheme]
+    arguments.changes = [change for change in arguments.changes if ".py:" not in change]
     assert replay_tasks(given_scenario(arguments, arguments.seeds), schemes)
 
 
