@@ -7,7 +7,6 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html import escape
 from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from lyra_opt.commands.arguments import (
 )
 from lyra_opt.commands.messages import complain, is_quiet, write_traceback
 from lyra_opt.commands.output import (
+    html_of_printed,
     print_json,
     print_line,
     require_file_path,
@@ -329,7 +329,7 @@ class Searched:
 
     def _repr_html_(self) -> str:
         shown = "" if self.counterexample is None else html_of_object(self.counterexample.instance)
-        return f"<pre>{escape(str(self))}</pre>{shown}"
+        return html_of_printed(lambda: print(self)) + shown
 
     def as_json_object(self, files: Sequence[Path]) -> dict[str, Any]:
         """Return the object of ``counterexample --format json``; missing values are null."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager, redirect_stdout, suppress
+from html import escape
+from io import StringIO
 from pathlib import Path
 from shutil import get_terminal_size
 from tempfile import TemporaryFile
@@ -19,7 +21,7 @@ from lyra_opt.core.folding import fold
 from lyra_opt.core.table import FORMATS, WIDE, Table, table_of_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 WIDTH_OF_TEXT = 100
 """The largest width of sentences in columns, also without a terminal."""
@@ -51,7 +53,36 @@ def print_table(table: Table, elsewhere: str | None = "--format csv") -> None:
 
     On a narrow terminal, columns may be left out if `elsewhere`, an option or a file, shows them.
     """
-    print(table.plain(terminal_width(), elsewhere), end="")
+    if isinstance(sys.stdout, _Html):
+        sys.stdout.add(table)
+    else:
+        print(table.plain(terminal_width(), elsewhere), end="")
+
+
+class _Html(StringIO):
+    """Printed text as HTML: tables, and lines in a font of equal widths that the page folds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+
+    def add(self, table: Table | None = None) -> None:
+        """Add the text printed since the last table, and a table."""
+        if text := self.getvalue().strip("\n"):
+            style = "font-family: monospace; white-space: pre-wrap"
+            self.parts.append(f'<pre style="{style}">{escape(text)}</pre>')
+        self.parts += [] if table is None else [table.html()]
+        self.seek(0)
+        self.truncate()
+
+
+def html_of_printed(show: Callable[[], None]) -> str:
+    """Return as HTML for a notebook what a function prints with the functions of this module."""
+    page = _Html()
+    with redirect_stdout(page):
+        show()
+    page.add()
+    return "".join(page.parts)
 
 
 def print_formatted(form: str, tables: Sequence[Table], document: Any = None) -> bool:

@@ -9,6 +9,7 @@ import traceback
 from functools import wraps
 from numbers import Integral
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from types import MethodType
 
     FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+    ClassT = TypeVar("ClassT")
 
 LONGEST_SHOWN_VALUE = 60
 
@@ -44,9 +46,9 @@ def _made_anew(kind: type[UserError], args: tuple[Any, ...], state: dict[str, An
 
 
 def without_inner_frames(function: FunctionT) -> FunctionT:
-    """Wrap a function for users so that the traceback of a `UserError` ends at their call.
+    """Wrap a function for users: below their call, a `UserError` has one frame of the toolkit.
 
-    With ``python -X dev`` the traceback has all frames.
+    With ``python -X dev``, and in calls from the toolkit itself, the traceback has all frames.
     """
 
     @wraps(function)
@@ -54,11 +56,24 @@ def without_inner_frames(function: FunctionT) -> FunctionT:
         try:
             return function(*given, **named)
         except UserError as error:
-            if sys.flags.dev_mode:
+            caller = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - documented
+            if sys.flags.dev_mode or caller.partition(".")[0] == __name__.partition(".")[0]:
                 raise
-            raise error.with_traceback(None) from error.__cause__
+            raise error.with_traceback(None) from None
 
     return cast("FunctionT", ending_here)
+
+
+def methods_without_inner_frames(made: type[ClassT]) -> type[ClassT]:
+    """Wrap constructor and public methods of a class as `without_inner_frames` wraps functions."""
+    for name, member in list(vars(made).items()):
+        if name.startswith("_") and name != "__init__":
+            continue
+        if isinstance(member, FunctionType):
+            setattr(made, name, without_inner_frames(member))
+        elif isinstance(member, classmethod):
+            setattr(made, name, classmethod(without_inner_frames(member.__func__)))
+    return made
 
 
 class FieldError(UserError, ValueError):

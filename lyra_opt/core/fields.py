@@ -25,7 +25,7 @@ from typing import (
 )
 
 from lyra_opt.core.documents import Record, join_path, unknown_key
-from lyra_opt.core.errors import FieldError, MissingFieldError
+from lyra_opt.core.errors import FieldError, MissingFieldError, without_inner_frames
 from lyra_opt.core.foreign import as_python
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.representations import html_of_object, short_repr
@@ -235,6 +235,7 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
     computed = tuple((each.name, each.computed) for each in keys if each.computed is not None)
     keep = object.__setattr__
 
+    @without_inner_frames
     @wraps(init)
     def construct(self: Any, *given: Any, **named: Any) -> None:
         values = {**dict(zip(positional, given, strict=False)), **named} if given else named

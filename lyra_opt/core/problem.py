@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self
 
 from lyra_opt.core.described import Described, described
 from lyra_opt.core.documents import Record, require_format
-from lyra_opt.core.errors import FieldError, MissingFieldError, UserError, show_value
+from lyra_opt.core.errors import (
+    FieldError,
+    MissingFieldError,
+    UserError,
+    show_value,
+    without_inner_frames,
+)
 from lyra_opt.core.fields import (
     Key,
     declared,
@@ -159,6 +165,7 @@ class ProblemInstance(ABC, Generic[SolutionT]):
         return frames_of(self)
 
     @classmethod
+    @without_inner_frames
     def from_frames(cls, **fields: Any) -> Self:
         """Build an instance from its fields, where a data frame can replace a list.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import redirect_stdout
-from html import escape
 from io import StringIO
+
+from lyra_opt.commands.output import html_of_printed
 
 
 class _Terminal(StringIO):
@@ -29,4 +30,4 @@ class Printed:
         return text.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return html_of_printed(self._print)

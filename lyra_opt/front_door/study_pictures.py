@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lyra_opt.core.errors import without_inner_frames
 from lyra_opt.core.plotting import drawn_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@without_inner_frames
 def plot_study(
     folder: str | Path,
     picture: str | None = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.errors import FieldError
+from lyra_opt.core.errors import FieldError, methods_without_inner_frames
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rules import Flag, require_integer, require_number, require_text
@@ -127,6 +127,7 @@ class Pool:
     servers: tuple[int, ...]
 
 
+@methods_without_inner_frames
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
     """A cluster: its own servers, followed by servers that it can borrow.

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import unknown_key
-from lyra_opt.core.errors import FieldError
+from lyra_opt.core.errors import FieldError, methods_without_inner_frames
 from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rules import require_flag, require_integer, require_number, require_text
 
@@ -252,6 +252,7 @@ def require_submission_order(field: str, jobs: Iterable[tuple[str, float]]) -> N
         latest_s = submitted_s
 
 
+@methods_without_inner_frames
 @dataclass(frozen=True, kw_only=True)
 class Workload:
     """Training jobs in order of submission.

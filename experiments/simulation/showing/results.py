@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.commands.output import print_formatted, print_line, print_table
 from lyra_opt.core.csv_text import frame_text
-from lyra_opt.core.errors import one_line
+from lyra_opt.core.errors import methods_without_inner_frames, one_line
 from lyra_opt.core.numbers import three_digits
 from lyra_opt.core.plotting import drawn_figure
 from lyra_opt.core.table import Column, Table
@@ -136,6 +136,7 @@ def replays_frame(replays: Replays) -> pd.DataFrame:
     return frame[[*dict.fromkeys([*first, *measured, *figures, *last])]]
 
 
+@methods_without_inner_frames
 @dataclass(frozen=True, repr=False, eq=False)
 class Runs:
     """The results of the replays of a scenario, as data frames and a figure.

@@ -10,6 +10,7 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.paper_figures.document import find_paper
 from tests.experiments.tuning.test_command import SMALL
+from tests.html_page import Page
 
 SMALL_CLUSTER = {"cluster.servers": 4, "jobs.parameters.days": 1}
 
@@ -31,7 +32,10 @@ def test_diff(run, tmp_path, monkeypatch):
     assert found.as_json_object() == record | {"a": "fifo", "b": "lyra"}
     assert repr(found).startswith("<diff of fifo and lyra: 2 pairs, ")
     assert max(map(len, str(found).splitlines())) <= 80
-    assert "2 pairs of runs" in found._repr_html_()
+    page = Page(found._repr_html_())
+    assert "2 pairs of runs" in page.words
+    assert (page.tags.count("table"), "pre" in page.tags) == (1, True)
+    assert "white-space: pre-wrap" in found._repr_html_()
 
 
 def test_counterexample(run, tmp_path, monkeypatch):
