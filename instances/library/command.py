@@ -188,6 +188,7 @@ def described(library: Library, entry: Entry) -> dict[str, Any]:
         "features": entry.features,
         "provenance": {"kind": entry.provenance.kind, **written(entry.provenance)},
         "library": library.version_of(entry),
+        "recorded_on": library.recorded_on(entry.id),
         "page": entry.page,
         "file": entry.file,
         "sha256": entry.sha256,
@@ -213,7 +214,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     asked = {key: getattr(arguments, key) for key in ("problem", "grade", "status")}
     shelf = _library(arguments)
     found = listed(shelf, **asked)
-    table = _table(found)
+    table = _table(found, [key for key, value in asked.items() if value is not None])
     if print_formatted(arguments.form, [table], found):
         return 0
     if found:
@@ -222,7 +223,12 @@ def run_list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _table(found: Sequence[Mapping[str, Any]]) -> Table:
+LEAST = ("variant", "problem", "size", "proof", "grade")
+"""The columns that ``list`` leaves out on a narrow terminal, least important first."""
+
+
+def _table(found: Sequence[Mapping[str, Any]], filtered: Sequence[str]) -> Table:
+    """Return the table of instances; columns with one value because of a filter matter least."""
     from lyra_opt.core.numbers import count, six_digits
     from lyra_opt.core.table import Column, Table, as_text
 
@@ -239,7 +245,8 @@ def _table(found: Sequence[Mapping[str, Any]]) -> Table:
             shown("size", count),
             shown("best_known", six_digits),
             shown("best_bound", six_digits, "bound"),
-        ]
+        ],
+        least=tuple(dict.fromkeys((*filtered, *LEAST))),
     )
 
 

@@ -74,6 +74,11 @@ class Library:
         """The best known result of each instance by id, from its latest record."""
         return {best.id: best for record in self.records for best in record.instances}
 
+    def recorded_on(self, name: str) -> str | None:
+        """Return the date of the record with the best known results; None without a record."""
+        dates = [each.date for each in self.records for best in each.instances if best.id == name]
+        return dates[-1] if dates else None
+
     def version_of(self, entry: Entry) -> str:
         """Return the name of the library version that introduced an instance."""
         return next(each.name for each in self.catalogues if entry in each.instances)

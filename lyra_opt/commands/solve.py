@@ -63,7 +63,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         EXAMPLES,
     )
     parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="instance file (JSON); - is the standard input"
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="instance file (JSON), or id of the library; - is the standard input",
     )
     solving = parser.add_argument_group("solvers and limits")
     solver = solving.add_argument(
@@ -132,14 +135,15 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.answers import print_answers
     from lyra_opt.core.interrupting import heeding_signals
     from lyra_opt.core.isolation.workers import Workers
-    from lyra_opt.core.loading import load_instance, save_solution
+    from lyra_opt.core.loading import save_solution
     from lyra_opt.core.result import Status
+    from lyra_opt.front_door.files import loaded_instance
 
     _require_outputs(arguments)
     if arguments.start is not None and len(arguments.files) > 1:
         raise UserError("--start cannot be combined with several instance files")
     # All files are checked before the first run, so that an invalid file wastes no run.
-    loaded = [load_instance(file) for file in arguments.files]
+    loaded = [loaded_instance(file) for file in arguments.files]
     start = None
     if arguments.start is not None:
         start = _start(loaded[0], arguments.start, arguments.seed)
@@ -226,7 +230,9 @@ def _prove(arguments: argparse.Namespace, entry: LoadedInstance, answers: Sequen
     if best is None and all(answer.status is not Status.INFEASIBLE for answer in answers):
         complain(f"--proof {arguments.proof}: no solution was found; the file is not written")
         return False
-    document = read_json_object(entry.file)
+    is_file = Path(entry.file).exists()
+    stated = entry.problem.instance_document
+    document = read_json_object(entry.file) if is_file else stated(entry.instance)
     try:
         with limited_to(Limits(time_s=arguments.time_limit_s)):
             solution = None if best is None else best.solution

@@ -37,7 +37,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         EXAMPLES,
     )
     parser.add_argument(
-        "instance", metavar="INSTANCE", help="instance file; - is the standard input"
+        "instance",
+        metavar="INSTANCE",
+        help="instance file, or id of the library; - is the standard input",
     )
     parser.add_argument(
         "solution",
@@ -55,15 +57,15 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt verify`` and return the exit code."""
-    from lyra_opt.core.loading import load_instance
     from lyra_opt.core.verifying import verify
+    from lyra_opt.front_door.files import loaded_instance
     from lyra_opt.front_door.models import claimed_solution
 
     if (arguments.solution is None) == (arguments.proof is None):
         raise UserError("verify: give either SOLUTION or --proof FILE")
     if arguments.proof is not None:
         return _check_proof(arguments)
-    loaded = load_instance(arguments.instance)
+    loaded = loaded_instance(arguments.instance)
     solution, claims = claimed_solution(loaded.instance, arguments.solution)
     verification = verify(loaded.problem, loaded.instance, solution, claims)
     if arguments.form == "json":

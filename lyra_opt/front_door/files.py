@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -49,12 +50,17 @@ def load(path: str | Path, of: type[Any] | None = None) -> Any:
     """
     if of is not None and not isinstance(of, type):
         raise FieldError("of", of, "must be a class of instances, such as lo.reclaim.Instance")
-    loaded = _of_library(str(path)) if _is_id(path) else load_instance(path)
+    loaded = loaded_instance(path)
     if of is not None and not isinstance(loaded.instance, of):
         expected = getattr(of, "problem", of.__name__)
         reason = f"holds an instance of {loaded.problem.name}, not of {expected}"
         raise InputError(str(path), reason)
     return loaded.instance
+
+
+def loaded_instance(path: str | Path) -> LoadedInstance:
+    """Return the instance in a file or, if no file has this name, of the library, as `load`."""
+    return _of_library(str(path)) if _is_id(path) else load_instance(path)
 
 
 def _is_id(path: object) -> bool:
@@ -69,9 +75,9 @@ def _is_id(path: object) -> bool:
 def _of_library(name: str) -> LoadedInstance:
     if name not in library().entries:
         near = nearest(name, library().entries)
-        hint = "lo.library() lists all ids" if near is None else f"did you mean {near}?"
+        hint = "lyra-opt library list shows all ids" if near is None else f"did you mean {near}?"
         raise InputError(name, f"is neither a file nor an instance of the library; {hint}")
-    return library().load(name)
+    return replace(library().load(name), file=name)
 
 
 @without_inner_frames

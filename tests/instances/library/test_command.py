@@ -33,10 +33,26 @@ def test_list_of_some(run):
 def test_list_fits_a_narrow_terminal(run, monkeypatch):
     """Columns that do not fit are left out, and the last line but one says which."""
     monkeypatch.setattr("lyra_opt.commands.output.terminal_width", lambda: 60)
-    _, out, _ = run("library", "list")
+    _, out, _ = run("library", "list", "--problem", "reclaim", "--grade", "open")
     assert max(map(len, out.splitlines())) <= 60
-    assert out.split()[:2] == ["instance", "grade"]
-    assert "Show them with --format csv" in out
+    assert out.split()[:4] == ["best", "instance", "known", "bound"]
+    gone = out.replace("\n", " ").partition("columns that do not fit: ")[2]
+    assert gone.startswith("problem; grade; variant; size; proof. Show them with --format csv")
+
+
+def test_solve_and_verify_take_ids(run, tmp_path, monkeypatch):
+    """Also of an instance without a file; a file of that name wins."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("lyra-figure-5", "decoy-v1-k7"):
+        given = ("solve", name, "--solver", "exact", "--out", "s.json", "--proof", "p.json")
+        exit_code, out, _ = run(*given)
+        assert (exit_code, out.splitlines()[0]) == (0, name)
+        assert run("verify", name, "s.json")[0] == 0
+    assert run("library", "get", "decoy-v1-k7", "--out", ".")[0] == 0
+    assert run("verify", "decoy-v1-k7.json", "--proof", "p.json")[0] == 0
+    assert_one_line_error(run("solve", "lyra-figure-55"), "did you mean lyra-figure-5?")
+    (tmp_path / "lyra-figure-5").write_text("{}")
+    assert_one_line_error(run("solve", "lyra-figure-5"), "lyra-figure-5: format is missing")
 
 
 def test_show(run):
@@ -45,7 +61,8 @@ def test_show(run):
     assert "grade: easy" in out
     assert "provenance: Lyra (EuroSys 2023), Figure 5" in out
     _, out, _ = run("library", "show", "lyra-figure-5", "--format=json")
-    assert json.loads(out)["best_known"] == 1
+    shown = json.loads(out)
+    assert (shown["best_known"], shown["recorded_on"]) == (1, "2026-11-23")
 
 
 def test_get_writes_what_other_commands_take(run, tmp_path):
