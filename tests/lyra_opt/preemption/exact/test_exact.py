@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example as with_values
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.result import Limits, Status
@@ -94,7 +95,7 @@ def enlarged(rng, instance, factor):
 
 @draws(200)
 @given(SEEDS, st.sampled_from(KINDS), st.sampled_from([10**7 + 1, 2 * 10**14]))
-@example(292, "one-shape", 10**7 + 1)  # rounded prices place a pod too many
+@with_values(292, "one-shape", 10**7 + 1)  # rounded prices place a pod too many
 def test_numbers_that_floats_confuse(seed, kind, factor):
     """Amounts and weights that differ by 1 in 2**50 decide what fits and what costs less."""
     rng = np.random.default_rng(seed)
