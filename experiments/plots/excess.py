@@ -126,7 +126,10 @@ LETTERS_IN_A_ROW = 20
 
 
 SPREAD = 0.3
-"""Width over which the marks of one axis value are spread, so that equal marks do not overlap."""
+"""Width over which the marks of one value in words are spread; marks of a number are above it."""
+
+MARK_POINTS, STEP_POINTS, MOST_STEPS = 4.5, 0.9, 4
+"""Earlier marks are larger by a step each, so that equal marks remain visible."""
 
 FAR = 20.0
 """The axis is logarithmic above 10 % if the largest mean is this many times the median."""
@@ -137,13 +140,13 @@ def plot_excess_over_axis(
 ) -> None:
     """Draw each solver's mean gap against a study axis; hollow marks include unproved optima.
 
-    Lines join neighbouring numbers whose means are over the same families.
+    Lines join neighbouring numbers whose means are over the same families. Whiskers are intervals.
 
     Parameters
     ----------
     means
-        Columns ``excess_percent``, ``is_proved`` and ``families``, by ``configuration`` and
-        ``value`` of the axis.
+        Columns ``excess_percent``, ``low_percent``, ``high_percent``, ``is_proved`` and
+        ``families``, by ``configuration`` and ``value`` of the axis.
     values
         Values of the axis, from left to right, evenly spaced.
     configurations
@@ -157,9 +160,18 @@ def plot_excess_over_axis(
             continue
         style = line_style(configuration, configurations)
         marker = style.pop("marker")
-        size = mark_points(marker, 4.5)
+        steps = min(len(configurations) - 1 - position, MOST_STEPS)
+        size = mark_points(marker, MARK_POINTS + STEP_POINTS * steps)
         shift = SPREAD * (position - (len(configurations) - 1) / 2) / len(configurations)
-        xs = of_line.value.map(place_of) + shift
+        xs = of_line.value.map(place_of) + (0.0 if are_numbers else shift)
+        axes.vlines(
+            xs,
+            of_line.low_percent.clip(lower=0),
+            of_line.high_percent,
+            color=style["color"],
+            linewidth=0.8 + 0.4 * steps,
+            alpha=0.5,
+        )
         if are_numbers:
             for part in stretches(list(of_line.families)):
                 axes.plot(xs.iloc[part], of_line.excess_percent.iloc[part], linewidth=1.2, **style)
@@ -188,14 +200,16 @@ def plot_excess_over_axis(
         **(slanted if sum(map(len, labels)) > LETTERS_IN_A_ROW else {}),
     )
     axes.set_xlim(-0.4, len(values) - 0.6)
-    _set_scale(means.excess_percent, axes)
+    _set_scale(means, axes)
     axes.grid(visible=False, axis="x")
 
 
-def _set_scale(percent: pd.Series, axes: Axes) -> None:
+def _set_scale(means: pd.DataFrame, axes: Axes) -> None:
     """Use a partly logarithmic axis if one outlier would compress all other marks."""
+    percent = means.excess_percent
     top = float(percent.max())
     if top > max(LINEAR_UP_TO_PERCENT, FAR * float(percent.median())):
+        top = max(top, float(means.high_percent.fillna(0).max()))
         axes.set_yscale("symlog", linthresh=LINEAR_UP_TO_PERCENT, linscale=1.0)
         axes.set_ylim(-0.05 * LINEAR_UP_TO_PERCENT, 1.3 * top)
         ticks = excess_ticks(1.3 * top)

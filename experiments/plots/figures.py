@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from lyra_opt.core.pictures import as_written
 from lyra_opt.core.problem import find_problem
 from lyra_opt.experiments.analysis import family_label, fixed_parameters
 from lyra_opt.experiments.frames import in_order
+from lyra_opt.experiments.intervals import student_interval
 from lyra_opt.experiments.plots.excess import plot_excess, plot_excess_over_axis, set_excess_limits
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import (
@@ -164,8 +166,9 @@ def over_axis(analysis: Analysis, group: str, axis: str) -> pd.DataFrame:
     """Return the mean gap of heuristics on a group of families, by value of an axis.
 
     Columns: ``value``, in the order of tables; ``configuration``; ``excess_percent``, relative to
-    the best dual bound if an optimum is not proved; ``is_proved``, whether all optima at this value
-    are proved; and ``families``, the families of the mean.
+    the best dual bound if an optimum is not proved; ``instances`` of the mean; ``low_percent`` and
+    ``high_percent``, its confidence interval, NaN for one instance; ``is_proved``, whether all
+    optima at this value are proved; and ``families``, the families of the mean.
     """
     frame = analysis.frame[analysis.frame.family_group == group].dropna(subset=axis)
     frame = frame.assign(value=frame[axis].astype(object), place=in_order(frame[axis]))
@@ -175,10 +178,21 @@ def over_axis(analysis: Analysis, group: str, axis: str) -> pd.DataFrame:
     found = frame.assign(excess_percent=excess)[solved & np.isfinite(excess)]
     means = (
         found.groupby(["place", "value", "configuration"])
-        .agg(excess_percent=("excess_percent", "mean"), families=("family_label", frozenset))
+        .agg(
+            excess_percent=("excess_percent", "mean"),
+            instances=("excess_percent", "size"),
+            low_percent=("excess_percent", lambda gaps: _interval(gaps)[0]),
+            high_percent=("excess_percent", lambda gaps: _interval(gaps)[1]),
+            families=("family_label", frozenset),
+        )
         .reset_index()
     )
     return means.assign(is_proved=means.value.map(of_value))
+
+
+def _interval(gaps: pd.Series) -> tuple[float, float]:
+    """Return the confidence interval of the mean gap; NaN for fewer than two instances."""
+    return student_interval(gaps.to_numpy()) if len(gaps) > 1 else (math.nan, math.nan)
 
 
 def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.DataFrame]) -> Plot:
@@ -194,6 +208,7 @@ def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.Dat
         plot_excess_over_axis(means, list(means.value.unique()), analysis.heuristics, axes)
         names = {"value": axis, "configuration": "solver", "is_proved": "is_proved"}
         names["excess_percent"] = f"mean_{words.noun}_percent"
+        names |= {name: name for name in ("instances", "low_percent", "high_percent")}
         record_columns(axes, means, names, group=group)
         axes.set_xlabel(axis_in_words(axis))
         axes.set_title(as_written(group))
@@ -203,7 +218,9 @@ def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.Dat
     return Plot(
         f"excess_over_{axis}",
         f"Mean {words.noun} over {axis_in_words(axis)}",
-        "Marks are means over families, sizes, seeds and all other axes. Lines join neighbouring "
+        "Marks are means over families, sizes, seeds and all other axes. Whiskers are 95 % "
+        "intervals of the mean (Student's t) over at least two instances, as if these were a "
+        "random sample. Values are evenly spaced. Lines join neighbouring "
         f"numbers with the same families. A filled mark is the {words.noun} {words.preposition} "
         "proved optima. At a hollow mark some optimum is not proved; the best bound replaces it, "
         f"so the mark is an upper bound on the {words.noun}. Each panel has its own scale, which "

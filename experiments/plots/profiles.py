@@ -15,7 +15,7 @@ from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import add_legend_of_all, draw_steps, new_panels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
     from matplotlib.axes import Axes
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SHORTEST_S = 1e-3
 """Shorter times count as this time, which is below the resolution of a clock and of interest."""
+
+LEAST_RATIO = 10.0
+"""The least right end of the axis of times, so that it has several ticks."""
 
 LINEAR_UP_TO_PERCENT, LARGEST_PERCENT = 1.0, 100.0
 """Linear part and end of the gap axis; runs with a larger gap or no solution are not shown."""
@@ -36,7 +39,11 @@ def time_ratios(frame: pd.DataFrame) -> pd.Series:
 
 
 def plot_profiles(
-    frame: pd.DataFrame, column: str, configurations: Sequence[str], axes: Axes
+    frame: pd.DataFrame,
+    column: str,
+    configurations: Sequence[str],
+    axes: Axes,
+    least_right: float,
 ) -> None:
     """Draw the cumulative distribution of a column as one step line per solver configuration.
 
@@ -48,8 +55,10 @@ def plot_profiles(
         Name of the column with a value of which less is better.
     configurations
         All configurations; their order sets the styles.
+    least_right
+        The least right end of the axis.
     """
-    right = 1.05 * frame[column].max()
+    right = max(1.05 * frame[column].max(), least_right)
     for configuration in configurations:
         of_solver = frame[frame.configuration == configuration]
         values = np.sort(of_solver[column].dropna().to_numpy(float)).tolist()
@@ -71,7 +80,7 @@ def plot_profiles(
 def plot_time_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes: Axes) -> None:
     """Draw the share of instances that each solver proves within a factor of the fastest proof."""
     ratios = frame.assign(time_ratio=time_ratios(frame))
-    plot_profiles(ratios, "time_ratio", configurations, axes)
+    plot_profiles(ratios, "time_ratio", configurations, axes, LEAST_RATIO)
     make_logarithmic(axes.xaxis)
     axes.set_xlim(left=1.0)
     axes.set_xlabel("Time to proof / that of the fastest solver")
@@ -80,7 +89,9 @@ def plot_time_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes:
 def plot_gap_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes: Axes) -> None:
     """Draw the share of instances on which each solver is within a gap of the best known value."""
     within = frame.gap_to_best_percent.where(frame.gap_to_best_percent < LARGEST_PERCENT)
-    plot_profiles(frame.assign(gap_percent=within), "gap_percent", configurations, axes)
+    plot_profiles(
+        frame.assign(gap_percent=within), "gap_percent", configurations, axes, LARGEST_PERCENT
+    )
     axes.set_xscale("symlog", linthresh=LINEAR_UP_TO_PERCENT)
     axes.set_xlim(0.0, LARGEST_PERCENT)
     ticks = (0, 0.5, 1, 2, 5, 10, 20, 50, 100)
@@ -97,19 +108,34 @@ FRAME_INCHES, LINE_INCHES = 0.7, 0.19
 def draw_profiles(scoreboard: Scoreboard) -> list[Plot]:
     """Return a plot for each problem with profiles of times to proof and of gaps."""
     with house_style():
-        return [
+        drawn = [
             _profiles(problem, scoreboard.frame[scoreboard.frame.problem == problem])
             for problem in scoreboard.problems
         ]
+    return [plot for plot in drawn if plot is not None]
 
 
-def _profiles(problem: str, frame: pd.DataFrame) -> Plot:
+def _profiles(problem: str, frame: pd.DataFrame) -> Plot | None:
+    """Return the plot of a problem; None with one solver, which is a reference."""
     is_proving = frame.proof_time_s.notna().groupby(frame.configuration).transform("any")
-    panels = [
-        (frame[is_proving], plot_time_profiles, "Proofs"),
-        (frame[~frame.reference], plot_gap_profiles, "Solutions of heuristics"),
-    ]
-    panels = [each for each in panels if len(each[0])]
+    proving, others = frame[is_proving], frame[~frame.reference]
+    panels: list[tuple[pd.DataFrame, Callable[..., None], str]] = []
+    captions = []
+    if proving.configuration.nunique() > 1:  # one solver alone is always the fastest
+        panels.append((proving, plot_time_profiles, "Proofs"))
+        captions.append(
+            "Proofs: share of its supported instances that a solver proves within a factor of the "
+            f"fastest proof. Times below {1e3 * SHORTEST_S:g} ms count as that time; an instance "
+            "that no solver proves within the limit counts as not proved."
+        )
+    if len(others):
+        panels.append((others, plot_gap_profiles, "Solutions"))
+        captions.append(
+            "Solutions: share of instances on which a solver is within a gap of the best known "
+            "value. Solvers that serve as references are left out."
+        )
+    if not panels:
+        return None
     configurations = list(frame.configuration.unique())
     height = max(PANEL_INCHES * len(panels), FRAME_INCHES + LINE_INCHES * len(configurations))
     figure, grid = new_panels(len(panels), 1, (WIDTH_INCHES, height))
@@ -120,10 +146,6 @@ def _profiles(problem: str, frame: pd.DataFrame) -> Plot:
     return Plot(
         f"profiles_{problem}",
         f"Performance profiles, {problem}",
-        "Top: share of its supported instances that a solver proves within a factor of the "
-        f"fastest proof. Times below {1e3 * SHORTEST_S:g} ms count as that time; an instance that "
-        "no solver proves within the limit counts as not proved. Bottom: share of instances on "
-        "which a heuristic is within a gap of the best known value. Higher and further left is "
-        "better.",
+        " ".join([*captions, "Higher and further left is better."]),
         figure,
     )

@@ -91,15 +91,20 @@ def draw_steps(
     Where colours may be missing, the line has a few marks.
     """
     style = line_style(configuration, configurations)
+    steps = dict(zip(values, heights, strict=True))  # the last height at each value
+    ends = list(steps)
     if style_in_force().is_narrow:
+        # A further point before the right end has a mark; the first step may be on the left axis.
+        ends.append((ends[-1] + right) / 2)
+        marked = range(2, len(ends) + 1)
+        every = max(1, len(marked) // MARKS_PER_STEP_LINE)
         start = list(configurations).index(configuration) / len(configurations)
-        every = max(1, (len(values) + 2) // MARKS_PER_STEP_LINE)
-        style |= {"markevery": (int(start * every), every), "markersize": 3.5}
+        style |= {"markevery": list(marked)[int(start * every) :: every], "markersize": 3.5}
     else:
         style["marker"] = ""
     axes.step(
-        [values[0], *values, right],
-        [0.0, *heights, heights[-1]],
+        [ends[0], *ends, right],
+        [0.0, *(steps.get(end, heights[-1]) for end in ends), heights[-1]],
         where="post",
         label=as_written(configuration),
         linewidth=1.4 * style_in_force().line_factor,

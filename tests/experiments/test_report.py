@@ -197,6 +197,35 @@ def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved():
     assert list(excess_over_axes(Analysis(runs[:2]))) == []
 
 
+def test_means_over_an_axis_have_intervals_above_its_values():
+    """By hand: gaps of 0, 10 and 20 %. Marks of two solvers stand above the number itself."""
+    runs = [
+        run
+        for percent in (10, 30)
+        for run in make_runs(
+            [
+                (f"{percent}-{place}", name, FEASIBLE, {"objective": objective})
+                for place, objective in enumerate((10, 11, 12))
+                for name in ("quick", "slow")
+            ],
+            family_parameters={"reclaim_percent": percent},
+            known_optimum=10,
+        )
+    ]
+    half = 4.30265 * 10 / math.sqrt(3)
+    (plot,) = excess_over_axes(Analysis(runs))
+    for row in plot.figure.data[""]:
+        assert (row["instances"], row["low_percent"], row["high_percent"]) == (
+            3,
+            pytest.approx(10 - half, abs=1e-3),
+            pytest.approx(10 + half, abs=1e-3),
+        )
+    (axes,) = plot.figure.axes
+    assert {float(x) for line in axes.lines for x in line.get_xdata()} == {0.0, 1.0}
+    assert len(axes.collections) == 2, "whiskers of each solver"
+    assert "Whiskers are 95 % intervals" in plot.caption
+
+
 def two_groups(larger_percent: int, **columns: Any) -> list[SolverRecord]:
     """Return a run 1 % off the optimum in one group, and one farther off in the next."""
     pairs = [("near", 1), ("far", larger_percent)]
@@ -380,6 +409,8 @@ def test_lines_join_only_what_is_over_the_same_families():
                 "configuration": "quick",
                 "value": values,
                 "excess_percent": 1.0,
+                "low_percent": 0.5,
+                "high_percent": 1.5,
                 "is_proved": True,
                 "families": [frozenset(name) for name in families],
             }
@@ -401,7 +432,7 @@ def test_an_outlier_bends_the_axis_instead_of_pressing_others_flat(percent, scal
     solvers = ["a", "b", "c"]
     means = pd.DataFrame(
         {"configuration": solvers, "value": 1, "excess_percent": percent, "is_proved": True}
-    ).assign(families=[frozenset("x")] * 3)
+    ).assign(families=[frozenset("x")] * 3, low_percent=math.nan, high_percent=math.nan)
     axes = Figure().subplots()
     plot_excess_over_axis(means, [1], solvers, axes)
     assert axes.get_yscale() == scale

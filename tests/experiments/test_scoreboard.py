@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lyra_opt.core.picture_styles import house_style
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import Analysis
 from lyra_opt.experiments.intervals import bootstrap_interval
@@ -184,10 +185,27 @@ def test_profiles_are_over_the_fastest_proof_of_each_instance():
     ratios = time_ratios(frame)
     assert ratios[:2].tolist() == [4, 1]
     assert ratios[2:].isna().all()
-    (plot,) = draw_profiles(board(hand_made_runs()))
+    (tree,) = (run for run in hand_made_runs() if run.status is OPTIMAL)
+    other = replace(tree, configuration="other")
+    (plot,) = draw_profiles(board([*hand_made_runs(), other]))
     assert plot.name == "profiles_reclaim"
     for text in ("tree", "rule", "Time to proof / that of the fastest solver", "Gap to the best"):
         assert re.search(re.escape(text), plot.svg)
+    # All proofs take the same time, and the axis has numbers all the same.
+    assert plot.figure.axes[0].get_xlim()[1] >= 10
+
+
+def test_profiles_without_a_panel_that_says_nothing_and_without_marks_on_their_axis():
+    """One proving solver is always the fastest; exact solvers are not called heuristics."""
+    with house_style("paper"):
+        (plot,) = draw_profiles(board(hand_made_runs()))
+    (axes,) = plot.figure.axes
+    assert axes.get_title().startswith("Solutions,")
+    assert "heuristic" not in plot.caption
+    for line in axes.lines:
+        xs = line.get_xdata()[line.get_markevery()]
+        assert len(xs)
+        assert all(0 < x < axes.get_xlim()[1] for x in xs)
 
 
 def test_the_report_of_several_problems(tmp_path):

@@ -42,6 +42,9 @@ FAR = 20.0
 """The axis is logarithmic if a difference is more than this many times the median difference."""
 
 OVER_AXIS_INCHES = (9.6, 3.2)
+MOST_STEPS = 4
+"""Whiskers of at most so many earlier schemes are wider, each by a step."""
+
 SPREAD = 0.2
 """Total width over which the marks at one value are spread, so that whiskers do not overlap."""
 
@@ -198,7 +201,7 @@ def _over_axis(
             if not of_one:
                 continue
             shift = SPREAD * (position - (len(schemes) - 1) / 2) / len(schemes)
-            xs = [x + shift for x, _ in of_one]
+            xs = [x + (0.0 if are_numbers else shift) for x, _ in of_one]
             ys = [statistics.fmean(found) / unit.seconds for _, found in of_one]
             style = scheme_line(scheme, schemes) | scheme_mark(scheme, schemes)
             if not are_numbers:
@@ -208,7 +211,8 @@ def _over_axis(
                 [end(found) / unit.seconds for _, found in of_one] for end in (min, max)
             )
             if has_seeds:
-                axes.vlines(xs, lowest, highest, color=style["color"], linewidth=1.0, alpha=0.6)
+                width = 1.0 + 0.5 * min(len(schemes) - 1 - position, MOST_STEPS)
+                axes.vlines(xs, lowest, highest, color=style["color"], linewidth=width, alpha=0.5)
             record(
                 axes,
                 (
