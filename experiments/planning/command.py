@@ -166,7 +166,10 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         EPILOG.format(examples=CONSOLIDATE_EXAMPLE),
     )
     consolidate.add_argument(
-        "--moves", type=integer_from(0), metavar="N", help="largest number of pods that move"
+        "--moves",
+        type=integer_from(0),
+        metavar="N",
+        help="largest number of pods that move (default: any)",
     )
     _add_among(consolidate)
     consolidate.set_defaults(question=_consolidate)
@@ -205,8 +208,8 @@ def _add_among(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--among",
         metavar="SELECTOR",
-        help="label selector of the nodes that can be chosen, such as pool=a100,zone!=b "
-        "(default: open nodes with GPUs)",
+        help="label selector of the nodes that can be chosen, such as rack=r1,zone!=b; the end of "
+        "a label suffices (default: open nodes with GPUs)",
     )
 
 

@@ -7,13 +7,13 @@ question enter its instance. A drain without moves needs GPUs alone, because it 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from lyra_opt.core.errors import UserError, counted, show_value
-from lyra_opt.core.texts import meant
+from lyra_opt.core.texts import meant, nearest
 from lyra_opt.instances.snapshots.placement import ANYWHERE, Placement, Toleration
 from lyra_opt.instances.snapshots.snapshot import GPU, PendingPods
 from lyra_opt.preemption import Budget, Demand, Gang, Instance, Moves, Node, PodGroup, Shape
@@ -45,6 +45,9 @@ GPU_NAMES = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/", "gres/gp
 """The beginnings of resource names that count GPUs or parts of GPUs."""
 
 LARGEST_PRIORITY = 2**31 - 1
+
+MOST_EXAMPLES = 6
+"""The most names that a message lists as examples."""
 
 DRAWN_LEVELS = ("rack", "switch", "block", "zone")
 """The ends of node labels by which a picture groups the nodes, if no level is asked for."""
@@ -172,7 +175,10 @@ class Choices:
 def choices_of(*, cost: str, is_forced: bool, keeps_budgets: bool) -> Choices:
     """Return an operator's choices; `UserError` for an unknown cost."""
     if cost not in COSTS and not (cost.startswith(ANNOTATION) and cost != ANNOTATION):
-        raise UserError(f"cost is {show_value(cost)}: must be {', '.join(COSTS)} or annotation:KEY")
+        rule = f"must be {', '.join(COSTS)} or annotation:KEY"
+        likely = nearest(cost, COSTS)
+        hint = f"; did you mean {likely}?" if likely else ""
+        raise UserError(f"cost is {show_value(cost)}: {rule}{hint}")
     return Choices(cost=cost, is_forced=is_forced, keeps_budgets=keeps_budgets)
 
 
@@ -423,9 +429,18 @@ class _Builder:
             return False
         if isinstance(question, Fit) or node.closed_because:
             return False
-        if question.among:
-            return all(condition.holds(node) for condition in question.among)
+        if self._among:
+            return all(condition.holds(node) for condition in self._among)
         return not self._gpus or any(node.capacity.get(name) for name in self._gpus)
+
+    @cached_property
+    def _among(self) -> tuple[Condition, ...]:
+        """The conditions on the nodes that can be chosen, with the labels in full."""
+        question = self._question
+        return tuple(
+            replace(each, key=label_named(self._snapshot, each.key, "selector"))
+            for each in (() if isinstance(question, Fit) else question.among)
+        )
 
     def _has_type(self, node: SnapshotNode) -> bool:
         wanted = self._question.gpu_type if isinstance(self._question, Fit) else ""
@@ -442,7 +457,9 @@ class _Builder:
             for name in shape.request:
                 if name not in known:
                     raise UserError(f"no node has the resource {name}; {hint_for(name, known)}")
-        level = self._level(question.level) if question.level else gang.level
+        level = gang.level
+        if question.level:
+            level = label_named(self._snapshot, question.level, "level")
         counts = [len(shape.names) for shape in gang.shapes]
         is_one = len(counts) == 1
         shapes = [
@@ -466,21 +483,6 @@ class _Builder:
         demand = Demand(priority=priority, queue=gang.queue, shapes=shapes, level=level or None)
         return demand, level
 
-    def _level(self, name: str) -> str:
-        """Return the node label that a level names, in full or by its end."""
-        labels = dict.fromkeys(label for node in self._snapshot.nodes for label in node.labels)
-        if name in labels:
-            return name
-        ends = [label for label in labels if label.rpartition("/")[2] == name]
-        ends = ends or [label for label in labels if label.endswith(("-" + name, "." + name))]
-        if len(ends) == 1:
-            return ends[0]
-        if ends:
-            raise UserError(f"level {name} fits several labels: {', '.join(ends)}; name one")
-        raise UserError(
-            f"no node has a label for the level {show_value(name)}; {hint_for(name, labels)}"
-        )
-
     def _objective(self, nodes: Iterable[Node], budgets: Iterable[Budget]) -> tuple[str, ...]:
         held = {name for node in nodes for name in node.capacity}
         gpus = [f"lost:{name}" for name in self._gpus if name in held]
@@ -503,6 +505,32 @@ class _Builder:
         return (*first, *terms)
 
 
+def label_named(snapshot: Snapshot, name: str, role: str) -> str:
+    """Return the node label that a name means, in full or by its end.
+
+    Parameters
+    ----------
+    role
+        The word for the label in messages.
+
+    Raises
+    ------
+    UserError
+        If no node has such a label, or several labels have this end.
+    """
+    labels = dict.fromkeys(label for node in snapshot.nodes for label in node.labels)
+    if name in labels:
+        return name
+    ends = [label for label in labels if label.rpartition("/")[2] == name]
+    ends = ends or [label for label in labels if label.endswith(("-" + name, "." + name))]
+    if len(ends) == 1:
+        return ends[0]
+    if ends:
+        raise UserError(f"{role} {name} fits several labels: {', '.join(ends)}; name one")
+    hint = hint_for(name, labels)
+    raise UserError(f"no node has a label for the {role} {show_value(name)}; {hint}")
+
+
 def require_node(snapshot: Snapshot, name: str) -> None:
     """Raise `UserError` if a snapshot has no node with this name."""
     if name not in snapshot.node:
@@ -511,9 +539,11 @@ def require_node(snapshot: Snapshot, name: str) -> None:
 
 
 def hint_for(name: str, known: Iterable[str]) -> str:
-    """Return the similar known name, or a few known names as examples."""
+    """Return the similar known name or end of a name, or a few known names as examples."""
     names = list(known)
-    return meant(name, names[:6], listing="for example", also=names)
+    listing = "known:" if len(names) <= MOST_EXAMPLES else "for example"
+    ends = [each.rpartition("/")[2] for each in names]
+    return meant(name, names[:MOST_EXAMPLES], listing, also=[*names, *ends])
 
 
 def gpu_resources(snapshot: Snapshot) -> tuple[str, ...]:

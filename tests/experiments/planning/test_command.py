@@ -57,7 +57,7 @@ def test_padding_changes_nothing(file, tmp_path):
     "words",
     [
         ["drain", "--nodes", "4"],
-        ["drain", "n3", "n4", "--among", "example.com/rack=r0", "--explain", "n5"],
+        ["drain", "n3", "n4", "--nodes", "1", "--among", "rack=r0", "--explain", "n5"],
         ["fit", "pending", "--cost", "pods", "--explain", "n0"],
         ["fit", "--pods", "2", "--gpus", "8", "--cpu", "4", "--memory", "1Gi", "--priority", "p3"],
         ["consolidate", "--moves", "5"],
@@ -159,7 +159,13 @@ def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
         (["fit", "--pods", "2", "--gpus", "1", "--priority", "high"], "priority high"),
         (["fit", "--pods", "2", "--gpus", "1", "--level", "hall"], 'for the level "hall"'),
         (["fit", "--pods", "2", "--gpus", "1", "--type", "h100"], "no node has GPUs of type h100"),
-        (["consolidate", "--among", "pool=x"], "leaves 0 open nodes"),
+        (["fit", "--pods", "2", "--gpus", "1", "--level", "rac"], "did you mean rack?"),
+        (["fit", "--pods", "2", "--gpus", "1", "--priority", "p9"], "known: p1, p2, p3"),
+        (["fit", "pendin"], "did you mean pending?"),
+        (["drain", "--nodes", "1", "--cost", "podz"], "did you mean pods?"),
+        (["drain", "--nodes", "1", "--among", "rak=r1"], "did you mean rack?"),
+        (["drain", "--nodes", "1", "--among", "rak!=r1"], "did you mean rack?"),
+        (["consolidate", "--among", "rack=x"], "leaves 0 open nodes"),
     ],
 )
 def test_bad_questions_give_one_line(run, file, words, message):
