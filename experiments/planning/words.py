@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from lyra_opt.instances.snapshots.snapshot import RunningGang
     from lyra_opt.preemption import Solution
 
+LONGEST_HEADING = 120
+"""The number of letters up to which the heading of a page lists the nodes."""
+
 LONGEST_CAPTION = 40
 """The number of letters up to which the title of a picture lists the nodes."""
 
@@ -54,11 +57,13 @@ def headline(plan: ClusterPlan) -> str:
 
 
 def heading(plan: ClusterPlan) -> tuple[str, ...]:
-    """Return the answer as a heading; without a plan, the reason follows as a sentence."""
+    """Return the answer as a heading; if it is long, the whole answer follows as a sentence."""
+    answer = headline(plan)
     if plan.exists:
-        return (headline(plan),)
+        is_short = len(answer) <= LONGEST_HEADING
+        return (answer,) if is_short else (answer.partition(":")[0], answer)
     is_impossible = plan.answer.status is Status.INFEASIBLE
-    return "No plan exists" if is_impossible else "No plan was found", headline(plan)
+    return "No plan exists" if is_impossible else "No plan was found", answer
 
 
 def caption(plan: ClusterPlan) -> tuple[str, str]:

@@ -77,12 +77,14 @@ class ReadablePlan(Printed, ClusterPlan):
         """The table of the jobs that lose or move pods, as a data frame."""
         return words.hurt_table(self).frame()
 
+    @without_inner_frames
     def summary(self, format: str = "table") -> str:  # noqa: A002 - the name of the option
         """Return the plan as text in a format of ``lyra-opt plan --format``."""
         if format == "table":
             return f"{self}\n"
         return text_of(self, format, self.explanations)
 
+    @without_inner_frames
     def plot(self, *, style: str = "page", file: str | Path | None = None) -> Figure:
         """Return a picture of the nodes before and after, and write it to a file if one is given.
 
@@ -93,6 +95,7 @@ class ReadablePlan(Printed, ClusterPlan):
         """
         return plan_picture(self, style, file)
 
+    @without_inner_frames
     def page(self, file: str | Path) -> None:
         """Write the plan as an HTML page to pass on.
 

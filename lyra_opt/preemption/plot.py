@@ -106,9 +106,12 @@ def drawing_of(
         heads, row, height = _rows(instance, shown, touched)
         if height <= most_rows:
             break
-    width = min(panel_inches, style_in_force().most_width_inches)
+    width = style_in_force().width_inches or panel_inches
     longest = max(LONGEST_NAME, round(LONGEST_NAME * width / PANEL_INCHES))
-    names = [f"{shortened(n.id, longest)}{', cordoned' * (not n.is_usable)}" for n in shown]
+    names = [
+        f"{shortened(name, longest)}{', cordoned' * (not node.is_usable)}"
+        for node, name in zip(shown, _without_domain([node.id for node in shown]), strict=True)
+    ]
     labels = list(map(as_written, names))
     middles = [sum(row[node.id]) / len(row[node.id]) for node in shown]
     gpus = {node.id: node.capacity.get(resource, 0) for node in shown}
@@ -145,6 +148,13 @@ def drawing_of(
         figure.supxlabel(left_out)
 
     return Drawing(panel_inches * grid[1], rows_inches(height, grid[0], FRAME_INCHES), draw)
+
+
+def _without_domain(names: Sequence[str]) -> list[str]:
+    """Return the names of hosts without the part after the first dot, if all have the same."""
+    hosts, _, domains = zip(*(name.partition(".") for name in names), strict=True)
+    is_common = len({*domains}) == 1 and len({*hosts}) == len(hosts)
+    return [*hosts] if is_common else [*names]
 
 
 def _block(name: str, count: int, width: int, colour: str) -> list[_Block]:

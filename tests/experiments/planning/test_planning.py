@@ -8,10 +8,12 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.planning.picture import plan_picture
 from lyra_opt.experiments.planning.planning import explain, plan
 from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
 from lyra_opt.experiments.planning.words import hurt_table, proof_sentence
 from lyra_opt.instances.snapshots.placement import Placement
+from lyra_opt.instances.snapshots.snapshot import SnapshotNode
 from tests.experiments.planning.clusters import RACK, cluster, gang, node, pending, random_cluster
 
 SEEDS = [pytest.param(range(40)), pytest.param(range(40, 5_000), marks=pytest.mark.slow)]
@@ -174,6 +176,16 @@ def test_room_for_a_restart_is_not_promised_while_pending_pods_may_take_it():
         snapshot = cluster(nodes, jobs, pending=waiting)
         found = plan(snapshot, Drain(nodes=("a",)))
         assert hurt_table(found).rows()[0][-1] == f"at once on b{unless}"
+
+
+def test_a_picture_names_jobs_and_hosts_and_leaves_out_nodes_without_gpus():
+    hosts = [f"gpu-node-{letter}.eu.internal" for letter in "ab"]
+    nodes = [*map(node, hosts), SnapshotNode(name="cpu-1.eu.internal", capacity={"cpu": 8000})]
+    jobs = [gang("training-of-a-large-model-7", hosts[:1], 4)]
+    axes = plan_picture(plan(cluster(nodes, jobs), Drain(nodes=(hosts[0],)))).axes[0]
+    assert axes.get_title(loc="left") == f"Drain {hosts[0]}:\n1 job stopped"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["gpu-node-a", "gpu-node-b"]
+    assert "team/training-of-a-large-model-7" in [text.get_text() for text in axes.texts]
 
 
 def test_rows_of_one_owner_name_their_pods():
