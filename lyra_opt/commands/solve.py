@@ -124,20 +124,21 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     output.add_argument(
         "--export",
         metavar="FILE",
-        help="write an exact model as .mps, .lp, .pb or .txtpb (only with a single instance file)",
+        help="write an exact model of a single instance as .mps, .lp, .pb or .txtpb; without "
+        "--solver, --start, --certify, --proof, --out and --plot, nothing is solved",
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt solve`` and return the exit code."""
-    from lyra_opt import export_model
     from lyra_opt.commands.answers import print_answers
     from lyra_opt.core.interrupting import heeding_signals
     from lyra_opt.core.isolation.workers import Workers
     from lyra_opt.core.loading import save_solution
     from lyra_opt.core.result import Status
     from lyra_opt.front_door.files import loaded_instance
+    from lyra_opt.front_door.models import exported
 
     _require_outputs(arguments)
     if arguments.start is not None and len(arguments.files) > 1:
@@ -152,9 +153,12 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.solvers and arguments.exact_time_s > 0:
             runs = [(entry, [*solvers, *_exact_beside(entry, solvers)]) for entry, solvers in runs]
     if arguments.export is not None:
-        remark = export_model(loaded[0].instance, arguments.export, arguments.solvers)
-        if remark is not None:
-            say(remark)
+        for words in filter(
+            None, exported(loaded[0].instance, arguments.export, arguments.solvers)
+        ):
+            say(words)
+        if not any(getattr(arguments, name) for name in NEED_ANSWERS):
+            return 0
     with stdout_kept_clean(), Workers() as workers, heeding_signals(*ENDING) as interruption:
         answers = _answers(runs, arguments, start, workers)
     shown = [answer for _, of_file in answers for answer in of_file]
@@ -184,6 +188,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     return 0
 
+
+NEED_ANSWERS = ("solvers", "start", "certify", "proof", "out", "plot")
+"""The options without which ``--export`` only writes the model."""
 
 WRITTEN = ("out", "plot", "export", "proof")
 """The options that name a file to write."""

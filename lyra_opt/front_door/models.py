@@ -8,6 +8,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
+    NamedTuple,
     Protocol,
     TypeVar,
     overload,
@@ -15,7 +16,7 @@ from typing import (
 )
 
 from lyra_opt.core.documents import write_bytes
-from lyra_opt.core.errors import InputError, UserError, without_inner_frames
+from lyra_opt.core.errors import InputError, UserError, counted, without_inner_frames
 from lyra_opt.core.loading import load_solution as load_solution_document
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.solver import find_solver, solver_names
@@ -168,6 +169,28 @@ def export_model(
         If no such model exists, it cannot be written to this kind of file, or the file cannot be
         written.
     """
+    return exported(instance, path, model).remark
+
+
+class Exported(NamedTuple):
+    """A model that was written to a file.
+
+    Parameters
+    ----------
+    size
+        The name, rows and columns of the model in words.
+    remark
+        A remark if the optimum of the model may differ from the instance's.
+    """
+
+    size: str
+    remark: str | None
+
+
+def exported(
+    instance: ProblemInstance, path: str | Path, model: str | Sequence[str] | None
+) -> Exported:
+    """Write an exact model to a file as `export_model`, and return what was written."""
     suffix = Path(path).suffix
     language = LANGUAGE_OF_SUFFIX.get(suffix)
     if language is None:
@@ -190,9 +213,18 @@ def export_model(
     stated = found.model(instance)
     as_bytes = cpsat_bytes if language == "cpsat" else linear_bytes
     write_bytes(path, as_bytes(stated, suffix))
+    if language == "cpsat":
+        rows, columns = len(stated.proto.constraints), len(stated.proto.variables)
+        counts = f"{counted(rows, 'constraint')}, {counted(columns, 'variable')}"
+    else:
+        rows, columns = stated.get_num_linear_constraints(), stated.get_num_variables()
+        columns += suffix == ".lp" and stated.objective.offset != 0  # has `OBJECTIVE_CONSTANT`
+        counts = f"{counted(rows, 'row')}, {counted(columns, 'column')}"
+    size = f"{path}: model {'-'.join(filter(None, (language, form)))}, {counts}"
     if instance.variant in found.exact_variants:
-        return None
-    return f"{path}: the optimum of this model may differ from the instance's: {found.summary}"
+        return Exported(size, None)
+    remark = f"{path}: the optimum of this model may differ from the instance's: {found.summary}"
+    return Exported(size, remark)
 
 
 @without_inner_frames

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+import highspy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -340,7 +341,24 @@ def test_the_command_exports_what_it_solves(tmp_path, capsys):
     assert model.read_bytes() == strengthened
     assert main(["solve", file, "--solver", "peeling", "--export", str(model)]) == 0
     assert model.read_bytes() == plain
-    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".mps", ".lp", ".pb"])
+def test_an_export_alone_solves_nothing_and_names_the_model(suffix, tmp_path, capsys):
+    """With the numbers of rows and columns that another solver reads in the file."""
+    file, model = str(tmp_path / "fleet.json"), tmp_path / f"model{suffix}"
+    lo.save(FLEET, file)
+    assert main(["solve", file, "--export", str(model)]) == 0
+    out, err = capsys.readouterr()
+    says = "model cpsat, 441 constraints, 119 variables"
+    if suffix != ".pb":
+        programme = highspy.Highs()
+        programme.silent()
+        programme.readModel(str(model))
+        says = f"model mathopt, {programme.getNumRow()} rows, {programme.getNumCol()} columns"
+    assert (out, err) == ("", f"lyra-opt: {model}: {says}\n")
+    assert main(["solve", file, "--export", str(model), "--solver", "peeling"]) == 0
+    assert "peeling" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("suffix", "says"), [(".mps", "a lower bound"), (".pb", "a time grid")])
