@@ -19,6 +19,7 @@ from lyra_opt.experiments.random_inputs import (
     RandomInputs,
     Sample,
     paired_columns,
+    paired_table,
     random_inputs,
 )
 from lyra_opt.experiments.records import ERROR, ReplayRecord
@@ -121,7 +122,7 @@ class Diff:
                 shows.append(three_digits)
 
         rows = [Paired(*row) for row in self.measures[list(Paired._fields)].itertuples(index=False)]
-        return Table(
+        return paired_table(
             [
                 Column(key="axis", values=list(self.measures.axis)),
                 Column(key="value", values=list(self.measures.value)),
@@ -135,7 +136,11 @@ class Diff:
     def shown(self) -> Table:
         """Return the table without the columns of axes if no measure is split by an axis."""
         table = self.table()
-        return table if any(self.measures.axis) else replace(table, columns=table.columns[2:])
+        return (
+            table
+            if any(self.measures.axis)
+            else replace(table, columns=table.columns[2:], paper=table.paper[2:])
+        )
 
 
 def compare_folders(

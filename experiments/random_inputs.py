@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import FieldError, UserError, counted
 from lyra_opt.core.numbers import percent, signed, three_digits
-from lyra_opt.core.table import Column
+from lyra_opt.core.table import Column, Table
 from lyra_opt.core.texts import meant
 from lyra_opt.experiments.intervals import (
     CONFIDENCE,
@@ -177,6 +177,12 @@ def paired_columns(
         key, number = f"{name}{unit}", three_digits
         columns.append(Column(key=key, values=values, show=number, heading=heading, texts=texts))
     return columns
+
+
+def paired_table(columns: Sequence[Column], title: str = "") -> Table:
+    """Return a table of differences; in papers, they are in percent alone."""
+    paper = [each for each in columns if each.key not in ("difference", "low", "high")]
+    return Table(columns, title, paper=paper)
 
 
 def require_baseline(named: str | None, known: Sequence[str]) -> None:

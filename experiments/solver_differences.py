@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.numbers import count, three_digits
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.analysis import FAMILY
-from lyra_opt.experiments.random_inputs import RandomInputs, Sample, paired_columns
+from lyra_opt.experiments.random_inputs import RandomInputs, Sample, paired_columns, paired_table
 
 if TYPE_CHECKING:
     from lyra_opt.experiments.analysis import Analysis
@@ -50,7 +50,7 @@ def solver_differences(analysis: Analysis, baseline: str | None = None) -> Table
     if not rows:
         return None
     families, solvers, counts, paired = map(list, zip(*rows, strict=True))
-    return Table(
+    return paired_table(
         [
             Column(key="family", values=families),
             Column(key="solver", values=solvers),

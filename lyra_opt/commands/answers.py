@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lyra_opt.commands.messages import Loudness, loudness
 from lyra_opt.commands.output import print_formatted, print_line, print_table
 from lyra_opt.commands.summaries import summaries_of, summary_table
 from lyra_opt.core.gaps import gap_words
@@ -51,7 +53,8 @@ class Row(NamedTuple):
 def print_answers(answers: Sequence[AnswersOfFile], form: str = "table") -> None:
     """Print the answers, and for several files a summary of each solver.
 
-    In a terminal, the solutions and the sentences of the summary follow the table.
+    In a terminal, the solutions and the sentences of the summary follow the table. For several
+    files, the solutions are printed only with ``--verbose``, and errors always.
     """
     rows = [
         Row(file, answer, evidence)
@@ -70,9 +73,12 @@ def print_answers(answers: Sequence[AnswersOfFile], form: str = "table") -> None
         print_line(answers[0][0])
     print_table(table, elsewhere="--format json")
     for legend, of_files in _legends(answers).items():
-        which = "" if len(answers) == 1 else f"{', '.join(of_files)}: "
+        which = "" if len(answers) == len(of_files) else f"{', '.join(of_files)}: "
         print_line(f"{which}objective: {legend}", indent="  ")
+    is_whole = len(answers) == 1 or loudness() >= Loudness.VERBOSE
     for (file, answer, evidence), record in zip(rows, records, strict=True):
+        if not is_whole and answer.status is not Status.ERROR:
+            continue
         lists = [
             f"{words(key)} {show_value_of(record[key])}"
             for key in keys
@@ -135,9 +141,18 @@ def _table(
     ]
     optional = {"dual_bound", "gap_to_best", "gap_to_optimum_at_most"}
     shown = [each for each in columns if each.key not in optional or any(each.cells)]
-    if len({row.file for row in rows}) > 1:
-        shown.insert(0, Column(key="file", values=[row.file for row in rows]))
-    return Table(shown, least=(*reversed(tabled), "dual_bound"))
+    paper = [each for each in shown if each.key not in {*tabled, "gap_to_best"}]
+    files = [row.file for row in rows]
+    if len(set(files)) > 1:
+        shown.insert(0, Column(key="file", values=files))
+        paper.insert(0, Column(key="instance", values=_stems(files)))
+    return Table(shown, least=(*reversed(tabled), "dual_bound"), paper=paper)
+
+
+def _stems(files: Sequence[str]) -> Sequence[str]:
+    """Return the names of files without folder and ending, or the paths if two names are equal."""
+    stems = [Path(file).name.removesuffix(".gz").removesuffix(".json") for file in files]
+    return stems if len(set(stems)) == len(set(files)) else files
 
 
 def _cell(value: object) -> str:

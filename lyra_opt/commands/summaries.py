@@ -5,67 +5,69 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import counted
-from lyra_opt.core.gaps import gap_words
+from lyra_opt.core.gaps import GAP, gap_words
 from lyra_opt.core.numbers import count, percent
 from lyra_opt.core.result import Status
-from lyra_opt.core.table import Column, Table, as_text, run_times
+from lyra_opt.core.table import Column, Table, run_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import pandas as pd
+
     from lyra_opt.core.evidence import Evidence
+    from lyra_opt.core.gaps import GapWords
     from lyra_opt.core.solving import Answer
+
+
+class Outcome(NamedTuple):
+    """What one solver achieved on one instance.
+
+    The gap is that to the proved optimum, or the largest that the best bound permits; None without
+    a solution, and for an objective of several terms.
+    """
+
+    status: str
+    is_solved: bool
+    is_proved: bool
+    is_optimal: bool
+    gap: float | None
+    wall_time_s: float | None
 
 
 @dataclass(frozen=True)
 class SolverSummary:
-    """The gaps of one solver on the instances of one problem, each with the evidence on it.
-
-    A gap is that to the proved optimum. If the optimum of an instance is not proved, it is the
-    largest gap that the best bound permits.
-    """
+    """The gaps of one solver on the instances of one problem; `gap` names them."""
 
     problem: str
     solver: str
-    rows: Sequence[tuple[Answer[Any], Evidence]]
+    gap: GapWords
+    outcomes: Sequence[Outcome]
 
     @property
     def gaps_percent(self) -> list[float]:
         """The finite gaps; without objectives of several terms, and without missed optima of 0."""
-        gaps = (
-            evidence.gap_to_optimum_at_most(answer.objective)
-            for answer, evidence in self.rows
-            if not evidence.terms.keys
-        )
+        gaps = [each.gap for each in self.outcomes if each.is_solved]
         return [100 * gap for gap in gaps if gap is not None and math.isfinite(gap)]
 
     @property
     def optimal(self) -> int:
         """The number of instances on which the solution is proved optimal."""
-        return sum(self._is_optimal(*row) for row in self.rows)
-
-    def _is_optimal(self, answer: Answer[Any], evidence: Evidence) -> bool:
-        objective = answer.objective
-        if objective is None or evidence.optimum is None:
-            return False
-        return evidence.gap_to_optimum_at_most(objective) == 0
+        return sum(each.is_optimal for each in self.outcomes)
 
     @property
     def unproved(self) -> int:
         """The number of solved instances without a proved optimum."""
-        return sum(
-            answer.objective is not None and evidence.optimum is None
-            for answer, evidence in self.rows
-        )
+        return sum(each.is_solved and not each.is_proved for each in self.outcomes)
 
     def left_out(self) -> str:
         """Return how many instances have no gap in percent, and why; empty if all have one."""
-        statuses = [answer.status for answer, _ in self.rows if answer.objective is None]
+        statuses = [each.status for each in self.outcomes if not each.is_solved]
         named = (Status.INFEASIBLE, Status.ERROR, Status.UNSUPPORTED)
-        solved = sum(answer.objective is not None for answer, _ in self.rows)
+        solved = sum(each.is_solved for each in self.outcomes)
         reasons = {
             "without a percentage": solved - len(self.gaps_percent),
             "infeasible": statuses.count(Status.INFEASIBLE),
@@ -81,8 +83,8 @@ class SolverSummary:
         For example "reclaim, scf: 1.3 % over the optimum on average (median 0.0 %, maximum 12.5 %),
         150 instances, 130 of them optimal; 2 failed".
         """
-        gaps, where = self.gaps_percent, gap_words(self.rows[0][0].sense).where
-        said = f"{self.optimal} optimal of {counted(len(self.rows), 'instance')}"
+        gaps, where = self.gaps_percent, self.gap.where
+        said = f"{self.optimal} optimal of {counted(len(self.outcomes), 'instance')}"
         if gaps:
             at_most = "at most " if self.unproved else ""
             said = (
@@ -98,15 +100,49 @@ class SolverSummary:
 
 def summaries_of(rows: Iterable[tuple[Answer[Any], Evidence]]) -> list[SolverSummary]:
     """Return the summary of each solver of each problem, in order of their first answers."""
-    found: dict[tuple[str, str], list[tuple[Answer[Any], Evidence]]] = {}
+    found: dict[tuple[str, str], list[Outcome]] = {}
+    words = {}
     for answer, evidence in rows:
-        found.setdefault((answer.problem.name, answer.solver), []).append((answer, evidence))
-    return [SolverSummary(*names, of_solver) for names, of_solver in found.items()]
+        gap, is_proved = (
+            evidence.gap_to_optimum_at_most(answer.objective),
+            evidence.optimum is not None,
+        )
+        outcome = Outcome(
+            status=answer.status,
+            is_solved=answer.objective is not None,
+            is_proved=is_proved,
+            is_optimal=is_proved and gap == 0,
+            gap=None if evidence.terms.keys else gap,
+            wall_time_s=answer.wall_time_s,
+        )
+        found.setdefault((answer.problem.name, answer.solver), []).append(outcome)
+        words[answer.problem.name, answer.solver] = gap_words(answer.sense)
+    return [SolverSummary(*names, words[names], outcomes) for names, outcomes in found.items()]
+
+
+def summaries_of_frame(frame: pd.DataFrame) -> list[SolverSummary]:
+    """Return the summary of each solver in a frame of ``lo.compare`` of several instances."""
+    found: dict[str, list[Outcome]] = {}
+    plain = frame.reset_index().astype(object)
+    for row in plain.where(plain.notna(), None).itertuples():
+        is_proved = row.optimum is not None
+        outcome = Outcome(
+            status=row.status,
+            is_solved=row.objective is not None,
+            is_proved=is_proved,
+            is_optimal=is_proved and row.gap_to_optimum_at_most == 0,
+            gap=row.gap_to_optimum_at_most,
+            wall_time_s=row.wall_time_s,
+        )
+        found.setdefault(row.solver, []).append(outcome)
+    words = gap_words(frame.attrs["sense"])
+    return [SolverSummary("", solver, words, outcomes) for solver, outcomes in found.items()]
 
 
 def summary_table(summaries: Sequence[SolverSummary]) -> Table:
     """Return the summaries as a table with one row per solver."""
-    noun = gap_words(*(each.rows[0][0].sense for each in summaries)).noun
+    nouns = {each.gap.noun for each in summaries}
+    noun = nouns.pop() if len(nouns) == 1 else GAP.noun
     gaps = [each.gaps_percent for each in summaries]
     marks = ["≤ " if each.unproved else "" for each in summaries]
 
@@ -125,23 +161,21 @@ def summary_table(summaries: Sequence[SolverSummary]) -> Table:
         )
 
     times = [
-        [answer.wall_time_s for answer, _ in each.rows if answer.wall_time_s is not None]
-        for each in summaries
+        [each.wall_time_s for each in summary.outcomes if each.wall_time_s is not None]
+        for summary in summaries
     ]
+    instances = [len(each.outcomes) for each in summaries]
     columns = [
         Column(key="problem", values=[each.problem for each in summaries]),
         Column(key="solver", values=[each.solver for each in summaries]),
-        Column(key="instances", values=[len(each.rows) for each in summaries], show=count),
-        Column(key="compared", values=list(map(len, gaps)), show=count),
         of_gaps("mean", "mean", [statistics.fmean(each) if each else None for each in gaps]),
         Column(
             key=f"sd_{noun}_percent",
             values=[statistics.stdev(each) if len(each) > 1 else None for each in gaps],
             show=percent,
-            heading="standard deviation",
+            heading="SD",
             unit="%",
         ),
-        of_gaps("median", "median", [statistics.median(each) if each else None for each in gaps]),
         of_gaps("maximum", "max", [max(each, default=None) for each in gaps]),
         Column(key="optimal", values=[each.optimal for each in summaries], show=count),
         run_times(
@@ -149,7 +183,13 @@ def summary_table(summaries: Sequence[SolverSummary]) -> Table:
             [statistics.median(each) if each else None for each in times],
             "median time",
         ),
-        Column(key="left_out", values=[each.left_out() for each in summaries], show=as_text),
+        Column(
+            key="compared",
+            values=list(map(len, gaps)),
+            show=count,
+            heading="instances",
+            texts=[f"{len(each)} of {total}" for each, total in zip(gaps, instances, strict=True)],
+        ),
     ]
     is_one = len({each.problem for each in summaries}) == 1
     return Table(columns[is_one:], "Summary over all instances")

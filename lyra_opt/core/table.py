@@ -124,11 +124,14 @@ class Table:
         What the table shows, in words; empty if the text around the table says it.
     least
         The keys of columns that a narrow terminal can leave out, least important first.
+    paper
+        The columns of Markdown and LaTeX, few enough for a page of a paper; by default all.
     """
 
     columns: Sequence[Column]
     title: str = ""
     least: Sequence[str] = ()
+    paper: Sequence[Column] = ()
 
     def __post_init__(self) -> None:
         lengths = {column.key: len(column.cells) for column in self.columns}
@@ -285,7 +288,8 @@ def _as_csv(table: Table) -> str:
     return frame_text(pd.DataFrame(columns, dtype=object))
 
 
-def _as_markdown(table: Table) -> str:
+def _as_markdown(full: Table) -> str:
+    table = replace(full, columns=full.paper or full.columns)
     rule = ["---:" if column.is_number else "---" for column in table.columns]
     title = f"{one_line(table.title)}\n\n" if table.title else ""
     return title + "".join(
@@ -315,6 +319,15 @@ LATEX_SIGNS = {
 }
 """The signs that LaTeX reads as commands, or that its standard fonts lack."""
 
+LATEX_WIDTH = 108
+"""The characters in a line of both columns of a paper, in the size small."""
+
+LATEX_GAP = 3
+"""The width of the gap beside a column, in characters."""
+
+LEAST_HEADING = 7
+"""The least width in characters to which headings are folded in LaTeX."""
+
 _LATIN = re.compile(r"[\x20-\x7e\xc0-\xcf\xd1-\xd6\xd8-\xdd\xdf-\xef\xf1-\xf6\xf8-\xfd\xff]")
 _POWER = re.compile(r"(?<=\d)e(\$-\$)?(\d+)\b")
 
@@ -338,22 +351,39 @@ def _latex_number(text: str) -> str:
     )
 
 
-def _as_latex(table: Table) -> str:
+def _as_latex(full: Table) -> str:
+    table = replace(full, columns=full.paper or full.columns)
     columns = table.columns
     alignment = "".join("r" if column.is_number else "l" for column in columns)
     writers = [_latex_number if column.is_number else latex_text for column in columns]
-    lines = [[latex_text(column.title) for column in columns]] + [
+    lines = [[latex_text(each) for each in line] for line in _headings_of_paper(columns)]
+    heads = len(lines)
+    lines += [
         [write(cell) for write, cell in zip(writers, row, strict=True)] for row in table.rows()
     ]
-    head, *body = (" & ".join(line) + r" \\" for line in lines)
+    written = [" & ".join(line) + r" \\" for line in lines]
     return "\n".join(
         [
             *([f"% {one_line(table.title)}"] if table.title else []),
             r"% Needs \usepackage{booktabs}.",
             rf"\begin{{tabular}}{{{alignment}}}",
-            *(r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""),
+            *(r"\toprule", *written[:heads], r"\midrule", *written[heads:], r"\bottomrule"),
+            *(r"\end{tabular}", ""),
         ]
     )
+
+
+def _headings_of_paper(columns: Sequence[Column]) -> list[tuple[str, ...]]:
+    """Return the lines of headings, which are folded if the table is wider than a page."""
+    widths = [_folded(each) for each in columns]
+    if sum(each.width + LATEX_GAP for each in widths) <= LATEX_WIDTH:
+        return [tuple(each.title for each in columns)]
+    folded = [
+        fold(each.header, max(each.width_of_cells, LEAST_HEADING), keeps_words=True)
+        for each in widths
+    ]
+    height = max(map(len, folded))
+    return list(zip(*([""] * (height - len(each)) + each for each in folded), strict=True))
 
 
 def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:

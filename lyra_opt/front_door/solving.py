@@ -127,7 +127,7 @@ def solve(
 
 @without_inner_frames
 def compare(
-    instance: ProblemInstance[SolutionT],
+    instance: ProblemInstance[SolutionT] | Sequence[ProblemInstance[SolutionT]],
     solvers: Sequence[SolverLike | None],
     *,
     time_limit_s: float | None = None,
@@ -138,12 +138,14 @@ def compare(
     seed: int = 0,
     certify: bool = False,
 ) -> pd.DataFrame:
-    """Return a table that compares the answers of several solvers to one instance.
+    """Return a table that compares the answers of several solvers.
+
+    `summary` writes its main columns, and with several instances the averages of each solver.
 
     Parameters
     ----------
     instance
-        An instance of any problem.
+        An instance of any problem, or a list of instances of one problem.
     solvers
         A list, an array or a series with at least one solver, each as for `solve`. All other
         parameters are those of `solve`.
@@ -151,8 +153,9 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        One row per solver, in the given order, with the name as index ``solver``. After Ctrl-C,
-        solvers that have not started are missing.
+        One row per solver, in the given order, with the name as index ``solver``; for a list of
+        instances, one per ``instance`` and ``solver``. After Ctrl-C, solvers that have not started
+        are missing.
 
         ``status``
             The claim that the run itself proves: ``optimal``, ``feasible``, ...
@@ -161,7 +164,7 @@ def compare(
         ``dual_bound``
             The better of the dual bounds of the run and its witness.
         ``gap``, ``gap_to_best``
-            The gap to the answer's own dual bound, and to the best objective in the table.
+            The gap to the answer's own dual bound, and to the best objective for the instance.
         ``wall_time_s``
             The time of the solver alone, in seconds.
         ``start_kept`` (only with a start)
@@ -186,48 +189,69 @@ def compare(
     UserError
         As for `solve`. No solver runs if one is unknown or two have the same name.
     """
-    import pandas as pd
-
-    problem = problem_of_instance(instance)
+    is_one = isinstance(instance, str) or not isinstance(instance, Iterable)
+    instances: list[Any] = [instance] if is_one else list(instance)  # type: ignore[arg-type]
+    problems = [problem_of_instance(each) for each in instances]
+    if len({each.name for each in problems}) != 1:
+        raise UserError("instances must be at least one, and all of one problem")
+    problem = problems[0]
     listed = [] if isinstance(solvers, str) or not isinstance(solvers, Iterable) else list(solvers)
     if not listed:
         raise UserError("solvers must be a list with at least one solver")
-    found = [_solver(problem, instance, each) for each in listed]
-    require_different_names(each.name for each in found)
+    runs = [(each, [_solver(problem, each, solver) for solver in listed]) for each in instances]
+    for _, found in runs:
+        require_different_names(each.name for each in found)
     if start is not None:  # the file is read once for all solvers
-        start = _checked_start(problem, instance, start)
-    answers: list[Answer] = []
+        if len(instances) > 1:
+            raise UserError("start cannot be combined with several instances")
+        start = _checked_start(problem, instances[0], start)
+    by_instance: list[list[Answer]] = []
     with heeding_signals(signal.SIGINT) as interruption:
-        for each in found:
-            if not interruption.is_asked:
-                answer = solve(
-                    instance,
-                    each,
-                    time_limit_s=time_limit_s,
-                    memory_limit_mib=memory_limit_mib,
-                    isolated=isolated,
-                    threads=threads,
-                    start=start,
-                    seed=seed,
-                    certify=certify,
-                )
-                answers.append(answer)
-    answers = refute_claims(answers)
-    evidence = evidence_of(answers)
-    rows = [_row(answer, evidence) for answer in answers]
-    frame = pd.DataFrame(rows, dtype=object).set_index("solver")
+        for each, found in runs:
+            of_instance: list[Answer] = []
+            for solver in found:
+                if not interruption.is_asked:
+                    answer = solve(
+                        each,
+                        solver,
+                        time_limit_s=time_limit_s,
+                        memory_limit_mib=memory_limit_mib,
+                        isolated=isolated,
+                        threads=threads,
+                        start=start,
+                        seed=seed,
+                        certify=certify,
+                    )
+                    of_instance.append(answer)
+            if of_instance:
+                by_instance.append(refute_claims(of_instance))
+    return _frame(by_instance, ["solver"] if is_one else ["instance", "solver"])
+
+
+def _frame(by_instance: Sequence[list[Answer]], index: list[str]) -> pd.DataFrame:
+    """Return the answers as a data frame; its `attrs` have what `summary` needs for averages."""
+    import pandas as pd
+
+    known = [(evidence_of(answers), answers) for answers in by_instance]
+    rows = [_row(answer, evidence) for evidence, answers in known for answer in answers]
+    frame = pd.DataFrame(rows, dtype=object).set_index(index)
+    if index == ["solver"]:
+        frame = frame.drop(columns="instance")
     types = {
-        "objective": _type_of([answer.objective for answer in answers]),
-        "dual_bound": _type_of([answer.dual_bound for answer in answers]),
-        "optimum": _type_of([evidence.optimum]),
+        name: _type_of([row[name] for row in rows])
+        for name in ("objective", "dual_bound", "optimum")
     }
     relative = ("gap", "gap_to_best", "gap_to_optimum_at_most", "wall_time_s")
-    return frame.infer_objects().astype(types | dict.fromkeys(relative, "float64"))
+    frame = frame.infer_objects().astype(types | dict.fromkeys(relative, "float64"))
+    if not any(evidence.terms.keys for evidence, _ in known):
+        frame.attrs["sense"] = known[0][1][0].sense
+    return frame
 
 
 def _row(answer: Answer, evidence: Evidence) -> dict[str, Any]:
     """Return an answer as a row of the comparison table, by column name."""
     return {
+        "instance": answer.instance.name,
         "solver": answer.solver,
         "status": str(answer.status),
         "objective": answer.objective,

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 RAW = ("json", "csv")
 
+COMPARED = ("status", "objective", "dual_bound", "wall_time_s")
+"""The columns of a comparison that are shown; JSON, CSV and the frame itself have all."""
+
 
 @without_inner_frames
 def summary(
@@ -28,9 +31,10 @@ def summary(
     Parameters
     ----------
     results
-        The runs that `simulate` returned; a plan; a data frame, such as that of `compare`, or one
-        computed from `load_study`; the differences that `diff` returned; or a folder that
-        ``lyra-opt study`` or `simulate` wrote, of which the table of its report is shown.
+        The runs that `simulate` returned; a plan; a data frame of `compare`, of which the main
+        columns are shown and, for several instances, the averages of each solver; another data
+        frame, such as one computed from `load_study`; the differences that `diff` returned; or a
+        folder that ``lyra-opt study`` or `simulate` wrote, of which the report's table is shown.
     format
         ``"table"``, ``"markdown"`` or ``"latex"`` (which needs the package booktabs) with the
         digits that a paper would print, or ``"json"`` or ``"csv"`` with raw numbers. In data frames
@@ -64,6 +68,8 @@ def summary(
 
 
 def _tables(results: Any, form: str) -> list[Table]:
+    from lyra_opt.commands.summaries import summaries_of_frame, summary_table
+    from lyra_opt.core.table import Table
     from lyra_opt.experiments.diff import Diff
     from lyra_opt.experiments.simulation.showing.results import replays_frame, results_tables
     from lyra_opt.experiments.tables import table_of_frame
@@ -85,7 +91,18 @@ def _tables(results: Any, form: str) -> list[Table]:
     elif hasattr(results, "columns"):
         is_named = any(results.index.names)
         table = table_of_frame(results.reset_index() if is_named else results)
-        return [table if form in RAW else table.without_empty()]
+        if form in RAW:
+            return [table]
+        found = {each.key for each in table.columns}
+        if not {"solver", "gap_to_best", "gap_to_optimum_at_most", *COMPARED} <= found:
+            return [table.without_empty()]
+        is_bounded = results.gap_to_optimum_at_most.notna().any()
+        gap = "gap_to_optimum_at_most" if is_bounded else "gap_to_best"
+        kept = ("instance", "solver", *COMPARED, gap)
+        main = Table([each for each in table.columns if each.key in kept]).without_empty()
+        if "sense" not in results.attrs or "instance" not in results.index.names:
+            return [main]
+        return [main, summary_table(summaries_of_frame(results))]
     else:
         rule = "must be runs, a plan, a data frame, differences or a folder"
         raise FieldError("results", str(results), rule)

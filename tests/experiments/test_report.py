@@ -368,7 +368,7 @@ def test_tables_and_plots_are_written(folder, capsys):
     assert (first.configuration, first.max_excess_percent, first.infinite) == ("quick", math.inf, 1)
     markdown = (folder / "gap_table.md").read_text().splitlines()
     assert markdown[0].startswith("| Family | Solver | Servers | Reclaim (%) |")
-    assert markdown[2].startswith("| made | quick | 10 | 30 | 8.3 | ∞ | 20.0 | 3 of 6 | 18.8 |")
+    assert markdown[2].startswith("| made | quick | 10 | 30 | 8.3 | ∞ | 40.0 | 3.00 | 3 of 6 |")
     plots = {path.name for path in (folder / "plots").iterdir()}
     names = ("cactus", "excess_by_family", "solve_time")
     assert plots == {f"{name}{suffix}" for name in names for suffix in (".svg", ".csv")}

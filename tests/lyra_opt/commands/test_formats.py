@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 
+import pandas as pd
 import pytest
 
 import lyra_opt as lo
@@ -81,17 +82,22 @@ def test_latex_compiles(run, folder, monkeypatch, tmp_path):
     """The tables of all commands, one after another in one document."""
     monkeypatch.chdir(folder)
     shutil.rmtree(folder / "study", ignore_errors=True)
-    printed = [run(*command, "--quiet", "--format", "latex")[1] for command in COMMANDS.values()]
-    compile_latex("\n\n".join(printed), tmp_path)
+    printed = {
+        name: run(*command, "--quiet", "--format", "latex")[1] for name, command in COMMANDS.items()
+    }
+    compile_latex("\n\n".join(printed.values()), tmp_path)
+    for name in ("solve", "simulate", "bound", "report", "diff", "plan", "study"):
+        assert not compile_latex(printed[name], tmp_path), name
 
 
 def test_many_files_have_a_summary(run, tmp_path):
     """Mean and spread per solver, against what, and every instance that has no percentage."""
-    files = []
-    for seed in range(3):
-        files.append(tmp_path / f"{seed}.json")
-        lo.save(lo.generate("reclaim", "messy-dist", servers=20, seed=seed), files[-1])
-    solvers = ("--solver", "random", "--solver", "exact", "--solver", "lyra-greedy-elastic")
+    fleets = lo.generate("reclaim", "messy-dist", servers=20, seeds=range(3))
+    files = [tmp_path / f"{fleet.name}.json" for fleet in fleets]
+    for fleet, file in zip(fleets, files, strict=True):
+        lo.save(fleet, file)
+    names = ["random", "exact", "lyra-greedy-elastic", "pulp-highs-strengthened"]
+    solvers = [word for name in names for word in ("--solver", name)]
     answers = json.loads(run("solve", *files, *solvers, "--format", "json")[1])
     gaps = [100 * each["gap_to_optimum_at_most"] for each in answers if each["solver"] == "random"]
     out = run("solve", *files, *solvers)[1]
@@ -99,14 +105,28 @@ def test_many_files_have_a_summary(run, tmp_path):
     assert f"maximum {max(gaps):.1f} %), 3 instances" in out
     assert "reclaim, exact: 0.0 % over the optimum on average" in out
     assert "reclaim, lyra-greedy-elastic: 0 optimal of 3 instances; 3 unsupported" in out
-    _, (head, *rows) = rows_of_latex(run("solve", *files, *solvers, "--format", "latex")[1])
-    assert [row[:3] for row in rows] == [
-        ["random", "3", "3"],
-        ["exact", "3", "3"],
-        ["lyra-greedy-elastic", "3", "0"],
+    whole = run("solve", *files, *solvers, "-v")[1]
+    assert whole.splitlines()[-4:] == out.splitlines()[-4:]
+    assert "exact: servers " not in out
+    assert f"{files[0]}, exact: servers " in whole
+    printed = run("solve", *files, *solvers, "--format", "latex")[1]
+    (first, *_), (head, *rows) = rows_of_latex(printed)
+    assert first[:3] == ["instance", "solver", "status"]
+    assert not any(each in printed for each in (str(tmp_path), "collateral"))
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("random", "3 of 3"),
+        ("exact", "3 of 3"),
+        ("lyra-greedy-elastic", "0 of 3"),
+        ("pulp-highs-strengthened", "3 of 3"),
     ]
-    assert rows[2][-1] == "3 unsupported"
-    assert head[3] == r"mean excess (\%)"
+    assert head[1] == r"mean excess (\%)"
+    assert shutil.which("pdflatex") is None or not compile_latex(printed, tmp_path)
+    frame = lo.compare(fleets, names)
+    assert frame.index.names == ["instance", "solver"]
+    _, of_frame = rows_of_latex(lo.summary(frame, "latex"))
+    assert [row[:5] for row in of_frame] == [row[:5] for row in [head, *rows]]
+    alone = pd.concat([lo.compare(fleet, names).objective for fleet in fleets])
+    assert [*frame.objective.astype(object)] == [*alone.astype(object)]
 
 
 def test_summaries_in_python(folder, run, monkeypatch):
@@ -118,6 +138,7 @@ def test_summaries_in_python(folder, run, monkeypatch):
     (rows,) = rows_of_latex(lo.summary(compared, "latex"))
     assert rows[0][:2] == ["solver", "status"]
     assert r"gap to best (\%)" in rows[0]
+    assert "collateral GPUs" not in rows[0]
     assert len(list(csv.DictReader(io.StringIO(lo.summary(compared, "csv"))))) == 2
     with pytest.raises(lo.UserError, match="did you mean latex"):
         lo.summary(compared, "latx")
