@@ -115,9 +115,10 @@ class ParameterisedFamily(ABC):
             if name not in taken and value != known[name].default:
                 reason = self.refusals.get(name, "the family does not use this parameter")
                 raise UserError(f"{option(name)} is refused by family {self.name}: {reason}")
-        for name in self.required:
-            if name not in given:
-                raise UserError(f"{option(name)} is required by family {self.name}")
+        missing = [option(name) for name in self.required if name not in given]
+        if missing:
+            verb = "is" if len(missing) == 1 else "are"
+            raise UserError(f"{' and '.join(missing)} {verb} required by family {self.name}")
         values = {name: given.get(name, known[name].default) for name in taken}
         checked = self.parameters(
             **{name: value for name, value in values.items() if value is not None}

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+WORD = re.compile("[A-Za-z]")
+"""Found in headings, but not in lines of numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetUnionKnapsack:
     """A set-union knapsack problem.
@@ -91,16 +95,19 @@ def read_set_union(path: str | Path) -> SetUnionKnapsack:
     """Read a file in the layout of He et al. (2018), with or without its headings.
 
     The numbers of items m and elements n and the capacity come first, then m profits, n weights,
-    and a row of n zeros and ones for each item.
+    and a row of n zeros and ones for each item. A title can precede them.
 
     Raises
     ------
     InputError
         If the file has another layout.
     """
-    head, *others = [line for line in read_text(path).splitlines() if line.strip()]
-    sizes = [int(number) for number in re.findall(r"\d+", head)]
-    rows = " ".join(line for line in others if not re.search("[A-Za-z]", line)).split()
+    lines = [line for line in read_text(path).splitlines() if line.strip()]
+    sizes_of = [[int(number) for number in re.findall(r"\d+", line)] for line in lines[:2]]
+    if len(lines) > 1 and WORD.search(lines[0]) and len(sizes_of[0]) != 3:  # a title
+        del lines[0], sizes_of[0]
+    sizes = sizes_of[0] if lines else []
+    rows = " ".join(line for line in lines[1:] if not WORD.search(line)).split()
     if len(sizes) != 3 or not all(re.fullmatch(r"\d{1,15}", number) for number in rows):
         rule = "must begin with m, n and the capacity, followed by whole numbers"
         raise InputError(str(path), rule)

@@ -20,7 +20,7 @@ from lyra_opt.core.errors import InputError, UserError, counted, without_inner_f
 from lyra_opt.core.loading import load_solution as load_solution_document
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.solver import find_solver, solver_names
-from lyra_opt.core.texts import meant, nearest
+from lyra_opt.core.texts import meant
 from lyra_opt.formulations.model_files import OBJECTIVE_CONSTANT, cpsat_bytes, linear_bytes
 from lyra_opt.formulations.solution_files import INTEGER_TOLERANCE, read_solver_file
 
@@ -307,9 +307,9 @@ def _values_of(back: ReadBack, given: SolverFile) -> list[float]:
     names = [variable.name for variable in back.variables]
     values = given.values or {}
     for name in values.keys() - {*names, OBJECTIVE_CONSTANT}:
-        near = nearest(name, names)
-        hint = "" if near is None else f"; did you mean {near}?"
-        raise ValueError(f"variable {name!r}: not in a model of this instance{hint}")
+        raise ValueError(
+            f"this file belongs to another model: no model of this instance has variable {name!r}"
+        )
     found = []
     for variable in back.variables:
         value = values.get(variable.name, 0.0)
