@@ -71,7 +71,8 @@ class Disruption:
     restarts_on
         The nodes with room on which the lost pods can start again at once; empty if they must wait.
     rivals
-        Number of pending pods that would fit into the room on these nodes, and may take it.
+        Number of pending pods, in Slurm of pending jobs, that would fit into the room on these
+        nodes and may take it.
     """
 
     gang: RunningGang
@@ -318,7 +319,7 @@ def _with_restarts(
 def _rivals(
     case: Case, free: Mapping[str, Counter[str]], restarts: Sequence[tuple[RunningPod, str | None]]
 ) -> int:
-    """Return the number of pending pods that would fit into the room that lost pods would take."""
+    """Return `rivals` of `Disruption` from the free amounts beside pods that start again."""
     snapshot, question = case.snapshot, case.question
     room = {name: Counter(free[name]) for _, name in restarts if name is not None}
     for pod, name in restarts:
@@ -326,8 +327,8 @@ def _rivals(
             room[name].update(pod.request)
     wanted = {name for pod, _ in restarts for name in pod.request} & set(gpu_resources(snapshot))
     planned = question.gang if isinstance(question, Fit) else None
-    return sum(
-        len(shape.names)
+    fitting = [
+        (gang.id, len(shape.names))
         for gang in snapshot.pending
         for shape in gang.shapes
         if gang is not planned
@@ -337,7 +338,10 @@ def _rivals(
             and all(amounts[key] >= amount for key, amount in shape.request.items())
             for name, amounts in room.items()
         )
-    )
+    ]
+    if snapshot.system == "slurm":
+        return len({name for name, _ in fitting})
+    return sum(count for _, count in fitting)
 
 
 def _can_return(snapshot: Snapshot, open_nodes: Iterable[str], each: Disruption) -> bool:

@@ -349,8 +349,9 @@ def _starts_again(each: Disruption, is_suspended: bool, part: str) -> str:
     elif each.restarts_on:
         again = f"at once on {show_list(sorted(set(each.restarts_on)))}"
         if each.rivals:
-            take = "takes" if each.rivals == 1 else "take"
-            again += f", unless the {counted(each.rivals, f'pending {part}')} {take} it"
+            rival = "pending pod" if part == "pod" else "pending job"
+            several = f"{counted(each.rivals, rival)} take"
+            again += f", unless the {several if each.rivals > 1 else f'{rival} takes'} it"
     elif not each.lost:
         again = f"on {show_list(sorted({to for _, to in each.moved}))}"
     else:

@@ -77,7 +77,11 @@ def test_plans_for_slurm_speak_of_jobs_and_their_parts():
     waits = replace(pending(2, 4, 10), owner=Owner(kind="SlurmJob", name="12"))
     for question in (Drain(count=3), Fit(gang=waits), Fit(gang=pending(9, 4, 10)), Consolidate()):
         assert "pod" not in text_of(plan(snapshot, question), "markdown").lower()
-    text = text_of(plan(snapshot, Drain(count=3)), "markdown")
+    snapshot = replace(snapshot, pending=(pending(2, 4, 0),))
+    assert "take it" not in text_of(plan(snapshot, Drain(nodes=("c",))), "markdown")
+    free = replace(snapshot, nodes=(*nodes, node("e")))
+    text = text_of(plan(free, Drain(nodes=("c",))), "markdown")
+    assert "at once on e, unless the pending job takes it" in text
     assert "GPU hours count until 1970-01-01 00:01:30 UTC" in text
 
 
