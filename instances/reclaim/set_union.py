@@ -106,7 +106,7 @@ def read_set_union(path: str | Path) -> SetUnionKnapsack:
     sizes_of = [[int(number) for number in re.findall(r"\d+", line)] for line in lines[:2]]
     if len(lines) > 1 and WORD.search(lines[0]) and len(sizes_of[0]) != 3:  # a title
         del lines[0], sizes_of[0]
-    sizes = sizes_of[0] if lines else []
+    sizes = sizes_of[0]
     rows = " ".join(line for line in lines[1:] if not WORD.search(line)).split()
     if len(sizes) != 3 or not all(re.fullmatch(r"\d{1,15}", number) for number in rows):
         rule = "must begin with m, n and the capacity, followed by whole numbers"
