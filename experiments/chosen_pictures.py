@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,21 +17,24 @@ from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
 
     from matplotlib.figure import Figure
 
     from lyra_opt.experiments.plots.plot import Plot
 
+    PlotMakers: TypeAlias = Mapping[str, Callable[[], Plot | None]]
+
 OF_STUDIES = (
-    *("excess_by_family", "excess_over_*", "solve_time"),
-    *("cactus", "solutions", "profiles_*"),
+    *("excess_by_family", "excess_over_AXIS", "solve_time"),
+    *("cactus", "solutions", "profiles_PROBLEM"),
 )
 OF_REPLAYS = (
-    *("overview", "time_parts", "differences", "over_axis_*", "distributions", "over_time"),
+    *("overview", "time_parts", "differences", "over_axis_NUMBER", "distributions", "over_time"),
     *("jobs", "decision"),
 )
-"""The names of pictures, as in the folder of a report; a star stands for an axis or a problem."""
+"""The names of pictures, as in the folder of a report; capitals stand for an axis or a problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +67,29 @@ class ChosenPictures:
             say(f"{self.file}: a picture, with its data in {self.file.with_suffix('.csv')}")
 
 
-def chosen(plots: Sequence[Plot], name: str | None) -> Figure:
-    """Return the plot with a name, the first one without a name; raise `UserError` if unknown."""
-    figures = {plot.name: plot.figure for plot in plots}
-    found = next(iter(figures.values()), None) if name is None else figures.get(name)
+def chosen(plots: PlotMakers, name: str | None) -> Figure:
+    """Draw the plot with a name, the first one without a name; raise `UserError` if unknown.
+
+    No other plot is drawn, unless an error message must list those that exist.
+    """
+    makers = plots.values() if name is None else [plots[name]] if name in plots else []
+    found = next((plot for make in makers if (plot := make()) is not None), None)
     if found is None:
-        hint = meant(name, figures, "these results have:")
+        names = [plot.name for plot in drawn(plots)]
+        hint = meant(name, names, "these results have:")
         raise UserError(f"picture {name}: the results do not have this picture; {hint}")
-    return found
+    return found.figure
+
+
+def drawn(plots: PlotMakers) -> list[Plot]:
+    """Return all plots for which the results have data, in the style in force."""
+    with house_style():
+        return [plot for make in plots.values() if (plot := make()) is not None]
 
 
 def chosen_pictures(
     arguments: argparse.Namespace,
-    names: Sequence[str],
+    names: Sequence[str] = (),
     inputs: Sequence[str | Path | None] = (),
 ) -> ChosenPictures:
     """Return the pictures that a command line chooses, before anything is computed.
@@ -83,7 +97,8 @@ def chosen_pictures(
     Parameters
     ----------
     names
-        The names that `--picture` may have, as patterns.
+        The names that `--picture` may have, with capitals for axes and problems. Without names,
+        any name is accepted, for results that know their pictures.
     inputs
         The files that the command reads, which no picture may overwrite.
 
@@ -98,9 +113,8 @@ def chosen_pictures(
         require_file_path("--plot", file)
     elif name is not None:
         raise UserError(f"--picture {name}: needs --plot FILE, the file to write")
-    if name is not None and not any(
-        fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}_[2-9]") for pattern in names
-    ):
+    patterns = [re.sub("[A-Z]+", "*", each) + end for each in names for end in ("", "_[2-9]")]
+    if name is not None and patterns and not any(fnmatchcase(name, each) for each in patterns):
         raise UserError(f"--picture {name}: unknown picture; {meant(name, names)}")
     return ChosenPictures(
         require_style("--style", arguments.style),

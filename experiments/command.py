@@ -226,18 +226,18 @@ def run_study_command(arguments: argparse.Namespace) -> int:
         report = make_report(folder)
         print_report(report, arguments.form)
         if pictures.file is not None:
-            pictures.write(lambda name: chosen(report.drawn(), name))
+            pictures.write(lambda name: chosen(report.plot_makers(), name))
     return status
 
 
 def run_report_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt report``; return the exit code."""
-    from lyra_opt.experiments.chosen_pictures import OF_REPLAYS, OF_STUDIES, chosen_pictures
+    from lyra_opt.experiments.chosen_pictures import chosen_pictures
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.store import ResultStore
 
     folder = Path(arguments.folder)
-    pictures = chosen_pictures(arguments, (*OF_REPLAYS, *OF_STUDIES))
+    pictures = chosen_pictures(arguments)
     with ResultStore.open(folder) as store:
         kind, settings = store.study.kind, store.study.settings
     if settings.get("tuning"):

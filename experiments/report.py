@@ -20,11 +20,11 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.experiments import tables
 from lyra_opt.experiments.analysis import GROUP, Analysis
-from lyra_opt.experiments.chosen_pictures import ChosenPictures, chosen
+from lyra_opt.experiments.chosen_pictures import ChosenPictures, chosen, drawn
 from lyra_opt.experiments.frames import stored_runs
 from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
-from lyra_opt.experiments.plots.figures import draw_plots
-from lyra_opt.experiments.plots.profiles import draw_profiles
+from lyra_opt.experiments.plots.figures import plot_makers
+from lyra_opt.experiments.plots.profiles import profile_makers
 from lyra_opt.experiments.proofs import find_contradictions
 from lyra_opt.experiments.random_inputs import require_baseline
 from lyra_opt.experiments.records import SolverRecord
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.gaps import GapWords
     from lyra_opt.core.table import Table
+    from lyra_opt.experiments.chosen_pictures import PlotMakers
     from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.experiments.records import StudyRecord
     from lyra_opt.experiments.scoreboard import Scoreboard
@@ -76,15 +77,15 @@ class StudyReport:
     @cached_property
     def plots(self) -> list[Plot]:
         """The plots of the page."""
-        return self.drawn()
+        return drawn(self.plot_makers())
 
-    def drawn(self) -> list[Plot]:
-        """Return the plots in the style in force."""
-        plots = [] if self.scoreboard is None else draw_profiles(self.scoreboard)
+    def plot_makers(self) -> PlotMakers:
+        """Return a function for each plot, which draws it in the style in force."""
+        makers = {} if self.scoreboard is None else profile_makers(self.scoreboard)
         if self.scoreboard is None or len(self.analysis.problems) == 1:
             # The plots of a study do not fit a hundred solvers.
-            plots += draw_plots(self.analysis, self.headline_solvers)
-        return plots
+            makers |= plot_makers(self.analysis, self.headline_solvers)
+        return makers
 
     def runs_in_words(self) -> str:
         """Return a sentence with the number of stored runs and how they ended."""
@@ -198,7 +199,7 @@ def write_report(
 def write_files(report: StudyReport, folder: Path, pictures: ChosenPictures | None = None) -> None:
     """Write tables, plots and page of a report; raise `UserError` if a file cannot be written."""
     pictures = pictures or ChosenPictures()
-    pictures.write(lambda name: chosen(report.drawn(), name))
+    pictures.write(lambda name: chosen(report.plot_makers(), name))
     overall = report.analysis.overall_table()
     for name, table in (("gap_table", report.gaps), ("overall_table", overall)):
         write_text(folder / f"{name}.csv", frame_text(table))
@@ -207,7 +208,7 @@ def write_files(report: StudyReport, folder: Path, pictures: ChosenPictures | No
         write_text(folder / "scoreboard.csv", frame_text(report.scoreboard.table))
         write_text(folder / "scoreboard.md", scoreboard_page(report.scoreboard, report.plots))
     with house_style(pictures.style):
-        more = report.drawn() if pictures.kind else ()
+        more = drawn(report.plot_makers()) if pictures.kind else ()
     write_plots(folder, report.plots, more, pictures.kind or "")
     write_text(folder / PAGE, page_text(report))
 

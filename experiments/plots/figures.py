@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.gaps import EXCESS, gap_words
 from lyra_opt.core.loading import content_hash
-from lyra_opt.core.picture_styles import house_style
 from lyra_opt.core.pictures import as_written
 from lyra_opt.core.problem import find_problem
 from lyra_opt.experiments.analysis import family_label, fixed_parameters
@@ -30,7 +30,7 @@ from lyra_opt.experiments.tables import axis_in_words, parameter_in_words
 from lyra_opt.instances.family import find_family
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
     from matplotlib.figure import Figure
@@ -131,35 +131,27 @@ OF_RUN = {
 """Columns of the data of plots that show single runs, and their names in the data."""
 
 
-def draw_plots(analysis: Analysis, headline_solvers: Sequence[str] = ()) -> list[Plot]:
-    """Return every plot for which the study has data.
+def plot_makers(
+    analysis: Analysis, headline_solvers: Sequence[str] = ()
+) -> dict[str, Callable[[], Plot | None]]:
+    """Return functions that draw the plots of a study, or return None without data, by name.
 
     Parameters
     ----------
     headline_solvers
         Configurations whose solutions may be drawn side by side.
     """
-    with house_style():
-        drawn = [
-            *excess_over_axes(analysis),
-            _excess(analysis),
-            _solve_time(analysis),
-            _cactus(analysis),
-            _solutions(analysis, headline_solvers),
-        ]
-    return [plot for plot in drawn if plot is not None]
-
-
-def excess_over_axes(analysis: Analysis) -> Iterator[Plot]:
-    """Yield a plot for each axis that has several values in a group of families."""
-    for column, axis in analysis.axes.items():
-        panels = {
-            group: means
-            for group in analysis.frame.family_group.unique()
-            if (means := over_axis(analysis, group, column)).value.nunique() > 1
-        }
-        if panels:
-            yield _excess_over_axis(analysis, axis, panels)
+    over_axes = {
+        f"excess_over_{axis}": partial(excess_over_axis, analysis, column, axis)
+        for column, axis in analysis.axes.items()
+    }
+    return {
+        **over_axes,
+        "excess_by_family": partial(_excess, analysis),
+        "solve_time": partial(_solve_time, analysis),
+        "cactus": partial(_cactus, analysis),
+        "solutions": partial(_solutions, analysis, headline_solvers),
+    }
 
 
 def over_axis(analysis: Analysis, group: str, axis: str) -> pd.DataFrame:
@@ -195,7 +187,15 @@ def _interval(gaps: pd.Series) -> tuple[float, float]:
     return student_interval(gaps.to_numpy()) if len(gaps) > 1 else (math.nan, math.nan)
 
 
-def _excess_over_axis(analysis: Analysis, axis: str, panels: Mapping[str, pd.DataFrame]) -> Plot:
+def excess_over_axis(analysis: Analysis, column: str, axis: str) -> Plot | None:
+    """Return the plot of gaps over an axis; None unless a group of families has several values."""
+    panels = {
+        group: means
+        for group in analysis.frame.family_group.unique()
+        if (means := over_axis(analysis, group, column)).value.nunique() > 1
+    }
+    if not panels:
+        return None
     columns = min(columns_of(PANELS_A_ROW), len(panels))
     rows = -(-len(panels) // columns)
     width, height = PANEL_INCHES

@@ -5,11 +5,11 @@ Source: Dolan and Moré, Benchmarking optimization software with performance pro
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.picture_styles import house_style
 from lyra_opt.core.pictures import make_logarithmic, record
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import add_legend_of_all, draw_steps, new_panels
@@ -105,14 +105,14 @@ FRAME_INCHES, LINE_INCHES = 0.7, 0.19
 """Height of a plot with a long legend: fixed part, and height of each legend line."""
 
 
-def draw_profiles(scoreboard: Scoreboard) -> list[Plot]:
-    """Return a plot for each problem with profiles of times to proof and of gaps."""
-    with house_style():
-        drawn = [
-            _profiles(problem, scoreboard.frame[scoreboard.frame.problem == problem])
-            for problem in scoreboard.problems
-        ]
-    return [plot for plot in drawn if plot is not None]
+def profile_makers(scoreboard: Scoreboard) -> dict[str, Callable[[], Plot | None]]:
+    """Return functions that draw the profiles of each problem, by the names of the plots."""
+    return {
+        f"profiles_{problem}": partial(
+            _profiles, problem, scoreboard.frame[scoreboard.frame.problem == problem]
+        )
+        for problem in scoreboard.problems
+    }
 
 
 def _profiles(problem: str, frame: pd.DataFrame) -> Plot | None:

@@ -41,4 +41,5 @@ def plot_study(
     from lyra_opt.experiments.chosen_pictures import chosen
     from lyra_opt.experiments.report import make_report
 
-    return drawn_figure(lambda: chosen(make_report(Path(folder)).drawn(), picture), style, file)
+    report = make_report(Path(folder))
+    return drawn_figure(lambda: chosen(report.plot_makers(), picture), style, file)

@@ -17,8 +17,9 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.gaps import EXCESS
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import Analysis
+from lyra_opt.experiments.chosen_pictures import drawn
 from lyra_opt.experiments.plots.excess import excess_ticks, plot_excess_over_axis
-from lyra_opt.experiments.plots.figures import draw_plots, excess_over_axes, over_axis
+from lyra_opt.experiments.plots.figures import excess_over_axis, over_axis, plot_makers
 from lyra_opt.experiments.plots.times import plot_solve_time
 from lyra_opt.experiments.report import StudyReport, make_report
 from lyra_opt.experiments.solver_differences import solver_differences
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
 TABLES = tables(__file__)
+AXIS = ("reclaim_percent", "reclaim_percent")
 
 
 def hand_made_runs() -> list[SolverRecord]:
@@ -191,10 +193,10 @@ def test_excess_over_an_axis_is_over_the_optimum_where_that_is_proved():
         [10, "quick", 100.0, False],
         [30, "quick", 25.0, True],
     ]
-    (plot,) = excess_over_axes(Analysis(runs))
+    plot = excess_over_axis(Analysis(runs), *AXIS)
     assert plot.name == "excess_over_reclaim_percent"
     # An axis of one value is none.
-    assert list(excess_over_axes(Analysis(runs[:2]))) == []
+    assert excess_over_axis(Analysis(runs[:2]), *AXIS) is None
 
 
 def test_means_over_an_axis_have_intervals_above_its_values():
@@ -213,7 +215,7 @@ def test_means_over_an_axis_have_intervals_above_its_values():
         )
     ]
     half = 4.30265 * 10 / math.sqrt(3)
-    (plot,) = excess_over_axes(Analysis(runs))
+    plot = excess_over_axis(Analysis(runs), *AXIS)
     for row in plot.figure.data[""]:
         assert (row["instances"], row["low_percent"], row["high_percent"]) == (
             3,
@@ -244,7 +246,7 @@ def two_groups(larger_percent: int, **columns: Any) -> list[SolverRecord]:
 
 def drawn_figures(runs: list[SolverRecord]) -> dict[str, tuple[Plot, Figure]]:
     """Return every plot of the runs with its figure, by name."""
-    plots = draw_plots(Analysis(runs))
+    plots = drawn(plot_makers(Analysis(runs)))
     for plot in plots:
         plot.figure.canvas.draw()
     return {plot.name: (plot, plot.figure) for plot in plots}
@@ -379,10 +381,26 @@ def test_a_picture_of_a_study_for_a_paper(folder, tmp_path):
     lo.plot_study(folder, "cactus", style="paper", file=tmp_path / "cactus.pdf")
     proofs = pd.read_csv(tmp_path / "cactus.csv")
     assert len(proofs) == Analysis(hand_made_runs()).frame.proof_time_s.notna().sum()
-    for plot in make_report(folder).drawn():
+    for plot in drawn(make_report(folder).plot_makers()):
         assert plot.figure.data, plot.name
     with pytest.raises(UserError, match="picture cactos: .* did you mean cactus"):
         lo.plot_study(folder, "cactos")
+
+
+def test_only_the_chosen_picture_is_drawn_and_only_names_that_exist_are_suggested(
+    folder, run, tmp_path, monkeypatch
+):
+    """The name of a problem or an axis is not known before a study is run."""
+    file = tmp_path / "a.pdf"
+    refused = run("report", folder, "--plot", file, "--picture", "profile")
+    assert_one_line_error(refused, "these results have: excess_by_family, solve_time, cactus\n")
+    words = ("study", "reclaim-gap", "--out", tmp_path / "new", "--plot", file)
+    assert_one_line_error(
+        run(*words, "--picture", "profile"), "known: excess_by_family, excess_over_AXIS,"
+    )
+    for name in ("_solve_time", "_excess", "_solutions"):
+        monkeypatch.setattr(f"lyra_opt.experiments.plots.figures.{name}", pytest.fail)
+    lo.plot_study(folder, "cactus", style="paper")
 
 
 def test_labels_of_many_sizes_do_not_overlap():

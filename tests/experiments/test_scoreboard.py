@@ -14,9 +14,10 @@ import pytest
 from lyra_opt.core.picture_styles import house_style
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import Analysis
+from lyra_opt.experiments.chosen_pictures import drawn
 from lyra_opt.experiments.intervals import bootstrap_interval
 from lyra_opt.experiments.page import PAGE
-from lyra_opt.experiments.plots.profiles import draw_profiles, time_ratios
+from lyra_opt.experiments.plots.profiles import profile_makers, time_ratios
 from lyra_opt.experiments.proofs import find_contradictions
 from lyra_opt.experiments.report import write_report
 from lyra_opt.experiments.scoreboard import (
@@ -187,7 +188,7 @@ def test_profiles_are_over_the_fastest_proof_of_each_instance():
     assert ratios[2:].isna().all()
     (tree,) = (run for run in hand_made_runs() if run.status is OPTIMAL)
     other = replace(tree, configuration="other")
-    (plot,) = draw_profiles(board([*hand_made_runs(), other]))
+    (plot,) = drawn(profile_makers(board([*hand_made_runs(), other])))
     assert plot.name == "profiles_reclaim"
     for text in ("tree", "rule", "Time to proof / that of the fastest solver", "Gap to the best"):
         assert re.search(re.escape(text), plot.svg)
@@ -198,7 +199,7 @@ def test_profiles_are_over_the_fastest_proof_of_each_instance():
 def test_profiles_without_a_panel_that_says_nothing_and_without_marks_on_their_axis():
     """One proving solver is always the fastest; exact solvers are not called heuristics."""
     with house_style("paper"):
-        (plot,) = draw_profiles(board(hand_made_runs()))
+        (plot,) = drawn(profile_makers(board(hand_made_runs())))
     (axes,) = plot.figure.axes
     assert axes.get_title().startswith("Solutions,")
     assert "heuristic" not in plot.caption

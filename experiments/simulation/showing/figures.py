@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.core.picture_styles import house_style, style_in_force
+from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import Drawing, as_written, legend_above
-from lyra_opt.experiments.chosen_pictures import chosen
+from lyra_opt.experiments.chosen_pictures import chosen, drawn
 from lyra_opt.experiments.simulation.measuring.comparison import differences
 from lyra_opt.experiments.simulation.measuring.measures import variants_of
 from lyra_opt.experiments.simulation.showing.axes import (
@@ -21,7 +21,7 @@ from lyra_opt.experiments.simulation.showing.decision import decision
 from lyra_opt.experiments.simulation.showing.distributions import distributions, draw_distributions
 from lyra_opt.experiments.simulation.showing.means import (
     differences_plot,
-    means_over_axes,
+    over_axis_makers,
     time_parts_plot,
 )
 from lyra_opt.experiments.simulation.showing.timelines import gantt, over_time
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, FigureBase
 
+    from lyra_opt.experiments.chosen_pictures import PlotMakers
     from lyra_opt.experiments.plots.plot import Plot
     from lyra_opt.experiments.simulation.measuring.comparison import Difference
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
@@ -41,6 +42,21 @@ MOST_VARIANTS_DRAWN = 4
 """Only the first variants have plots of their own, at most this number."""
 
 OVERVIEW_INCHES, OVERVIEW_ROW_INCHES, LEGEND_INCHES = 11.0, 3.2, 0.5
+
+
+HEADINGS = {
+    "time-parts": "Where the time goes",
+    "differences": "Differences",
+    "axes": "Means over each axis",
+    "distributions": "Waiting and completion of all jobs",
+    "over-time": "The cluster over time",
+    "jobs": "Jobs one by one",
+    "decision": "A reclaim decision in detail",
+}
+"""The headings of groups of plots on a page, by their anchor, in order."""
+
+OF_VARIANTS = ("time-parts", "distributions", "over-time", "jobs")
+"""The groups with a plot for each variant."""
 
 
 class PlotGroup(NamedTuple):
@@ -63,33 +79,46 @@ def draw_plots(
     ``found`` has the differences from the first scheme by variant. For ``window_h`` see
     `lyra_opt.experiments.simulation.showing.report.write_report`.
     """
-    drawn = variants[:MOST_VARIANTS_DRAWN]
-    note = ""
-    if len(drawn) < len(variants):
-        note = f"Drawn for the first {len(drawn)} of {len(variants)} variants."
-
-    def for_each(
-        anchor: str, name: str, file: str, draw: Callable[[Replays, VariantRuns, str], Plot | None]
-    ) -> PlotGroup:
-        files = [file if number == 0 else f"{file}_{number + 1}" for number in range(len(drawn))]
-        plots = [draw(replays, *each) for each in zip(drawn, files, strict=True)]
-        return PlotGroup(anchor, name, [plot for plot in plots if plot is not None], note)
-
-    with house_style():
-        differing = [differences_plot(found, replays.schemes)] if any(found.values()) else []
-        over_axes = list(means_over_axes(replays.runs, replays.schemes))
-        of_jobs = "Waiting and completion of all jobs"
-        captured = decision(replays, replays.runs)
+    makers = _makers(replays, variants, lambda: found, window_h)
+    groups = [
+        PlotGroup(anchor, HEADINGS[anchor], drawn(of_group)) for anchor, of_group in makers.items()
+    ]
+    if len(variants) > MOST_VARIANTS_DRAWN:
+        note = f"Drawn for the first {MOST_VARIANTS_DRAWN} of {len(variants)} variants."
         groups = [
-            for_each("time-parts", "Where the time goes", "time_parts", time_parts_plot),
-            PlotGroup("differences", "Differences", differing),
-            PlotGroup("axes", "Means over each axis", over_axes),
-            for_each("distributions", of_jobs, "distributions", distributions),
-            for_each("over-time", "The cluster over time", "over_time", over_time),
-            for_each("jobs", "Jobs one by one", "jobs", partial(gantt, window_h=window_h)),
-            PlotGroup("decision", "A reclaim decision in detail", [captured] if captured else []),
+            each._replace(note=note) if each.anchor in OF_VARIANTS else each for each in groups
         ]
     return [group for group in groups if group.plots]
+
+
+def _makers(
+    replays: Replays,
+    variants: Sequence[VariantRuns],
+    found: Callable[[], Mapping[str, Sequence[Difference]]],
+    window_h: tuple[float, float] | None,
+) -> dict[str, PlotMakers]:
+    """Return functions that draw the plots of each group, or return None without data."""
+
+    def for_each(file: str, draw: Callable[[Replays, VariantRuns, str], Plot | None]) -> PlotMakers:
+        return {
+            name: partial(draw, replays, variant, name)
+            for number, variant in enumerate(variants[:MOST_VARIANTS_DRAWN])
+            for name in [file if number == 0 else f"{file}_{number + 1}"]
+        }
+
+    def differing() -> Plot | None:
+        of_variant = found()
+        return differences_plot(of_variant, replays.schemes) if any(of_variant.values()) else None
+
+    return {
+        "time-parts": for_each("time_parts", time_parts_plot),
+        "differences": {"differences": differing},
+        "axes": over_axis_makers(replays.runs, replays.schemes),
+        "distributions": for_each("distributions", distributions),
+        "over-time": for_each("over_time", over_time),
+        "jobs": for_each("jobs", partial(gantt, window_h=window_h)),
+        "decision": {"decision": lambda: decision(replays, replays.runs)},
+    }
 
 
 OVERVIEW = "overview"
@@ -114,9 +143,12 @@ def figure_of(
     if name in (None, OVERVIEW):
         return overview(replays).figure()
     variants = variants_of(replays.runs)
-    found = {each.name: differences(each.runs, replays.jobs, baseline) for each in variants}
-    groups = draw_plots(replays, variants, found, window_h)
-    return chosen([plot for group in groups for plot in group.plots], name)
+
+    def found() -> dict[str, Sequence[Difference]]:
+        return {each.name: differences(each.runs, replays.jobs, baseline) for each in variants}
+
+    groups = _makers(replays, variants, found, window_h).values()
+    return chosen({file: make for group in groups for file, make in group.items()}, name)
 
 
 def overview(replays: Replays) -> Drawing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from functools import partial
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from lyra_opt.experiments.simulation.showing.axes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.axes import Axes
 
@@ -164,17 +165,23 @@ def _draw_differences(
     axes.set_xlabel(label)
 
 
-def means_over_axes(runs: Sequence[ReplayRecord], schemes: Sequence[str]) -> Iterator[Plot]:
-    """Yield a plot for each axis of a scenario: a panel per mean, a line per scheme.
+def over_axis_makers(
+    runs: Sequence[ReplayRecord], schemes: Sequence[str]
+) -> dict[str, Callable[[], Plot]]:
+    """Return functions that draw the means over each axis: a panel per mean, a line per scheme.
 
     ``runs`` are the finished runs of all variants; ``schemes`` are all schemes.
     """
     names = dict.fromkeys(name for run in runs for name in run.point)
-    for number, axis in enumerate(names):
-        values = list(dict.fromkeys(run.axes[axis] for run in runs))
-        if len(values) > 1:
-            others = len(names) > 1
-            yield _over_axis(axis, values, runs, schemes, others=others, number=number)
+    values = {axis: list(dict.fromkeys(run.axes[axis] for run in runs)) for axis in names}
+    others = len(names) > 1
+    return {
+        f"over_axis_{number + 1}": partial(
+            _over_axis, axis, values[axis], runs, schemes, others=others, number=number
+        )
+        for number, axis in enumerate(names)
+        if len(values[axis]) > 1
+    }
 
 
 def _over_axis(
