@@ -161,7 +161,7 @@ def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
         (["fit", "--pods", "2", "--gpus", "1", "--type", "h100"], "no node has GPUs of type h100"),
         (["fit", "--pods", "2", "--gpus", "1", "--level", "rac"], "did you mean rack?"),
         (["fit", "--pods", "2", "--gpus", "1", "--priority", "p9"], "known: p1, p2, p3"),
-        (["fit", "pendin"], "did you mean pending?"),
+        (["fit", "pendingg"], "did you mean pending?"),
         (["drain", "--nodes", "1", "--cost", "podz"], "did you mean pods?"),
         (["drain", "--nodes", "1", "--among", "rak=r1"], "did you mean rack?"),
         (["drain", "--nodes", "1", "--among", "rak!=r1"], "did you mean rack?"),
@@ -179,7 +179,7 @@ def test_bad_questions_give_one_line(run, file, words, message):
     ("names", "options", "message"),
     [
         (["drain"], {"nods": 3}, 'plan drain has no option "nods"; did you mean nodes?'),
-        (["drain"], {"nodes": 3, "explin": "n1"}, "did you mean explain?"),
+        (["drain"], {"nodes": 3, "explainn": "n1"}, "did you mean explain?"),
         (["drain"], {"nodes": "3"}, 'nodes is "3"'),
         (["drain"], {"nodes": 1, "without": "n99"}, 'the snapshot has no node "n99"'),
         (["fit"], {"pods": 0, "gpus": 1}, "pods is 0: must be an integer of at least 1"),
