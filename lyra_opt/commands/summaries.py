@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What one solver achieved on one instance.
+    """The result of one solver on one instance.
 
     The gap is that to the proved optimum, or the largest that the best bound permits; None without
     a solution, and for an objective of several terms.

@@ -523,7 +523,7 @@ class TestWhole:
         def broken(*_: object) -> None:
             raise LookupError("no such thing")
 
-        monkeypatch.setattr("lyra_opt.core.loading.load_instance", broken)
+        monkeypatch.setattr("lyra_opt.front_door.files.loaded_instance", broken)
         exit_code, _, errors = run("solve", FIGURE_5)
         assert exit_code == 1
         assert "LookupError: no such thing" in errors
