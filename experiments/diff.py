@@ -247,14 +247,14 @@ def _with_values(
     columns = {names.get(name, name): name for name in (*kind.compared_by, *axes)}
     varied = [name for name, column in columns.items() if frame[column].nunique() > 1]
     if by[0] not in varied:
-        raise UserError(f"--by {by[0]}: is not a property that differs; {meant(by[0], varied)}")
+        raise UserError(f"by {by[0]}: is not a property that differs; {meant(by[0], varied)}")
     column = columns[by[0]]
     texts = frame[column].astype(str)
     for value in by[1:]:
         if not (texts == value).any():
-            raise UserError(f"--by {by[0]}: has no value {value}; {meant(value, texts.unique())}")
+            raise UserError(f"by {by[0]}: has no value {value}; {meant(value, texts.unique())}")
     if by[1] == by[2]:
-        raise UserError(f"--by {by[0]}: {by[1]} is named twice; name two values")
+        raise UserError(f"by {by[0]}: {by[1]} is named twice; name two values")
     return column, [frame[texts == value] for value in by[1:]]
 
 

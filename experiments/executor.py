@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import signal
 import threading
@@ -107,12 +108,18 @@ def require_own_store(study: StudyRecord, folder: Path, *, resume: bool) -> None
     if not path.exists():
         return
     if not resume:
-        raise UserError(f"{path}: already exists; add --resume to continue it, or change --out")
+        raise UserError(
+            f"{path}: already exists; add --resume (in Python resume=True) to continue it, or "
+            "choose another folder"
+        )
     with ResultStore.open(folder) as store:
         if store.study.meaning_hash != study.meaning_hash:
+            texts = store.study.text.splitlines(), study.text.splitlines()
+            lines = (line for line in difflib.ndiff(*texts) if line.startswith(("- ", "+ ")))
+            first = next((f" (the first line that differs: {line})" for line in lines), "")
             raise UserError(
                 f"{path}: has results of another study, or of {study.name} before its file or "
-                "trace changed; change --out or delete the store"
+                f"trace changed{first}; choose another folder or delete the store"
             )
 
 

@@ -148,7 +148,7 @@ class RandomInputs:
             "paired by seed; they are not confidence intervals.",
             Sample.JOBS: f"{how}: of one seed only a bootstrap over its jobs ({count}), paired by "
             "job. It treats jobs as independent and says nothing about another draw of jobs. For "
-            "that, use more seeds (--set seeds=5); for a trace, also set jobs.bootstrap.days.",
+            "that, use more seeds (set seeds to 5); for a trace, also set jobs.bootstrap.days.",
         }
         text = texts[self.unit]
         if self.unit in (Sample.SEEDS, Sample.DRAWS) and min(counts) < ENOUGH_SEEDS:

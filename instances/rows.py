@@ -10,6 +10,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import InputError, UserError, show_value
+from lyra_opt.core.texts import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -59,7 +60,7 @@ class Row:
 
     def error(self, column: str, rule: str) -> InputError:
         """Return the error that says which rule the value of a column breaks."""
-        shown = show_value(self.text(column))
+        shown = show_value(self.text(column)) if self.text(column) else "empty"
         return InputError(self.source, f"row {self.number}, column {column} is {shown}: {rule}")
 
     def has(self, column: str) -> bool:
@@ -170,7 +171,10 @@ def require_columns(
     """
     for column in columns:
         if header.count(column) != 1:
-            found = "is missing" if column not in header else "occurs more than once"
+            found = "occurs more than once"
+            if column not in header:
+                similar = nearest(column, header)
+                found = "is missing" + (f", is it {similar}?" if similar else "")
             raise InputError(source, f"row 1: column {column} {found}; {expected}")
 
 

@@ -246,7 +246,7 @@ class _Builder:
             raise UserError(f"nodes is {count}: {rule}")
         if count > candidates:
             rule = f"only {counted(candidates, 'node')} can be chosen"
-            raise UserError(f"nodes is {count}: {rule}; see --among and --not")
+            raise UserError(f"nodes is {count}: {rule}; see among and not (in Python without)")
         if self._moves and self._snapshot.system == "slurm":
             self._notes.append(
                 "Jobs of Slurm cannot move, so only nodes without jobs can be empty."

@@ -169,9 +169,18 @@ def workload_of_frame(frame: pd.DataFrame, *, name: str = "data frame") -> Workl
     -----
     Takes O(rows log rows) time.
     """
-    # pandas stores integer columns with missing values as floats, and would write 8 as 8.0.
-    text = frame.convert_dtypes().to_csv(index=False)
+    # pandas stores integers beside missing values or fractions as floats, and would write 8 as 8.0.
+    text = frame.convert_dtypes().apply(_as_written).to_csv(index=False)
     return _workload_of(name, found_in(trace_of_text(name, text, first_row=0)))
+
+
+def _as_written(column: pd.Series) -> pd.Series:
+    """Return a column with whole floats as the text of an integer."""
+    if column.dtype.kind != "f":
+        return column
+    return column.astype(object).map(
+        lambda value: f"{value:.17g}" if value.is_integer() else value, na_action="ignore"
+    )
 
 
 def _workload_of(source: str, found: Found, measured_on: str | None = None) -> Workload:

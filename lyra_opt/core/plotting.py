@@ -98,6 +98,9 @@ def plot(
     if isinstance(instance, Answer):
         solutions = instance if solutions is None else solutions
         instance = instance.instance
+    if callable(getattr(instance, "plot", None)):
+        name = type(instance).__name__
+        raise UserError(f"lo.plot draws instances and answers; {name} has its own method plot()")
     problem = problem_of_instance(instance)
     given = _by_name(solutions)
     answers = {name: each for name, each in given.items() if isinstance(each, Answer)}

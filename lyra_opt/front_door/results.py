@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from lyra_opt.core.errors import UserError, without_inner_frames
+from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
 from lyra_opt.experiments.diff import Diff, compare_folders, print_diff
+from lyra_opt.experiments.simulation.showing.results import Runs
 from lyra_opt.front_door.printed import Printed
 
 
@@ -28,14 +29,18 @@ class ReadableDiff(Printed, Diff):
 
 @without_inner_frames
 def diff(
-    a: str | Path, b: str | Path | None = None, *, by: tuple[str, str, str] | None = None
+    a: str | Path | Runs,
+    b: str | Path | Runs | None = None,
+    *,
+    by: tuple[str, str, str] | None = None,
 ) -> ReadableDiff:
     """Compare two folders of results, or two schemes or solvers of one folder, run by run.
 
     Parameters
     ----------
     a, b
-        Folders that `simulate`, ``lyra-opt study`` and other commands wrote.
+        Folders that `simulate`, ``lyra-opt study`` and other commands wrote, or runs that
+        `simulate` returned.
     by
         Instead of `b`: a property and two of its values, such as ``("scheme", "fifo", "lyra")``.
 
@@ -52,7 +57,20 @@ def diff(
     """
     if (b is None) == (by is None):
         raise UserError('diff needs a second folder, or by=("scheme", "fifo", "lyra") instead')
-    found = compare_folders(Path(a), None if b is None else Path(b), by=by)
-    _, first, second = by or ("", str(a), str(b))
+    folders = [_folder_of(each) for each in (a, b) if each is not None]
+    found = compare_folders(*folders, by=by)
+    _, first, second = by or ("", *(_name_of(each) for each in (a, b)))
     known = {each.name: getattr(found, each.name) for each in fields(Diff)}
     return ReadableDiff(**known, a=first, b=second)
+
+
+def _folder_of(results: object) -> Path:
+    if not isinstance(results, str | Path | Runs):
+        raise FieldError("results", str(results), "must be a folder, or runs of lo.simulate")
+    return results.replays.folder if isinstance(results, Runs) else Path(results)
+
+
+def _name_of(results: object) -> str:
+    return (
+        f"the runs of {results.scenario.table.name}" if isinstance(results, Runs) else str(results)
+    )

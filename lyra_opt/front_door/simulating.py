@@ -36,6 +36,7 @@ def simulate(  # noqa: PLR0913 - all arguments but the first are keywords
     jobs: str | Path | pd.DataFrame | Workload | None = None,
     cluster: Cluster | None = None,
     out: str | Path | None = None,
+    bound: bool = False,
     resume: bool = False,
     processes: int = 1,
     scheduler: str | None = None,
@@ -68,6 +69,8 @@ def simulate(  # noqa: PLR0913 - all arguments but the first are keywords
     out
         A folder in which the replays are stored, for `load_study` and ``lyra-opt report``. Without
         it, only the returned object has them.
+    bound
+        Whether to prove lower bounds on the means, which the results show beside each scheme.
     resume
         Whether to continue with the replays that the folder contains already.
     processes
@@ -105,11 +108,14 @@ def simulate(  # noqa: PLR0913 - all arguments but the first are keywords
     """
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.simulation.running.replays import run_scenario
+    from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
     from lyra_opt.experiments.simulation.showing.results import Runs
 
     processes = checked_processes(processes, out)
     entries = _entries(schemes)
     found = given_scenario(scenario, seeds, changes, jobs, cluster, entries)
+    if bound:
+        found = load_scenario(found, [Change("bounds", True)])
     with as_loud_as(loudness_of(progress)):
         status, replays = run_scenario(
             found,

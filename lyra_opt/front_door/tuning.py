@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import as_loud_as
-from lyra_opt.core.errors import without_inner_frames
+from lyra_opt.core.errors import counted, without_inner_frames
 from lyra_opt.front_door.printed import Printed
 from lyra_opt.front_door.simulating import checked_processes, given_engine, loudness_of
 
@@ -41,9 +41,12 @@ class Tuned(Printed):
         print_tuning(self.points, self.out)
 
     def __repr__(self) -> str:
-        """Return the best values, one line per point."""
-        lines = (f"<tuning {each.name or each.table.name}: {each.values}>" for each in self.points)
-        return "\n".join(lines)
+        """Return the number of trials and of chosen values on one line per point."""
+        return "\n".join(
+            f"<tuning {each.name or each.table.name}: {counted(len(each.values), 'value')}, "
+            f"the best of {counted(len(each.trials), 'trial')}>"
+            for each in self.points
+        )
 
     @cached_property
     def trials(self) -> pd.DataFrame:

@@ -470,7 +470,7 @@ def runnable(
         raise InputError(source, f"no job can run: {worst[1]}")
     if not drop:
         others = f" ({dropped:,} jobs are too large)" if dropped > 1 else ""
-        remark = "--set jobs.oversized=drop leaves out jobs that are too large"
+        remark = 'set jobs.oversized to "drop" to leave out jobs that are too large'
         raise InputError(source, f"{worst[1]}{others}; {remark}")
     sentence = f"Left out: {counted(dropped, 'job')} that can never run; the largest: {worst[1]}."
     return replace(workload, jobs=kept, assumptions=(*workload.assumptions, sentence)), dropped

@@ -240,21 +240,29 @@ class Scenario(SentOnce):
 
     def path_to_read(self, file: str) -> Path:
         """Return the path of a file that the scenario names; `InputError` if it does not exist."""
-        from lyra_opt.instances.traces import NOT_THERE
-
-        found = self.path_of(file)
-        if not found.exists():
-            raise InputError(file, f"does not exist, {NOT_THERE}")
-        return found
+        return _path_to_read(self.folder, file)
 
     def path_of(self, file: str) -> Path:
         """Return the path of a file beside the scenario, as given, or in the folder of traces."""
-        from lyra_opt.instances.traces import locate
+        return _path_of(self.folder, file)
 
-        beside = stand_in(self.folder / file)
-        found = beside if beside.is_file() else locate(file)
-        require_no_stream(found)
-        return found
+
+def _path_to_read(folder: Path, file: str) -> Path:
+    from lyra_opt.instances.traces import NOT_THERE
+
+    found = _path_of(folder, file)
+    if not found.exists():
+        raise InputError(file, f"does not exist, {NOT_THERE}")
+    return found
+
+
+def _path_of(folder: Path, file: str) -> Path:
+    from lyra_opt.instances.traces import locate
+
+    beside = stand_in(folder / file)
+    found = beside if beside.is_file() else locate(file)
+    require_no_stream(found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +317,7 @@ def load_scenario(
     given = given or Given()
     try:
         if jobs is not None:
+            _path_to_read(folder, jobs)
             of_trace = {
                 name: value
                 for name, value in document.get("jobs", {}).items()

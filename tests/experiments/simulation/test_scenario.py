@@ -78,10 +78,11 @@ class TestReading:
         assert small(folder, "jobs.vc=6214e9").table.jobs.vc == "6214e9"
         assert small(folder, "jobs.vc=007").table.jobs.vc == "007"
 
-    def test_jobs_take_the_place_of_a_workload(self):
+    def test_jobs_take_the_place_of_a_workload(self, folder):
         """``--jobs`` replaces the workload and its parameters, but not the assumptions."""
-        table = load_scenario("lyra-paper", jobs="mine.csv").table.jobs
-        assert (table.trace, table.workload, table.parameters) == ("mine.csv", None, {})
+        jobs = str(folder / "jobs.csv")
+        table = load_scenario("lyra-paper", jobs=jobs).table.jobs
+        assert (table.trace, table.workload, table.parameters) == (jobs, None, {})
         assert table.assumptions is not None
 
     def test_what_was_changed_is_said(self, folder):

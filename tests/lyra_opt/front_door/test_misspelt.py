@@ -35,6 +35,7 @@ CALLS = {
     "frame": lambda _: lo.Workload.from_frame(pd.DataFrame({"id": [""]})),
     "instance": lambda _: lo.reclaim.Instance.from_frames(reclaim_servers="", servers=[], jobs=[]),
     "folder": lambda _: lo.plot_study("nope"),
+    "results": lambda runs: lo.plot(runs),
 }
 
 

@@ -24,12 +24,27 @@ def printed_json(run, *arguments):
 def test_diff(run, tmp_path, monkeypatch):
     """Two schemes of a folder; the text is that of a terminal."""
     monkeypatch.setenv("COLUMNS", "80")
-    lo.simulate(
+    runs = lo.simulate(
         "lyra-paper", schemes=["fifo", "lyra"], seeds=2, changes=SMALL_CLUSTER, out=tmp_path
     )
     found = lo.diff(tmp_path, by=("scheme", "fifo", "lyra"))
     record = printed_json(run, "diff", tmp_path, "--by", "scheme", "fifo", "lyra", "--format=json")
     assert found.as_json_object() == record | {"a": "fifo", "b": "lyra"}
+    of_runs = lo.diff(runs, by=("scheme", "fifo", "lyra"))
+    pd.testing.assert_frame_equal(of_runs.measures, found.measures)
+    assert str(lo.diff(runs, runs)).startswith("A: the runs of lyra-paper\n")
+    with pytest.raises(lo.UserError, match=r"add --resume \(in Python resume=True\)"):
+        lo.simulate("lyra-paper", out=tmp_path)
+    with pytest.raises(lo.UserError, match="first line that differs: . # run with bounds = true"):
+        lo.simulate(
+            "lyra-paper",
+            schemes=["fifo", "lyra"],
+            seeds=2,
+            changes=SMALL_CLUSTER,
+            out=tmp_path,
+            bound=True,
+            resume=True,
+        )
     assert repr(found).startswith("<diff of fifo and lyra: 2 pairs, ")
     assert max(map(len, str(found).splitlines())) <= 80
     page = Page(found._repr_html_())
@@ -83,8 +98,9 @@ def test_tune(tmp_path):
     record = json.loads((tmp_path / "out/tuning.json").read_text())
     assert len(tuned.trials) == len(record["tried"]["rows"])
     assert tuned.best.loss.item() == tuned.trials.loss.min() == record["loss"]
+    assert repr(tuned).startswith("<tuning ")
+    assert len(repr(tuned)) < 80
     for key, value in record["parameters"].items():
         assert tuned.best[key].item() == value
-        assert f"{key!r}: {value}" in repr(tuned)
         assert f"  {key} = {value}" in str(tuned)
     assert lo.simulate(tmp_path / "out/best.toml").frame.jct_mean_s.notna().all()
