@@ -52,7 +52,8 @@ def _column_named(key: str, series: pd.Series) -> Column:
     if key.startswith("gap"):
         return Column(key=key, values=values, show=share, unit="%")
     is_objective = key in ("objective", "dual_bound", "optimum")
-    show = six_digits if is_objective else count if types.is_integer_dtype(series) else three_digits
+    is_whole = all(value is None or value == value // 1 for value in values)
+    show = six_digits if is_objective else count if is_whole else three_digits
     return Column(key=key, values=values, show=show)
 
 

@@ -6,7 +6,9 @@ import json
 import sys
 import sysconfig
 import traceback
+from difflib import get_close_matches
 from functools import wraps
+from inspect import signature
 from numbers import Integral
 from pathlib import Path
 from types import FunctionType
@@ -60,8 +62,25 @@ def without_inner_frames(function: FunctionT) -> FunctionT:
             if sys.flags.dev_mode or caller.partition(".")[0] == __name__.partition(".")[0]:
                 raise
             raise error.with_traceback(None) from None
+        except TypeError as error:
+            is_of_call = error.__traceback__ is not None and error.__traceback__.tb_next is None
+            if is_of_call and (said := _unknown_argument(function, named)):
+                raise UserError(said) from None
+            raise
 
     return cast("FunctionT", ending_here)
+
+
+def _unknown_argument(function: Callable[..., Any], named: Iterable[str]) -> str:
+    """Return the message for the first argument that a function does not have, or ""."""
+    parameters = signature(function).parameters
+    known = [name for name in parameters if name not in ("self", "cls")]
+    unknown = next((name for name in named if name not in known), None)
+    if unknown is None or any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return ""
+    likely = get_close_matches(unknown, known, 1)
+    hint = f"did you mean {likely[0]}?" if likely else f"known: {', '.join(known)}"
+    return f"{function.__name__} has no argument {unknown}; {hint}"
 
 
 def methods_without_inner_frames(made: type[ClassT]) -> type[ClassT]:

@@ -306,6 +306,7 @@ LATEX_SIGNS = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\0": "{}",
+    "\1": "``",
     "–": "--",
     "—": "---",
     '"': "''",
@@ -329,18 +330,19 @@ LEAST_HEADING = 7
 """The least width in characters to which headings are folded in LaTeX."""
 
 _LATIN = re.compile(r"[\x20-\x7e\xc0-\xcf\xd1-\xd6\xd8-\xdd\xdf-\xef\xf1-\xf6\xf8-\xfd\xff]")
+_OPENING = re.compile(r'(?<![^\s(\[])"')
 _POWER = re.compile(r"(?<=\d)e(\$-\$)?(\d+)\b")
 
 
 def latex_text(text: str) -> str:
     r"""Return a text as LaTeX that prints it; a letter that standard fonts lack becomes its number.
 
-    >>> print(latex_text("a_b & 5 %: ≤ ∞ --exact 中"))
-    a\_b \& 5 \%: $\leq$ $\infty$ -{}-exact U+4E2D
+    >>> print(latex_text('a_b & 5 %: ≤ ∞ --exact "my" 中'))
+    a\_b \& 5 \%: $\leq$ $\infty$ -{}-exact ``my'' U+4E2D
     """
     return "".join(
         LATEX_SIGNS.get(sign) or (sign if _LATIN.match(sign) else f"U+{ord(sign):04X}")
-        for sign in text.replace("--", "-\0-")
+        for sign in _OPENING.sub("\1", text.replace("--", "-\0-"))
     )
 
 

@@ -64,7 +64,10 @@ def words(key: str) -> str:
 
     >>> words("used_gpus"), words("mean_jct_s"), words("gpu_s"), words("peak_memory_mib")
     ('used GPUs', 'mean JCT (s)', 'GPU-seconds', 'peak memory (MiB)')
+    >>> words("jobs_per_cpu_s")
+    'jobs per CPU second'
     """
+    key = f"{key.removesuffix('_s')}_second" if key.endswith("_per_cpu_s") else key
     name = key.removesuffix("gpu_s") + "GPU-seconds" if key.endswith("gpu_s") else key
     name = f"{name.removesuffix('_s')} (s)" if name.endswith("_s") else name
     name = f"{name.removesuffix('_mib')} (MiB)" if name.endswith("_mib") else name

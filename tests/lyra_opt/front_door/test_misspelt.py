@@ -28,6 +28,7 @@ def test_a_misspelt_name(word, arguments, options, says, tmp_path, monkeypatch):
 
 CALLS = {
     "picture": lambda runs: runs.plot("x"),
+    "argument": lambda runs: runs.plot(stile="paper"),
     "format": lambda runs: runs.summary("latx"),
     "scheme": lambda runs: runs.differences("lyyra"),
     "value": lambda _: lo.reclaim.Server(id="", gpus=8),
