@@ -30,17 +30,19 @@ class Listing(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
 
     def __repr__(self) -> str:
         """Return a table of all rows and columns as text."""
-        frame = self if self.index.names == [None] else self.reset_index()
-        columns = [
-            Column(key=str(name), values=list(values), show=_show(values), heading=str(name))
-            for name, values in frame.items()
-        ]
-        return Table(columns).plain(get_terminal_size().columns).rstrip("\n")
+        return self._table().plain(get_terminal_size().columns).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        with pd.option_context("display.max_colwidth", None):
-            shown: str = self.to_html(na_rep="", notebook=True)
-        return shown
+        return self._table().html()
+
+    def _table(self) -> Table:
+        frame = self if self.index.names == [None] else self.reset_index()
+        return Table(
+            [
+                Column(key=str(name), values=list(values), show=_show(values), heading=str(name))
+                for name, values in frame.items()
+            ]
+        )
 
 
 def _cell(value: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 
 import pandas as pd
 
@@ -63,5 +64,6 @@ def test_a_list_prints_all_of_its_text(monkeypatch):
     for each in table.description.str.split().str[-1]:
         assert each in words
     assert "plain" not in str(table.loc[["pollux"]])
-    assert table.description["pollux"][:60] in table._repr_html_()
+    assert table.description["pollux"][:60] in unescape(table._repr_html_())
+    assert "text-align: right" not in table._repr_html_()
     assert isinstance(table, pd.DataFrame)
