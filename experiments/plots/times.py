@@ -46,8 +46,8 @@ def plot_cactus(
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-STEP = 0.01
-"""Horizontal distance between lines of neighbouring solvers, as a share of the axis."""
+MOST_STEPS = 4
+"""Whiskers of at most so many earlier solvers are wider, each by a step, to remain visible."""
 
 LABEL_STEP = 0.07
 """Minimum distance between axis labels, as a share of the axis."""
@@ -78,11 +78,15 @@ def plot_solve_time(
             continue
         by_size = times.loc[configuration]
         style = line_style(configuration, configurations)
-        # A small horizontal shift keeps the whiskers of different solvers apart.
-        shift = axis_factor ** (STEP * (place - (len(configurations) - 1) / 2))
-        xs = by_size.index * shift
+        xs = by_size.index
+        steps = min(len(configurations) - 1 - place, MOST_STEPS)
         axes.vlines(
-            xs, by_size["min"], by_size["max"], color=style["color"], alpha=0.5, linewidth=1.0
+            xs,
+            by_size["min"],
+            by_size["max"],
+            color=style["color"],
+            alpha=0.5,
+            linewidth=0.8 + 0.5 * steps,
         )
         drawn = style | {"markersize": mark_points(style["marker"], 4), "linewidth": 1.2}
         for part in stretches(list(families.loc[configuration])):

@@ -321,7 +321,8 @@ def rows_inches(rows: float, panels: int, frame_inches: float) -> float:
 
 def panel_inches(wanted: float, panels: int) -> float:
     """Return the height of each of several panels below one another, which is less in a column."""
-    return min(wanted, PANELS_INCHES / panels) if style_in_force().is_narrow else wanted
+    least = max(LEAST_PANEL_INCHES, PANELS_INCHES / panels)
+    return min(wanted, least) if style_in_force().is_narrow else wanted
 
 
 def drawn_in_words(drawn: int, of: int, noun: str, order: str) -> str:
@@ -411,8 +412,9 @@ def _rounded(number: re.Match[str]) -> str:
 
 ROW_INCHES, TITLE_INCHES = 0.24, 0.75
 LEAST_ROWS = 3
-PANELS_INCHES = 6.0
-"""The height of all panels below one another in a narrow style, on the scale of a page."""
+PANELS_INCHES, LEAST_PANEL_INCHES = 6.0, 1.7
+"""The height of all panels below one another in a narrow style, and the least height of each, on
+the scale of a page."""
 
 TRACK_HEIGHT, BLOCK_HEIGHT = 0.92, 0.66
 """The height of a row and of a block in it, relative to the distance of rows."""

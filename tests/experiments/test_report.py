@@ -15,6 +15,7 @@ import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.gaps import EXCESS
+from lyra_opt.core.picture_styles import house_style
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import Analysis
 from lyra_opt.experiments.chosen_pictures import drawn
@@ -28,6 +29,7 @@ from lyra_opt.experiments.tables import gap_table
 from tests.conftest import assert_one_line_error
 from tests.experiments.records import MAXIMISING, make_run, make_runs, make_study
 from tests.html_page import assert_needs_no_other_file
+from tests.pictures import faults_of
 from tests.tables import tables
 
 if TYPE_CHECKING:
@@ -522,3 +524,20 @@ def test_what_waits_for_a_bound_has_no_number():
     assert list(next(each.cells for each in shown.columns if each.title == "Mean at most (%)")) == [
         "–"
     ]
+
+
+def test_times_stand_at_the_sizes_of_their_instances():
+    """Marks of several solvers are not shifted, in a paper either."""
+    runs = make_runs(
+        [
+            (str(place), name, FEASIBLE, {"objective": 10 + place})
+            for place in range(3)
+            for name in ("quick", "slow")
+        ],
+        wall_time_s=1.0,
+    )
+    with house_style("paper"):
+        plots = {plot.name: plot for plot in drawn(plot_makers(Analysis(runs)))}
+    figure = plots["solve_time"].figure
+    assert faults_of(figure) == []
+    assert {x for axes in figure.axes for line in axes.lines for x in line.get_xdata()} == {10}

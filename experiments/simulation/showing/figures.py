@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.picture_styles import style_in_force
-from lyra_opt.core.pictures import Drawing, as_written, legend_above
+from lyra_opt.core.pictures import Drawing, as_written, legend_above, panel_inches
 from lyra_opt.experiments.chosen_pictures import chosen, drawn
 from lyra_opt.experiments.simulation.measuring.comparison import differences
 from lyra_opt.experiments.simulation.measuring.measures import variants_of
@@ -156,8 +156,9 @@ def overview(replays: Replays) -> Drawing:
     if not replays.runs:
         raise InputError(replays.study.name, "has no finished replay")
     variants = variants_of(replays.runs)
-    drawn = variants[:MOST_VARIANTS_DRAWN]
-    shape = (3, 1) if style_in_force().is_narrow else (1, 3)
+    is_narrow = style_in_force().is_narrow
+    drawn = variants[: 1 if is_narrow else MOST_VARIANTS_DRAWN]
+    shape = (3, 1) if is_narrow else (1, 3)
 
     def draw(figure: FigureBase) -> None:
         parts = figure.subfigures(len(drawn), 1, squeeze=False)[:, 0]
@@ -171,9 +172,10 @@ def overview(replays: Replays) -> Drawing:
         handles, labels = parts[0].axes[0].get_legend_handles_labels()
         legend_above(figure, handles, labels, **LEGEND_LINE)
         if len(drawn) < len(variants):
-            figure.supxlabel(f"The first {len(drawn)} of {len(variants)} variants")
+            figure.supxlabel(f"Drawn: the first {len(drawn)} of {len(variants)} variants")
 
-    height = OVERVIEW_ROW_INCHES * len(drawn) * shape[0] + LEGEND_INCHES
+    panels = len(drawn) * shape[0]
+    height = panel_inches(OVERVIEW_ROW_INCHES, panels) * panels + LEGEND_INCHES
     return Drawing(OVERVIEW_INCHES, height, draw)
 
 
