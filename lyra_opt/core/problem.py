@@ -30,6 +30,7 @@ from lyra_opt.core.fields import (
     written,
 )
 from lyra_opt.core.plugins import PROBLEMS
+from lyra_opt.core.representations import sizes_of
 from lyra_opt.core.result import RELATIVE_TOLERANCE, Number
 from lyra_opt.core.rules import Named, Text
 from lyra_opt.core.terms import ONE_NUMBER
@@ -142,6 +143,10 @@ class ProblemInstance(ABC, Generic[SolutionT]):
     name: str = key(
         Text(), "its name, used to match solutions", default=UNNAMED, always_written=True
     )
+
+    def __str__(self) -> str:
+        """Return the sizes and the question on one line."""
+        return sizes_of(self)
 
     @property
     @abstractmethod

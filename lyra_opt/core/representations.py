@@ -69,6 +69,20 @@ def short_repr(value: Any) -> str:
     return f"{type(value).__qualname__}({shown})"
 
 
+def sizes_of(value: Any) -> str:
+    """Return the fields of an instance on one line: lists by their length, empty ones left out."""
+    parts = []
+    for each in fields(value):
+        entry = getattr(value, each.name)
+        if not each.repr or each.name == "name" or entry is None or entry in ((), {}, False):
+            continue
+        is_list = isinstance(entry, tuple | Mapping)
+        parts.append(
+            f"{len(entry):,} {words(each.name)}" if is_list else f"{words(each.name)} {entry}"
+        )
+    return one_line(f"{value.problem} instance {value.name}: {', '.join(parts)}")
+
+
 def _short(value: Any) -> str:
     if isinstance(value, StrEnum):
         return repr(str(value))

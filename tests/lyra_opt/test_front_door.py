@@ -23,6 +23,23 @@ def test_other_words_are_unknown():
         lo.sovle  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lyra-figure-5", "reclaim {}: semantics rigid, reclaim servers 2, 6 servers, 4 jobs"),
+        ("lyra-table-2", "allocation {}: objective mean_jct, GPUs 8, 2 jobs"),
+        ("hadar-motivating", "heterogeneous {}: objective mean_jct, "),
+        ("hurt-first", "network {}: objective epoch, "),
+    ],
+)
+def test_an_instance_prints_as_its_sizes(name, text):
+    """In one line, not as a wall of objects; `repr` still has them."""
+    instance = lo.load(name)
+    assert str(instance).startswith(text.format(f"instance {name}"))
+    assert str(instance).endswith("jobs")
+    assert repr(instance).startswith("Instance(name=")
+
+
 def test_nothing_heavy_is_imported():
     """`import lyra_opt` loads the table of built-in components and nothing else."""
     code = "import sys; old = set(sys.modules); import lyra_opt; print(*set(sys.modules) - old)"
