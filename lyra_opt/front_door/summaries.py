@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, without_inner_frames
+from lyra_opt.core.numbers import in_unit, percent, signed, unit_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,6 +95,8 @@ def _tables(results: Any, form: str) -> list[Table]:
         table = table_of_frame(results.reset_index() if is_named else results)
         if form in RAW:
             return [table]
+        if "ends" in results.attrs and "difference_s" in results:
+            return [_differences(table, results.attrs["ends"])]
         found = {each.key for each in table.columns}
         if not {"solver", "gap_to_best", "gap_to_optimum_at_most", *COMPARED} <= found:
             return [table.without_empty()]
@@ -107,3 +111,20 @@ def _tables(results: Any, form: str) -> list[Table]:
         rule = "must be runs, a plan, a data frame, differences or a folder"
         raise FieldError("results", str(results), rule)
     return [table_of_frame(replays_frame(results))] if form in RAW else results_tables(results)
+
+
+def _differences(table: Table, ends: tuple[str, str]) -> Table:
+    """Return the table of `Runs.differences` with units and headings as the command has them."""
+    low, high = ends
+    headings = {"difference": "difference", "change": "difference", "low": low, "high": high}
+    times = [each.values for each in table.columns if each.key == "difference_s"]
+    unit = unit_of(max((abs(value) for value in times[0] if value is not None), default=0.0))
+    columns = []
+    for each in table.columns:
+        name, _, kind = each.key.partition("_")
+        if kind in ("s", "percent") and name in headings:
+            is_time = kind == "s"
+            show, symbol = (in_unit(unit), unit.name) if is_time else (percent, "%")
+            each = replace(each, show=signed(show), heading=headings[name], unit=symbol)
+        columns.append(each)
+    return replace(table, columns=columns)

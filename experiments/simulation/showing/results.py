@@ -225,7 +225,7 @@ class Runs:
         import pandas as pd
 
         require_baseline(baseline, self.replays.schemes)
-        tables, methods = [], []
+        tables, methods, ends = [], [], ("low", "high")
         for variant in variants_of(self.replays.runs):
             if found := differences(variant.runs, self.replays.jobs, baseline):
                 table = differences_table(found).frame()
@@ -233,8 +233,9 @@ class Runs:
                     table.insert(position, name, value)
                 tables.append(table)
                 methods.append(method_in_words(found))
+                ends = found[0].random.ends_in_words
         frame = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
-        frame.attrs["method"] = " ".join(dict.fromkeys(methods))
+        frame.attrs |= {"method": " ".join(dict.fromkeys(methods)), "ends": ends}
         return frame
 
     def plot(
