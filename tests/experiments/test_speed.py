@@ -100,6 +100,6 @@ def test_cactus_counts_proofs_in_order_of_their_times():
     }
     end = pytest.approx(8.8)
     assert drawn == {
-        "a": ([1.0, 1.0, 1.0, 8.0, end], [0, 1, 2, 3, 3]),
+        "a": ([1.0, 1.0, 8.0, end], [0, 2, 3, 3]),  # both proofs at 1 s are one step
         "b": ([3.0, 3.0, end], [0, 1, 1]),
     }
