@@ -18,6 +18,7 @@ from lyra_opt.commands.arguments import (
 )
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.texts import meant
+from lyra_opt.experiments.simulation.commands import add_measures_option
 
 if TYPE_CHECKING:
     import argparse
@@ -148,6 +149,7 @@ def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="NAME",
         help="scheme or solver with which the others are compared (default: the first)",
     )
+    add_measures_option(report)
     add_picture_options(report, "draw the results", "the first of the page")
     add_pictures_option(report)
     add_format_option(report)
@@ -245,7 +247,7 @@ def run_report_command(arguments: argparse.Namespace) -> int:
         raise UserError(f"{folder}: has runs of a tuning; {again} writes its page")
     if kind == ReplayRecord.kind:
         return _report_replays(folder, arguments, pictures)
-    for name in ("window", "captured"):
+    for name in ("window", "captured", "measures"):
         if (given := getattr(arguments, name)) is not None:
             raise UserError(f"--{name} {given}: {folder} has runs of a study, not replays")
     from lyra_opt.experiments.report import write_report
@@ -255,16 +257,18 @@ def run_report_command(arguments: argparse.Namespace) -> int:
 
 def _report_replays(folder: Path, arguments: argparse.Namespace, pictures: ChosenPictures) -> int:
     from lyra_opt.experiments.random_inputs import require_baseline
+    from lyra_opt.experiments.simulation.commands import chosen_measures
     from lyra_opt.experiments.simulation.running.replays import load_replays
     from lyra_opt.experiments.simulation.showing.report import parse_window, write_report
     from lyra_opt.experiments.simulation.showing.results import print_replays
 
     window, captured, baseline = arguments.window, arguments.captured, arguments.baseline
+    measures = chosen_measures(arguments)
     window_h = None if window is None else parse_window(window)
     replays = load_replays(folder, captured=None if captured is None else Path(captured))
     require_baseline(baseline, replays.schemes)
     page = write_report(replays, window_h=window_h, baseline=baseline, pictures=pictures)
-    print_replays(replays, arguments.form, baseline)
+    print_replays(replays, arguments.form, baseline, measures)
     if arguments.form == "table":
         print(f"{page}: the full report, with plots")
     return 0

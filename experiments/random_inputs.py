@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import FieldError, UserError, counted
-from lyra_opt.core.numbers import percent, signed, three_digits
+from lyra_opt.core.numbers import alike, percent, signed, three_digits
 from lyra_opt.core.table import Column, Table
 from lyra_opt.core.texts import meant
 from lyra_opt.experiments.intervals import (
@@ -172,8 +172,13 @@ def paired_columns(
             show = signed(percent)
             columns.append(Column(key=name, values=values, show=show, heading=heading, unit="%"))
             continue
-        formats = shows if name.startswith("mean") else map(signed, shows)
-        texts = [show(value) for show, value in zip(formats, values, strict=True)]
+        is_mean = name.startswith("mean")
+        beside = [row[:2] if is_mean else row[2:5] for row in rows]
+        formats = [alike(show, each) for show, each in zip(shows, beside, strict=True)]
+        texts = [
+            (show if is_mean else signed(show))(value)
+            for show, value in zip(formats, values, strict=True)
+        ]
         key, number = f"{name}{unit}", three_digits
         columns.append(Column(key=key, values=values, show=number, heading=heading, texts=texts))
     return columns

@@ -25,7 +25,7 @@ from lyra_opt.experiments.study_file import (
 )
 from lyra_opt.instances.family import FAMILIES, find_family
 from lyra_opt.instances.library import library as the_library
-from lyra_opt.instances.traces import NOT_THERE, locate, read_trace
+from lyra_opt.instances.traces import locate, not_there, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ def find_trace(file: str) -> Trace:
     """
     path = locate(file)
     if not path.is_file():
-        raise InputError(file, f"is not a file, {NOT_THERE}")
+        raise InputError(file, f"is not a file, {not_there()}")
     read_trace(path)  # report a damaged trace once, not in every row
     try:
         with path.open("rb") as stream:

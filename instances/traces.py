@@ -34,8 +34,13 @@ OPTIONAL_COLUMNS = ("model", "batch_size", "weight", "priority", "deadline_s", "
 TRACES_VARIABLE = "LYRA_OPT_TRACES"
 """The environment variable that names the folder of traces, searched if a path does not exist."""
 
-NOT_THERE = f"neither in the working folder nor in the folder that {TRACES_VARIABLE} names"
-"""The end of errors about a trace file that does not exist."""
+
+def not_there() -> str:
+    """Return the end of errors about a trace file that does not exist."""
+    if folder := os.environ.get(TRACES_VARIABLE):
+        return f"neither in the working folder nor in {folder}, which {TRACES_VARIABLE} names"
+    return f"not in the working folder; set {TRACES_VARIABLE} to the folder of your traces"
+
 
 LARGEST_TRACE_BYTES = 512 * 2**20
 LISTED_CLUSTERS = 20

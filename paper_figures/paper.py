@@ -23,7 +23,7 @@ from lyra_opt.experiments.page import (
     render_page,
     write_plots,
 )
-from lyra_opt.instances.traces import NOT_THERE
+from lyra_opt.instances.traces import not_there
 from lyra_opt.paper_figures import dally_plots, hadar_plots, lyra_plots
 from lyra_opt.paper_figures.comparison import markdown_table, rule_of_verdicts
 from lyra_opt.paper_figures.evaluation import compared, function_of, missing_traces, runs_of
@@ -220,7 +220,7 @@ def run_paper(
     """
     if missing := missing_traces(setting, publications):
         names = ", ".join(missing)
-        say(f"{setting.paper.name}: {names}: {NOT_THERE}; simulations that need them are not run")
+        say(f"{setting.paper.name}: {names}: {not_there()}; simulations that need them are not run")
     tasks = tasks_of(setting, publications)
     if not tasks:
         return 0, Results(setting, None)

@@ -25,6 +25,9 @@ def rows_of_latex(text: str) -> list[list[list[str]]]:
     for alignment, body in _TABULAR.findall(text):
         top, *lines, bottom = body.split("\n")
         assert [top, bottom] == ["\\toprule", "\\bottomrule"]
+        if lines[0].startswith(f"\\multicolumn{{{len(alignment)}}}{{l}}{{"):
+            assert lines.pop(0).endswith("} \\\\")
+            assert lines.pop(0) == "\\midrule"
         heads = lines.index("\\midrule")
         rows = []
         for line in [line for line in lines if line != "\\midrule"]:

@@ -146,6 +146,26 @@ def add_changes(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_measures_option(parser: argparse._ActionsContainer) -> None:
+    """Add the option ``--measures``, which chooses what tables for people show."""
+    parser.add_argument(
+        "--measures",
+        metavar="NAME,...",
+        help="measures of replays in tables, by their names in CSV, such as jct_mean_s,queue_p95_s",
+    )
+
+
+def chosen_measures(arguments: argparse.Namespace) -> list[str]:
+    """Return the keys that ``--measures`` lists; raise `UserError` if one is unknown."""
+    from lyra_opt.experiments.simulation.measuring.measures import measure_named
+
+    if arguments.measures is None:
+        return []
+    if arguments.form in ("csv", "json"):
+        raise UserError(f"--measures: --format {arguments.form} has all measures")
+    return [measure_named(key.strip()).key for key in arguments.measures.split(",")]
+
+
 def _add_scenario(parser: argparse.ArgumentParser) -> None:
     scenario = parser.add_argument(
         "scenario", metavar="SCENARIO", help="name of a scenario, or a TOML file"
@@ -176,6 +196,7 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--out", metavar="DIR", help="folder for runs, tables, and a page with plots"
     )
     add_format_option(output)
+    add_measures_option(output)
     add_picture_options(output, "draw the results", "overview")
     output.add_argument(
         "--bound", action="store_true", help="prove lower bounds, and show each scheme's distance"
@@ -223,6 +244,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
         None if path is None else Path(path) for path in (arguments.out, arguments.capture)
     )
     pictures = chosen_pictures(arguments, OF_REPLAYS, (arguments.jobs,))
+    measures = chosen_measures(arguments)
     scenario = given_scenario(arguments, arguments.seeds)
     labels = arguments.schemes or [each.label for each in scenario.table.schemes]
     require_baseline(arguments.baseline, [name_in(label) for label in labels])
@@ -243,7 +265,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
             if run.figures is not None and "captured" in run.figures:
                 say(run.figures["captured"])
     if replays.runs:
-        print_replays(replays, arguments.form, arguments.baseline)
+        print_replays(replays, arguments.form, arguments.baseline, measures)
         pictures.write(lambda name: figure_of(replays, name, baseline=arguments.baseline))
     if out is not None and replays.runs:
         page = write_report(replays, baseline=arguments.baseline)

@@ -27,7 +27,7 @@ from lyra_opt.instances.network.jobs import (
     dally_distributed,
     dally_poisson,
 )
-from lyra_opt.instances.traces import NOT_THERE, TRACES_VARIABLE, locate
+from lyra_opt.instances.traces import TRACES_VARIABLE, locate, not_there
 from lyra_opt.instances.workloads.load_shape import LoadShape
 from lyra_opt.instances.workloads.lyra_like import (
     PUBLISHED_DAYS,
@@ -204,7 +204,7 @@ def _hadar_480(
         source = lyra_like(days=stand_in_days)
     else:
         raise UserError(
-            f"workload hadar-480 draws from the trace {PHILLY_TRACE}, which is {NOT_THERE}; set "
+            f"workload hadar-480 draws from the trace {PHILLY_TRACE}, which is {not_there()}; set "
             "jobs.parameters.stand_in_days=15 to draw from generated jobs"
         )
     return hadar_480(source, seed=seed, gpu_types=cluster.gpu_types, jobs=jobs)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.rows import MILLISECONDS
-from lyra_opt.instances.traces import NOT_THERE, TraceJob, locate, model_name
+from lyra_opt.instances.traces import TraceJob, locate, model_name, not_there
 from lyra_opt.instances.workloads.layout import NO_GPUS
 from lyra_opt.instances.workloads.tables import TableLayout
 from lyra_opt.simulation.goodput.model import PROFILES, fixed_duration_s
@@ -126,7 +126,7 @@ def pollux_jobs(number: int) -> Workload:
     path = locate(POLLUX_FILES[number - 1])
     if not path.is_file():
         raise UserError(
-            f"workload pollux reads {path.name} of Pollux's artifact, which is {NOT_THERE}"
+            f"workload pollux reads {path.name} of Pollux's artifact, which is {not_there()}"
         )
     profiles = {profile.application: profile for profile in PROFILES}
     jobs = []

@@ -35,8 +35,15 @@ def require_file_path(option: str, path: str) -> None:
         raise UserError(f"{option} {path}: the folder does not exist")
     if Path(path).is_dir():
         raise UserError(f"{option} {path}: is a folder, not a file")
-    if not os.access(Path(path).absolute().parent, os.W_OK):
-        raise UserError(f"{option} {path}: the folder cannot be written to")
+    _require_writable(option, path, Path(path).absolute().parent)
+
+
+def _require_writable(option: str, path: str | Path, folder: Path) -> None:
+    try:
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{option} {path}: the folder cannot be written to: {reason}") from None
 
 
 def print_json(value: Any) -> None:
@@ -200,11 +207,7 @@ def output_folder(option: str, folder: Path | None) -> Iterator[None]:
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         make_folder(folder)
-        try:
-            TemporaryFile(dir=folder).close()
-        except OSError as error:
-            reason = error.strerror or error
-            raise UserError(f"{option} {folder}: cannot be written to: {reason}") from None
+        _require_writable(option, folder, folder)
         yield
     finally:
         for path in made:

@@ -7,8 +7,9 @@ one decimal. Commas separate thousands. A missing number (None or NaN) is a dash
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterable
+from functools import partial, wraps
+from inspect import signature
 from typing import Any, NamedTuple
 
 MISSING = "–"
@@ -24,6 +25,9 @@ FEW = 100
 
 SMALLEST_PERCENT = 0.1
 """The last digit of a percentage; a smaller one that is not 0 is shown as less than this."""
+
+LEAST_EXPONENT = -4
+"""Numbers of smaller powers of ten are written with their power."""
 
 EXACT_DIGITS = 10
 """Significant digits of an objective that is not a whole number."""
@@ -41,39 +45,46 @@ def _number_format(show: Show) -> Show:
     """Extend a format of finite numbers to missing and infinite ones, with a true minus sign."""
 
     @wraps(show)
-    def shown(value: Any) -> str:
+    def shown(value: Any, **largest: Any) -> str:
         if is_missing(value):
             return MISSING
-        text = show(value) if math.isfinite(value) else f"{value}".replace("inf", INFINITE)
+        is_finite = math.isfinite(value)
+        text = show(value, **largest) if is_finite else f"{value}".replace("inf", INFINITE)
         return text.replace("-", MINUS)
 
     return shown
 
 
 @_number_format
-def three_digits(value: float) -> str:
+def three_digits(value: float, largest: float | None = None) -> str:
     """Return a number as text with three significant digits; whole digits are never rounded away.
+
+    With `largest`, the size of the largest number beside it, it has as many decimals as that one.
 
     >>> [three_digits(each) for each in (141_318.2, 12.34, -0.21, 0.0, 2e-7, math.nan, math.inf)]
     ['141,318', '12.3', '−0.210', '0', '2.00e−7', '–', '∞']
+    >>> three_digits(0.00909, largest=0.832)
+    '0.009'
     """
-    size = abs(value)
+    size = abs(value) if largest is None else largest
     if size == 0:
         return "0"
-    if size < 1:
-        return f"{value:#.3g}".replace("e-0", "e-")
-    return f"{value:,.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f}"
+    exponent = int(f"{size:.2e}".partition("e")[2])
+    if exponent < LEAST_EXPONENT:
+        return f"{value:.2e}".replace("e-0", "e-")
+    return f"{value:z,.{max(0, 2 - exponent)}f}"
 
 
 @_number_format
-def count(value: float) -> str:
-    """Return a count, or a mean of counts, as text.
+def count(value: float, largest: float | None = None) -> str:
+    """Return a count, or a mean of counts, as text; `largest` is that of `three_digits`.
 
     >>> count(12_345), count(2.5), count(2.0), count(1234.5)
     ('12,345', '2.50', '2', '1,234')
     """
-    has_decimals = abs(value) < FEW and value != round(value)
-    return three_digits(value) if has_decimals else f"{round(value):,}"
+    has_decimals = value != round(value) if largest is None else True
+    size = abs(value) if largest is None else largest
+    return three_digits(value, largest=size) if has_decimals and size < FEW else f"{round(value):,}"
 
 
 @_number_format
@@ -124,13 +135,32 @@ def signed(show: Show) -> Show:
     ['+3.2', '−3.2', '0.0', '< +0.1']
     """
 
-    def shown(value: Any) -> str:
-        text = show(value)
+    def shown(value: Any, **largest: Any) -> str:
+        text = show(value, **largest)
         if is_missing(value) or value <= 0:
             return text
         return text.replace("< ", "< +") if text.startswith("< ") else f"+{text}"
 
     return shown
+
+
+def alike(show: Show, values: Iterable[Any]) -> Show:
+    """Return a format that gives these values as many decimals as `show` gives the largest one.
+
+    Formats whose decimals do not depend on the value, such as `percent`, stay as they are.
+
+    >>> list(map(alike(three_digits, [0.376, 0.00909, 0.832]), [0.376, 0.00909, 0.832]))
+    ['0.376', '0.009', '0.832']
+    """
+    sizes = [abs(each) for each in values if not is_missing(each) and math.isfinite(each)]
+    has_choice = "largest" in signature(show).parameters
+    if (
+        not has_choice
+        or not sizes
+        or (show is count and all(each == round(each) for each in sizes))
+    ):
+        return show
+    return partial(show, largest=max(sizes))
 
 
 class Unit(NamedTuple):
@@ -167,7 +197,14 @@ def unit_of(duration_s: float, units: tuple[Unit, ...] = UNITS) -> Unit:
 
 def in_unit(unit: Unit) -> Show:
     """Return a format that writes seconds as a number in `unit`."""
-    return lambda value_s: MISSING if is_missing(value_s) else three_digits(value_s / unit.seconds)
+
+    def shown(value_s: Any, largest: float | None = None) -> str:
+        if is_missing(value_s):
+            return MISSING
+        largest = None if largest is None else largest / unit.seconds
+        return three_digits(value_s / unit.seconds, largest=largest)
+
+    return shown
 
 
 def duration(value_s: float, unit: Unit | None = None, units: tuple[Unit, ...] = UNITS) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import InputError
-from lyra_opt.core.texts import meant
+from lyra_opt.core.texts import meant, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,7 +176,9 @@ def _read(path: Path) -> bytes:
         return stand_in(path).read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        raise InputError(str(path), f"cannot be read: {reason or error}") from None
+        beside = nearest(path.name, (each.name for each in path.parent.glob("*.py")))
+        hint = f"; did you mean {path.with_name(beside)}?" if beside else ""
+        raise InputError(str(path), f"cannot be read: {reason or error}{hint}") from None
 
 
 class _Source(SourceLoader):

@@ -122,6 +122,8 @@ class Table:
         The columns, all of the same length. Leading columns of words name the rows.
     title
         What the table shows, in words; empty if the text around the table says it.
+    note
+        A short first line of the table in LaTeX, which is printed: the case, and what brackets are.
     least
         The keys of columns that a narrow terminal can leave out, least important first.
     paper
@@ -132,6 +134,7 @@ class Table:
     title: str = ""
     least: Sequence[str] = ()
     paper: Sequence[Column] = ()
+    note: str = ""
 
     def __post_init__(self) -> None:
         lengths = {column.key: len(column.cells) for column in self.columns}
@@ -363,14 +366,15 @@ def _as_latex(full: Table) -> str:
     lines += [
         [write(cell) for write, cell in zip(writers, row, strict=True)] for row in table.rows()
     ]
+    note = rf"\multicolumn{{{len(columns)}}}{{l}}{{{latex_text(table.note)}}} \\"
     written = [" & ".join(line) + r" \\" for line in lines]
     return "\n".join(
         [
             *([f"% {one_line(table.title)}"] if table.title else []),
             r"% Needs \usepackage{booktabs}.",
             rf"\begin{{tabular}}{{{alignment}}}",
-            *(r"\toprule", *written[:heads], r"\midrule", *written[heads:], r"\bottomrule"),
-            *(r"\end{tabular}", ""),
+            *(r"\toprule", *([note, r"\midrule"] if table.note else []), *written[:heads]),
+            *(r"\midrule", *written[heads:], r"\bottomrule", r"\end{tabular}", ""),
         ]
     )
 

@@ -115,11 +115,12 @@ def meant(
     also
         Names that may be suggested but are too many to list.
 
-    >>> meant("servres", ["servers", "jobs"]), meant("colour", ["servers", "jobs"])
-    ('did you mean servers?', 'known: servers, jobs')
+    >>> meant("servres", ["servers", "jobs"]), meant("colour", ["servers", "jobs, all"])
+    ('did you mean servers?', "known: servers, 'jobs, all'")
     """
     names = list(known)
     likely = nearest(given, [*names, *also])
     if likely is not None:
         return f"did you mean {likely}?"
-    return f"{listing} {', '.join(names) or 'none'}"
+    listed = (repr(name) if "," in name else name for name in names)
+    return f"{listing} {', '.join(listed) or 'none'}"

@@ -110,7 +110,9 @@ def _tables(results: Any, form: str) -> list[Table]:
     else:
         rule = "must be runs, a plan, a data frame, differences or a folder"
         raise FieldError("results", str(results), rule)
-    return [table_of_frame(replays_frame(results))] if form in RAW else results_tables(results)
+    if form in RAW:
+        return [table_of_frame(replays_frame(results))]
+    return results_tables(results, form=form)
 
 
 def _differences(table: Table, ends: tuple[str, str]) -> Table:

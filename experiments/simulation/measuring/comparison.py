@@ -258,7 +258,10 @@ def differences_table(found: Sequence[Difference]) -> Table:
     """Return differences from one baseline as a table, a row for each scheme and mean."""
 
     def format_of(unit: Unit) -> Show:
-        return lambda value_s: f"{in_unit(unit)(value_s)} {unit.symbol}"
+        def shown(value_s: float, largest: float | None = None) -> str:
+            return f"{in_unit(unit)(value_s, largest=largest)} {unit.symbol}"
+
+        return shown
 
     paired = [
         Paired(
@@ -353,6 +356,11 @@ class MeasureRow(NamedTuple):
     cells: Sequence[ShownValue]
 
 
+def known_values(key: str, runs: Sequence[ReplayRecord]) -> list[Any]:
+    """Return the values that a figure has in these runs."""
+    return [value for run in runs if (value := (run.figures or {}).get(key)) is not None]
+
+
 def rows_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[MeasureRow]:
     """Return the rows of a variant's results table, with a cell for each scheme.
 
@@ -406,7 +414,7 @@ def shown_as(
 
 def cell_of(key: str, runs: Sequence[ReplayRecord], show: Callable[[Any], str]) -> ShownValue:
     """Return the table cell with the mean and the range of a figure over the runs of one scheme."""
-    known = [value for run in runs if (value := (run.figures or {}).get(key)) is not None]
+    known = known_values(key, runs)
     if not known:
         return ShownValue(MISSING, None)
     if not all(isinstance(value, int | float) for value in known):

@@ -10,7 +10,9 @@ from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.numbers import MILLISECONDS, count, in_unit, share, three_digits
+from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -126,6 +128,24 @@ def variants_of(runs: Iterable[ReplayRecord]) -> list[VariantRuns]:
         return ", ".join(f"{name} = {value}" for name, value in run.point.items())
 
     return [VariantRuns(name, list(group)) for name, group in groupby(runs, key=name_of)]
+
+
+def measure_named(key: str) -> Measure:
+    """Return the measure with a key, such as ``queue_priority_2_mean_s``.
+
+    Raises
+    ------
+    UserError
+        If no measure has this key.
+    """
+    for measure in MEASURES:
+        pattern = measure.key.replace("priority_N", "priority_(-?[0-9]+)")
+        if found := re.fullmatch(pattern, key):
+            name = measure.name
+            for level in found.groups():
+                name = name.replace("priority N", f"priority {level}")
+            return replace(measure, key=key, name=name)
+    raise UserError(f"measure {key!r} is unknown: {meant(key, (each.key for each in MEASURES))}")
 
 
 def shown_measures(runs: Iterable[ReplayRecord]) -> list[Measure]:

@@ -248,11 +248,11 @@ class Scenario(SentOnce):
 
 
 def _path_to_read(folder: Path, file: str) -> Path:
-    from lyra_opt.instances.traces import NOT_THERE
+    from lyra_opt.instances.traces import not_there
 
     found = _path_of(folder, file)
     if not found.exists():
-        raise InputError(file, f"does not exist, {NOT_THERE}")
+        raise InputError(file, f"does not exist, {not_there()}")
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.commands.output import print_formatted, print_line, print_table
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.errors import methods_without_inner_frames, one_line
-from lyra_opt.core.numbers import three_digits
+from lyra_opt.core.numbers import alike, three_digits
 from lyra_opt.core.plotting import drawn_figure
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.frames import frame_of
@@ -18,13 +18,16 @@ from lyra_opt.experiments.random_inputs import random_inputs, require_baseline
 from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import (
+    cell_of,
     differences,
     differences_table,
+    known_values,
     main_rows,
     method_in_words,
     rows_of,
+    shown_as,
 )
-from lyra_opt.experiments.simulation.measuring.measures import MEASURES, variants_of
+from lyra_opt.experiments.simulation.measuring.measures import MEASURES, measure_named, variants_of
 from lyra_opt.experiments.simulation.showing.figures import figure_of
 from lyra_opt.experiments.tables import table_of_frame
 
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from lyra_opt.experiments.simulation.measuring.comparison import MeasureRow
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
@@ -44,32 +46,108 @@ COSTS = ("wall_time_s", "cpu_time_s", "peak_memory_mib")
 """Columns with the cost of the replay itself."""
 
 
-def results_tables(replays: Replays, baseline: str | None = None) -> list[Table]:
+PAPER_MEASURES = (
+    *("jct_mean_s", "jct_p95_s", "queue_mean_s", "preemptions"),
+    *("training_usage_while_submitting", "gpu_usage"),
+)
+"""The columns of tables for papers, unless others are chosen; those without values are left out."""
+
+
+def results_tables(
+    replays: Replays,
+    baseline: str | None = None,
+    form: str = "table",
+    measures: Sequence[str] = (),
+) -> list[Table]:
     """Return the means of the main measures for each variant, and the differences of its schemes.
 
     ``baseline`` is the scheme with which the others are compared; None for the first scheme.
+    ``measures`` are the keys of the measures to show. Markdown and LaTeX have a row per scheme.
     """
+    means = _paper_table if form in ("markdown", "latex") else _means_table
     tables = []
     for variant in variants_of(replays.runs):
-        tables.append(_means_table(replays, variant, main_rows))
+        tables.append(means(replays, variant, measures or None))
         if found := differences(variant.runs, replays.jobs, baseline):
             table = differences_table(found)
-            tables.append(replace(table, title=f"{table.title}. {method_in_words(found)}"))
+            title = f"{table.title}. {method_in_words(found)}"
+            note = f"{_name(replays, variant)}: {table.title[0].lower()}{table.title[1:]}"
+            tables.append(replace(table, title=title, note=note))
     return tables
 
 
-def _means_table(
-    replays: Replays,
-    variant: VariantRuns,
-    chosen: Callable[[Sequence[MeasureRow]], Sequence[MeasureRow]],
-) -> Table:
-    """Return a row per measure and a column per scheme: means over seeds, with their range."""
+def _name(replays: Replays, variant: VariantRuns) -> str:
+    return variant.name or f"scenario {replays.study.name}"
+
+
+def _title(replays: Replays, variant: VariantRuns) -> str:
     first, seeds = variant.runs[0], len(variant.seeds)
     where = f"{first.workload} on {first.cluster}"
     if seeds > 1:
         where = f"on {first.cluster}, means over {seeds} seeds (least – greatest)"
-    title = [f"scenario {replays.study.name}", variant.name, where]
-    rows = chosen(rows_of(variant, replays.runs))
+    return ", ".join(filter(None, [f"scenario {replays.study.name}", variant.name, where]))
+
+
+def _paper_table(replays: Replays, variant: VariantRuns, keys: Sequence[str] | None) -> Table:
+    """Return a row per scheme and proved bound, and a column per measure, narrow enough to print.
+
+    All values of a column have the same number of decimals.
+    """
+
+    def largest(key: str) -> float:
+        return max(known_values(key, replays.runs), default=0)
+
+    measures = [
+        measure
+        for measure in map(measure_named, keys or PAPER_MEASURES)
+        if keys is not None or known_values(measure.key, variant.runs)
+    ]
+    bounds = {each.key: f"{each.key.removesuffix('_s')}_bound_s" for each in measures}
+    rows = dict(variant.by_scheme)
+    by_reading: dict[str, Sequence[ReplayRecord]] = {}
+    for runs in sorted(rows.values(), key=len):
+        if any(known_values(key, runs) for key in bounds.values()):
+            by_reading[(runs[0].figures or {})["bound_reading"]] = runs
+    columns = []
+    for measure in measures:
+        name, unit, show = shown_as(measure, largest)
+        places = [(measure.key, runs) for runs in rows.values()]
+        places += [(bounds[measure.key], runs) for runs in by_reading.values()]
+        known = [value for place in places for value in known_values(*place)]
+        if all(isinstance(value, int | float) for value in known):
+            means = [cell_of(key, runs, show).value for key, runs in places]
+            show = alike(show, [*known, *means])
+        cells = [cell_of(key, runs, show) for key, runs in places]
+        columns.append(
+            Column(
+                key=measure.key,
+                values=[cell.value for cell in cells],
+                show=three_digits,
+                heading=name,
+                unit=unit,
+                texts=[cell.with_spread.replace(" – ", "–") for cell in cells],
+            )
+        )
+    several = len(by_reading) > 1
+    last = [f"proved lower bound{f' ({each})' if several else ''}" for each in by_reading]
+    names = Column(key="scheme", values=[*rows, *last], heading="")
+    seeds = len(variant.seeds)
+    note = _name(replays, variant)
+    if seeds > 1:
+        note += f": means and, in brackets, least to greatest of {seeds} seeds"
+    return Table([names, *columns], _title(replays, variant), note=note)
+
+
+def _means_table(
+    replays: Replays, variant: VariantRuns, keys: Sequence[str] | None, *, has_all: bool = False
+) -> Table:
+    """Return a row per measure and a column per scheme: means over seeds, with their range."""
+    rows = rows_of(variant, replays.runs)
+    if keys is not None:
+        by_key = {row.key: row for row in rows}
+        rows = [by_key[key] for key in keys if key in by_key]
+    elif not has_all:
+        rows = main_rows(rows)
     names = [f"{row.name} ({row.unit})" if row.unit else row.name for row in rows]
     columns = [Column(key="measure", values=names, heading="")]
     for place, scheme in enumerate(variant.by_scheme):
@@ -83,13 +161,19 @@ def _means_table(
                 texts=[cell.with_spread for cell in cells],
             )
         )
-    return Table(columns, ", ".join(filter(None, title)))
+    return Table(columns, _title(replays, variant))
 
 
-def print_replays(replays: Replays, form: str = "table", baseline: str | None = None) -> None:
+def print_replays(
+    replays: Replays,
+    form: str = "table",
+    baseline: str | None = None,
+    measures: Sequence[str] = (),
+) -> None:
     """Print the means of all schemes and their differences; JSON and CSV have every replay instead.
 
-    A terminal shows all measures, and what is assumed. ``baseline`` is that of `results_tables`.
+    A terminal shows all measures, and what is assumed. ``baseline`` and ``measures`` are those of
+    `results_tables`.
     """
     if form == "csv":
         print(frame_text(replays_frame(replays)), end="")
@@ -98,10 +182,10 @@ def print_replays(replays: Replays, form: str = "table", baseline: str | None = 
         ({"axes": run.point} if run.point else {}) | dict(run.figures or {}) for run in replays.runs
     ]
     document = figures[0] if replays.study.runs == 1 else figures
-    if print_formatted(form, results_tables(replays, baseline), document):
+    if print_formatted(form, results_tables(replays, baseline, form, measures), document):
         return
     for variant in variants_of(replays.runs):
-        table = _means_table(replays, variant, list)
+        table = _means_table(replays, variant, measures or None, has_all=True)
         print_line(f"{table.title}:")
         print_table(table, None)
         if found := differences(variant.runs, replays.jobs, baseline):
@@ -171,7 +255,11 @@ class Runs:
         """
         return replays_frame(self.replays)
 
-    def summary(self, format: str = "table") -> str:  # noqa: A002 - the name of the option
+    def summary(
+        self,
+        format: str = "table",  # noqa: A002 - the name of the option
+        measures: Sequence[str] = (),
+    ) -> str:
         """Return the main measures of all schemes, side by side, as text.
 
         Parameters
@@ -179,10 +267,19 @@ class Runs:
         format
             ``"table"``, ``"markdown"`` or ``"latex"``, with the digits that a paper would print;
             ``"json"`` and ``"csv"`` have a row per replay in full precision, as in `frame`.
+        measures
+            The measures to show instead of the main ones, as columns of `frame` are named; ``json``
+            and ``csv`` have all.
+
+        Raises
+        ------
+        UserError
+            If a format or a measure is unknown.
         """
         if format in ("json", "csv"):
             return table_of_frame(self.frame).text(format)
-        return "\n".join(table.text(format) for table in results_tables(self.replays))
+        tables = results_tables(self.replays, form=format, measures=list(measures))
+        return "\n".join(table.text(format) for table in tables)
 
     @cached_property
     def jobs(self) -> pd.DataFrame:

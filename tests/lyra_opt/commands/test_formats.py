@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 
 import pandas as pd
@@ -142,3 +143,52 @@ def test_summaries_in_python(folder, run, monkeypatch):
     assert len(list(csv.DictReader(io.StringIO(lo.summary(compared, "csv"))))) == 2
     with pytest.raises(lo.UserError, match="did you mean latex"):
         lo.summary(compared, "latx")
+
+
+def test_replays_in_papers(run, folder, monkeypatch):
+    """A row per scheme and one for the bound; the case, the brackets and the digits are printed."""
+    monkeypatch.chdir(folder)
+    runs = lo.simulate(
+        "plain",
+        jobs="three.csv",
+        changes={"cluster.servers": 1, "cluster.gpus_per_server": 2, "bounds": True},
+        schemes=["fifo", "sjf"],
+        seeds=2,
+        out="bounded",
+    )
+    chosen = ["jct_mean_s", "makespan_s"]
+    text = runs.summary("latex", measures=chosen)
+    means, _ = rows_of_latex(text)
+    assert [row[0] for row in means] == ["", "fifo", "sjf", "proved lower bound"]
+    assert [cell.split(" (")[0] for cell in means[0]] == ["", "JCT, mean", "Makespan"]
+    assert r"\multicolumn{3}{l}{scenario plain: means and, in brackets, least to " in text
+    exit_code, out, _ = run(
+        *("report", "bounded", "--format", "latex", "--measures", ",".join(chosen))
+    )
+    assert (exit_code, out) == (0, text)
+    for form, remark in (("latex", "did you mean jct_mean_s?"), ("csv", "has all measures")):
+        exit_code, _, err = run("report", "bounded", "--format", form, "--measures", "jct_men_s")
+        assert exit_code == 2
+        assert remark in err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_five_schemes_fit_a_page(tmp_path):
+    """Five schemes and measures with ranges, and a bound; the ranges share the means' decimals."""
+    jobs = [f"{n},{3000 * n},{1 + n % 4},{500 + 900 * (n**3 % 11)}" for n in range(200)]
+    trace = tmp_path / "trace.csv"
+    trace.write_text("\n".join(["job_id,submit_time_s,gpus,duration_s", *jobs, ""]))
+    runs = lo.simulate(
+        "plain",
+        jobs=trace,
+        changes={"cluster.servers": 1, "jobs.bootstrap.days": 7, "bounds": True},
+        schemes=["fifo", "sjf", "afs", "tiresias-skew", "least-loss"],
+        seeds=3,
+    )
+    text = runs.summary("latex")
+    means, _ = rows_of_latex(text)
+    assert (len(means), len(means[0])) == (7, 6)
+    numbers = [re.findall(r"[\d.]+", row[1]) for row in means[1:]]
+    assert {len(number.partition(".")[2]) for row in numbers for number in row} == {2}
+    assert not compile_latex(text, tmp_path)
