@@ -32,7 +32,7 @@ LEAST_EXPONENT = -4
 EXACT_DIGITS = 10
 """Significant digits of an objective that is not a whole number."""
 
-Show = Callable[[Any], str]
+Show = Callable[..., str]
 """A function that writes a value as text."""
 
 

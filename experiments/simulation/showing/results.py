@@ -104,7 +104,7 @@ def _paper_table(replays: Replays, variant: VariantRuns, keys: Sequence[str] | N
     ]
     bounds = {each.key: f"{each.key.removesuffix('_s')}_bound_s" for each in measures}
     rows = dict(variant.by_scheme)
-    by_reading: dict[str, Sequence[ReplayRecord]] = {}
+    by_reading: dict[str, list[ReplayRecord]] = {}
     for runs in sorted(rows.values(), key=len):
         if any(known_values(key, runs) for key in bounds.values()):
             by_reading[(runs[0].figures or {})["bound_reading"]] = runs
