@@ -281,10 +281,9 @@ def run_diff_command(arguments: argparse.Namespace) -> int:
 
     b = None if arguments.b is None else Path(arguments.b)
     diff = compare_folders(Path(arguments.a), b, by=arguments.by)
-    table = diff.table() if arguments.form == "csv" else diff.shown()
+    table = diff.table() if arguments.form == "csv" else diff.for_papers()
     if not print_formatted(arguments.form, [table], diff.as_json_object()):
-        _, first, second = arguments.by or ("", arguments.a, arguments.b)
-        print_diff(diff, first, second)
+        print_diff(diff)
     return 0
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.output import print_line, print_table
+from lyra_opt.core.csv_text import read_frame
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.numbers import count, three_digits
 from lyra_opt.core.table import Column, Table
@@ -22,18 +23,22 @@ from lyra_opt.experiments.random_inputs import (
     paired_table,
     random_inputs,
 )
-from lyra_opt.experiments.records import ERROR, ReplayRecord
-from lyra_opt.experiments.simulation.measuring.comparison import shown_as
+from lyra_opt.experiments.records import ERROR, ReplayRecord, RunRecord
+from lyra_opt.experiments.simulation.measuring.comparison import (
+    ABOVE_BOUND,
+    COMPARED,
+    MAIN_MEASURES,
+    shown_as,
+)
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES
-from lyra_opt.experiments.store import ResultStore
+from lyra_opt.experiments.store import ResultStore, table_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
     import pandas as pd
-
-    from lyra_opt.experiments.records import RunRecord
 
 SHOWN = 10
 """Number of runs, or lines of a file, that the terminal lists."""
@@ -55,8 +60,9 @@ class Diff:
         Number of pairs of runs in which neither run failed.
     measures
         Rows for each measure that differs in some pair: overall (``axis`` is empty), then for each
-        value of each axis. Columns: number of ``pairs`` in which both runs have the measure, number
-        of ``draws``, means over the draws, B - A with its interval, and the same in % of A.
+        value of each axis. Pairs of different traces are not pooled in a row. Columns: number of
+        ``pairs`` in which both runs have the measure, number of ``draws``, means over the draws,
+        B - A with its interval, and the same in % of A.
     equal
         Measures that are equal in every pair.
     statuses
@@ -71,8 +77,11 @@ class Diff:
         Versions and machines that differ.
     text
         Lines of a unified diff of the study or scenario files.
-    random
-        What is random, which decides how intervals are computed.
+    randoms
+        For each row of the measures what is random, which decides how its interval is computed,
+        and the number of random units.
+    a, b
+        Names of the two groups: folders, or values of a property.
     """
 
     pairs: int
@@ -85,21 +94,34 @@ class Diff:
     settings: Unequal
     machines: Unequal
     text: Sequence[str]
-    random: RandomInputs
+    randoms: Sequence[tuple[RandomInputs, int]]
+    a: str
+    b: str
 
     @property
     def method(self) -> str:
         """Sentences on what is random, and how the intervals are computed."""
-        return self.random.method(self.measures.draws) if len(self.measures) else ""
+        counts: dict[RandomInputs, list[int]] = {}
+        values: dict[RandomInputs, dict[str, None]] = {}
+        for (random, units), value in zip(self.randoms, self.measures.value, strict=True):
+            counts.setdefault(random, []).append(units)
+            values.setdefault(random, {})[str(value)] = None
+        sentences = {random: random.method(found) for random, found in counts.items()}
+        if len({*values} - {RandomInputs(Sample.JOBS)}) > 1:
+            for random, found in values.items():
+                names = ", ".join(value or "all" for value in found)
+                sentences[random] = f"{names}: {sentences[random]}"
+        return " ".join(sentences.values())
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the object that ``diff --format json`` prints."""
+        units = dict.fromkeys(str(random.unit) for random, _ in self.randoms)
         return (
-            {"method": self.method, "random": str(self.random.unit)}
+            {"method": self.method, "random": ", ".join(units)}
             | {
                 field.name: getattr(self, field.name)
-                for field in fields(self)
-                if field.name not in ("measures", "random")
+                for field in fields(Diff)
+                if field.name not in ("measures", "randoms")
             }
             | {"measures": self.table().records()}
         )
@@ -121,6 +143,8 @@ class Diff:
                 names.append(written[0].upper() + written[1:])
                 shows.append(three_digits)
 
+        random = [random for random, _ in self.randoms] or [RandomInputs()]
+        headed = next((each for each in random if each.has_intervals), random[0])
         rows = [Paired(*row) for row in self.measures[list(Paired._fields)].itertuples(index=False)]
         return paired_table(
             [
@@ -129,18 +153,37 @@ class Diff:
                 Column(key="measure", values=keys, texts=names),
                 Column(key="pairs", values=list(self.measures.pairs), show=count),
                 Column(key="draws", values=list(self.measures.draws), show=count),
-                *paired_columns(rows, shows, self.random),
+                *paired_columns(rows, shows, headed, names=(self.a, self.b)),
             ]
         )
 
     def shown(self) -> Table:
-        """Return the table without the columns of axes if no measure is split by an axis."""
+        """Return the table for people: without columns that say nothing."""
         table = self.table()
         return (
             table
             if any(self.measures.axis)
             else replace(table, columns=table.columns[2:], paper=table.paper[2:])
         )
+
+    def for_papers(self) -> Table:
+        """Return the rows of the main measures, if they are replays, with the method as title.
+
+        The numbers of pairs and draws are left out if they are the same in all rows.
+        """
+        keys = self.measures.measure
+        is_main = keys.isin(MAIN_MEASURES) | keys.str.startswith("queue_priority_")
+        main = self
+        if is_main.any():
+            randoms = [each for each, kept in zip(self.randoms, is_main, strict=True) if kept]
+            main = replace(self, measures=self.measures[is_main], randoms=randoms)
+        columns = [
+            each
+            for each in main.shown().columns
+            if each.key not in ("pairs", "draws") or len({*each.values}) > 1
+        ]
+        title = f"{self.b} compared with {self.a}. {main.method}"
+        return paired_table(columns, title)
 
 
 def compare_folders(
@@ -202,13 +245,19 @@ def compare_folders(
     ]
     measures = [name for name in measures if name in of_both]
     equal = [name for name in measures if _same(both[f"{name}_a"], both[f"{name}_b"])]
-    split_by = [name for name in named if name not in kind.drawn_by]
+    split_by = _that_split(both, [name for name in named if name not in kind.drawn_by], axes)
     changes = (both.status_a + " -> " + both.status_b)[both.status_a != both.status_b]
     texts = [study.text.splitlines() for study in studies]
     unified = difflib.unified_diff(texts[0], texts[-1], str(a), str(b), lineterm="")
-    random = _random_inputs(runs[0])
-    found = _differences(
-        both, [name for name in measures if name not in equal], kind.drawn_by, split_by, random
+    costs = (*RunRecord.measures, "jobs_per_cpu_s") if isinstance(kind, ReplayRecord) else ()
+    differing = sorted(set(measures) - {*equal, ABOVE_BOUND}, key=measures.index)
+    found, randoms = _differences(
+        both,
+        sorted(differing, key=lambda name: name in costs),
+        kind,
+        split_by,
+        runs[0],
+        [folders[0], folders[-1]],
     )
     described = [{"name": each.name, "runs": each.runs, **each.settings} for each in studies]
     environments = [_environment(of_folder) for of_folder in runs]
@@ -223,7 +272,9 @@ def compare_folders(
         settings=settings | _unequal(described[0], described[-1]),
         machines=_unequal(environments[0], environments[-1]),
         text=list(unified),
-        random=random,
+        randoms=randoms,
+        a=str(a) if by is None else by[1],
+        b=str(b) if by is None else by[2],
     )
 
 
@@ -283,6 +334,24 @@ def _paired(frames: Sequence[pd.DataFrame], identity: Sequence[str]) -> pd.DataF
     return None if both.empty else both
 
 
+def _that_split(pairs: pd.DataFrame, names: Sequence[str], axes: Sequence[str]) -> list[str]:
+    """Return the columns that split the pairs in different ways, preferably axes."""
+    found: dict[tuple[int, ...], str] = {}
+    for name in sorted(names, key=lambda name: name not in axes):
+        split = tuple(pairs[f"{name}_a"].factorize()[0])
+        if len(set(split)) > 1:
+            found.setdefault(split, name)
+    return [name for name in names if name in found.values()]
+
+
+def _pools(pairs: pd.DataFrame, kind: RunRecord) -> bool:
+    """Return whether the pairs replay different jobs although their seeds and draws agree."""
+    draw = [name for name in ("seed_a", f"{DRAW_AXIS}_a") if name in pairs]
+    return isinstance(kind, ReplayRecord) and bool(
+        (pairs.groupby(draw).workload_a.nunique() > 1).any()
+    )
+
+
 def _same(a: pd.Series, b: pd.Series) -> bool:
     return bool(((a == b) | (a.isna() & b.isna())).all())
 
@@ -290,38 +359,63 @@ def _same(a: pd.Series, b: pd.Series) -> bool:
 def _differences(
     pairs: pd.DataFrame,
     measures: Sequence[str],
-    draws: Sequence[str],
+    kind: RunRecord,
     by: Sequence[str],
-    random: RandomInputs,
-) -> pd.DataFrame:
+    runs: Sequence[RunRecord],
+    folders: Sequence[Path],
+) -> tuple[pd.DataFrame, list[tuple[RandomInputs, int]]]:
+    """Return the rows of `Diff.measures`; for each, what is random and the number of such units.
+
+    Pairs that replay different traces, such as the cases of a scenario, do not form a sample.
+    They are not pooled, but compared for each value of an axis that distinguishes them, or else for
+    each combination of such values.
+    """
     import pandas as pd
 
-    groups = [("", "", pairs)] + [
-        (name, group[f"{name}_a"].iloc[0], group)
-        for name in by
-        if pairs[f"{name}_a"].nunique() > 1
-        for _, group in pairs.dropna(subset=f"{name}_a").groupby(in_order(pairs[f"{name}_a"]))
-    ]
-    rows = [
-        {"axis": name, "value": value, "measure": measure, **found}
-        for measure in measures
-        for name, value, group in groups
-        if (found := _difference(group, measure, draws, random))
-    ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    groups: list[tuple[str, Any, pd.DataFrame]] = [("", "", pairs)]
+    for name in by:
+        of_axis = pairs.dropna(subset=f"{name}_a").groupby(in_order(pairs[f"{name}_a"]))
+        groups += [(name, group[f"{name}_a"].iloc[0], group) for _, group in of_axis]
+    if by:
+        groups = [each for each in groups if not _pools(each[2], kind)] or [
+            (", ".join(by), ", ".join(map(str, value)), group)
+            for value, group in pairs.groupby([f"{name}_a" for name in by], sort=False)
+        ]
+    by_key = {run.key: run for run in runs}
+    of_group = [_random_inputs([by_key[key] for key in group.key_a]) for *_, group in groups]
+    rows, randoms = [], []
+    for measure in measures:
+        for (name, value, group), random in zip(groups, of_group, strict=True):
+            columns = [f"{measure}_a", f"{measure}_b"]
+            measured = group.dropna(subset=columns)
+            if measured.empty:
+                continue
+            draws = [measured[f"{each}_a"] for each in kind.drawn_by]
+            a, b = measured[columns].astype(float).groupby(draws).mean().to_numpy().T
+            units, paired = len(a), random.paired(a, b)
+            if len(measured) == 1 and (of_jobs := _jobs_of(folders, measured, measure)):
+                random = RandomInputs(Sample.JOBS)
+                paired, units = random.paired(*of_jobs), len(of_jobs[0])
+            counts = {"pairs": len(measured), "draws": len(a)}
+            of_row = {"axis": name, "value": value, "measure": measure}
+            rows.append({**of_row, **counts, **paired._asdict()})
+            randoms.append((random, units))
+    return pd.DataFrame(rows, columns=list(COLUMNS)), randoms
 
 
-def _difference(
-    pairs: pd.DataFrame, measure: str, draws: Sequence[str], random: RandomInputs
-) -> dict[str, float] | None:
-    """Return a measure's mean paired difference and interval; None if no pair has both values."""
-    columns = [f"{measure}_a", f"{measure}_b"]
-    measured = pairs.dropna(subset=columns)
-    if measured.empty:
+def _jobs_of(
+    folders: Sequence[Path], pair: pd.DataFrame, measure: str
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return a time of each job in the two replays of a pair; None if they have other jobs."""
+    column = {each.key: each.column for each in COMPARED}.get(measure)
+    keys = (pair.key_a.iloc[0], pair.key_b.iloc[0])
+    paths = [table_path(*each, "jobs") for each in zip(folders, keys, strict=True)]
+    if column is None or not all(path.exists() for path in paths):
         return None
-    by_draw = measured[columns].astype(float).groupby([measured[f"{name}_a"] for name in draws])
-    a, b = by_draw.mean().to_numpy().T
-    return {"pairs": len(measured), "draws": len(a), **random.paired(a, b)._asdict()}
+    a, b = (read_frame(path, {"job_id": str}).set_index("job_id")[column] for path in paths)
+    if len(a) < 2 or not a.index.sort_values().equals(b.index.sort_values()):
+        return None
+    return a.to_numpy(), b.loc[a.index].to_numpy()
 
 
 def _environment(runs: Sequence[RunRecord]) -> dict[str, str]:
@@ -342,14 +436,16 @@ def _unequal(a: Mapping[str, Any], b: Mapping[str, Any]) -> Unequal:
     }
 
 
-def print_diff(diff: Diff, a: str, b: str) -> None:
-    """Print the comparison of A and B, which are folders or values, as readable text."""
-    print(f"A: {a}\nB: {b}")
+def print_diff(diff: Diff) -> None:
+    """Print the comparison of A and B as readable text."""
+    print(f"A: {diff.a}\nB: {diff.b}")
     for line in _lines(diff):
         print_line(line, indent="    ")
     if len(diff.measures):
         print_table(diff.shown(), None)
         print_line(diff.method)
+    elif not diff.equal:
+        print("No measure has a value in both runs of a pair, so nothing is compared.")
 
 
 def _lines(diff: Diff) -> Iterator[str]:

@@ -151,20 +151,29 @@ class RandomInputs:
             "that, use more seeds (set seeds to 5); for a trace, also set jobs.bootstrap.days.",
         }
         text = texts[self.unit]
-        if self.unit in (Sample.SEEDS, Sample.DRAWS) and min(counts) < ENOUGH_SEEDS:
+        if max(counts) == 1:
+            noun = self.unit.split()[0].removesuffix("s")
+            text = f"Where there is a dash, a single {noun} gives no interval."
+        elif self.unit in (Sample.SEEDS, Sample.DRAWS) and min(counts) < ENOUGH_SEEDS:
             text += f" So few {self.unit} make wide intervals; a single one has no interval."
         return f"{text} {self.in_words}".strip()
 
 
 def paired_columns(
-    rows: Sequence[Paired], shows: Sequence[Show], random: RandomInputs, unit: str = ""
+    rows: Sequence[Paired],
+    shows: Sequence[Show],
+    random: RandomInputs,
+    *,
+    names: tuple[str, str] = ("A", "B"),
+    unit: str = "",
 ) -> list[Column]:
     """Return the columns of a table of differences; each row has its own number format.
 
-    ``unit`` is the end of the keys of columns that are not percentages, such as "_s".
+    ``names`` are the headings of the means, and ``unit`` is the end of the keys of columns that are
+    not percentages, such as "_s".
     """
     ends = random.ends_in_words
-    headings = ("mean A", "mean B", "B - A", *ends, "B - A", *ends)
+    headings = (*names, "difference", *ends, "difference", *ends)
     columns = []
     for place, (name, heading) in enumerate(zip(Paired._fields, headings, strict=True)):
         values = [row[place] for row in rows]

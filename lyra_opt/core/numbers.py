@@ -132,14 +132,14 @@ def signed(show: Show) -> Show:
     """Return a format of differences, which writes a plus sign before positive numbers.
 
     >>> [signed(percent)(each) for each in (3.21, -3.21, 0.0, 1e-3)]
-    ['+3.2', '−3.2', '0.0', '< +0.1']
+    ['+3.2', '−3.2', '0.0', '+0.0']
     """
 
     def shown(value: Any, **largest: Any) -> str:
         text = show(value, **largest)
-        if is_missing(value) or value <= 0:
-            return text
-        return text.replace("< ", "< +") if text.startswith("< ") else f"+{text}"
+        if text.startswith(("< ", "> ")):
+            text = "0.0" if value > 0 else f"{MINUS}0.0"
+        return text if is_missing(value) or value <= 0 else f"+{text}"
 
     return shown
 

@@ -15,11 +15,8 @@ from lyra_opt.front_door.printed import Printed
 class ReadableDiff(Printed, Diff):
     """The differences between A and B, which print as ``lyra-opt diff`` shows them."""
 
-    a: str
-    b: str
-
     def _print(self) -> None:
-        print_diff(self, self.a, self.b)
+        print_diff(self)
 
     def __repr__(self) -> str:
         """Return the numbers of pairs and of measures on one line."""
@@ -61,7 +58,7 @@ def diff(
     found = compare_folders(*folders, by=by)
     _, first, second = by or ("", *(_name_of(each) for each in (a, b)))
     known = {each.name: getattr(found, each.name) for each in fields(Diff)}
-    return ReadableDiff(**known, a=first, b=second)
+    return ReadableDiff(**known | {"a": first, "b": second})
 
 
 def _folder_of(results: object) -> Path:

@@ -89,7 +89,7 @@ def _tables(results: Any, form: str) -> list[Table]:
             return [table_of_frame(overall) if form in RAW else report.shown(overall)]
         results = load_replays(folder)
     elif isinstance(results, Diff):
-        return [results.table()]
+        return [results.table() if form in RAW else results.for_papers()]
     elif hasattr(results, "columns"):
         is_named = any(results.index.names)
         table = table_of_frame(results.reset_index() if is_named else results)

@@ -85,11 +85,62 @@ def test_runs_that_share_their_draws_count_as_one(tmp_path):
     assert row(diff, "jct_mean_s", "load", 0.9).difference == 3.5
 
 
+def test_cases_are_not_pooled(tmp_path):
+    """Seeds of different traces are no sample: each case has its row, of its own draws alone.
+
+    The cluster says the same as the case, so it has no rows of its own.
+    """
+    cases = {"itp": ([10.0, 20.0], [11.0, 23.0]), "philly": ([5.0, 7.0], [4.0, 7.0])}
+    runs = [
+        run
+        for case, of_schemes in cases.items()
+        for scheme, jct_s in zip(("fifo", "lyra"), of_schemes, strict=True)
+        for run in replays(
+            jct_s, axes={"case": case}, scheme=scheme, workload=case, cluster=f"{case} servers"
+        )
+    ]
+    diff = compare_folders(stored(tmp_path / "a", runs), by=("scheme", "fifo", "lyra"))
+    assert [*zip(diff.measures.axis, diff.measures.value, strict=True)] == [
+        ("case", "itp"),
+        ("case", "philly"),
+    ]
+    found = row(diff, "jct_mean_s", "case", "itp")
+    assert (found.pairs, found.draws, found.difference) == (2, 2, 2.0)
+    assert "over 2 seeds" in diff.method
+
+
+def test_papers_have_the_main_measures_under_the_names_of_the_schemes(tmp_path, run):
+    """With times in a unit to read, the interval in %, and the method as a comment."""
+    runs = [
+        make_replay(
+            seed,
+            scheme=scheme,
+            axes={},
+            figures={"jct_mean_s": 7200.0 * (seed + factor), "queue_p99_s": factor},
+            wall_time_s=factor,
+        )
+        for scheme, factor in (("fifo", 1.0), ("lyra", 1.00001))
+        for seed in range(2)
+    ]
+    asked = ("diff", stored(tmp_path / "a", runs), "--by", "scheme", "fifo", "lyra")
+    title, _, head, _, *rows = run(*asked, "--format=markdown")[1].splitlines()
+    assert title.startswith("lyra compared with fifo. Intervals are 95 % confidence intervals")
+    heads = [heading.strip() for heading in head.split("|")[1:-1]]
+    assert heads[:3] == ["measure", "fifo", "lyra"]
+    assert heads[3:] == ["difference (%)", "95 % from (%)", "to (%)"]
+    (cells,) = ([cell.strip() for cell in line.split("|")[1:-1]] for line in rows)
+    assert cells[:3] == ["JCT, mean (hours)", "3.00", "3.00"]
+    assert cells[3] == "+0.0"
+    measures = [*json.loads(run(*asked, "--format=json")[1])["measures"]]
+    assert [each["measure"] for each in measures] == ["jct_mean_s", "queue_p99_s", "wall_time_s"]
+
+
 def test_one_draw_has_no_interval(tmp_path):
     diff = compare_folders(
         stored(tmp_path / "a", replays([1.0])), stored(tmp_path / "b", replays([2.0]))
     )
     assert math.isnan(row(diff, "jct_mean_s").low)
+    assert diff.method == "Where there is a dash, a single seed gives no interval."
 
 
 def test_what_all_runs_of_a_folder_share_is_a_setting(tmp_path):

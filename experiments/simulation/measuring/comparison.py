@@ -277,15 +277,12 @@ def differences_table(found: Sequence[Difference]) -> Table:
         for each in found
     ]
     shows = [format_of(each.unit) for each in found]
-    columns = paired_columns(paired, shows, found[0].random, "_s")[2:]
+    columns = paired_columns(paired, shows, found[0].random, unit="_s")[2:]
     return Table(
         [
             Column(key="scheme", values=[each.scheme for each in found]),
             Column(key="measure", values=[each.compared.name for each in found]),
-            *(
-                replace(each, heading="difference") if each.heading == "B - A" else each
-                for each in columns
-            ),
+            *columns,
         ],
         title=f"Differences from {found[0].baseline}",
     )

@@ -180,6 +180,12 @@ def test_headline_of_one_seed_pairs_jobs(folders):
     assert of_jct.high_s == pytest.approx(changes.mean() + 1.96 * error, abs=0.6 * error)
     page = (folders["racks"] / "report.html").read_text(encoding="utf-8")
     assert "of one seed only a bootstrap" in page
+    replays = load_replays(folders["types"])
+    of_jct, _ = differences(replays.runs, replays.jobs)
+    diff = lo.diff(folders["types"], by=("scheme", "hadar", "gavel-las"))
+    row = diff.measures.set_index("measure").loc["jct_mean_s"]
+    assert (row.low, row.high) == (of_jct.low_s, of_jct.high_s)
+    assert "of one seed only a bootstrap" in diff.method
 
 
 @pytest.mark.parametrize(("changed", "told"), TABLES["seeds_of_one_trace"].values())

@@ -60,14 +60,14 @@ def test_people_get_the_digits_and_units_of_a_paper():
         "| --- | ---: | ---: | ---: | ---: |",
         "| lyra_greedy | 141,318 | +1.3 | 2.10 | 12,345 |",
         r"| a\|b & 50% | – | +∞ | 250 | 7 |",
-        "| =1+1 | 0.250 | > −0.1 | – | 7.50 |",
+        "| =1+1 | 0.250 | −0.0 | – | 7.50 |",
     ]
     assert rows_of_latex(TABLE.text("latex")) == [
         [
             ["solver", "JCT mean (s)", r"Excess (\%)", "wall time (ms)", "jobs"],
             [r"lyra\_greedy", "141,318", "+1.3", "2.10", "12,345"],
             [r"a$|$b \& 50\%", "--", r"+$\infty$", "250", "7"],
-            ["=1+1", "0.250", "$>$ $-$0.1", "--", "7.50"],
+            ["=1+1", "0.250", "$-$0.0", "--", "7.50"],
         ]
     ]
     with pytest.raises(UserError, match="did you mean latex"):
