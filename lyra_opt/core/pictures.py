@@ -307,7 +307,12 @@ def rows_of_panel(most: int, panels: int) -> int:
 
 
 def rows_inches(rows: float, panels: int, frame_inches: float) -> float:
-    """Return the height of panels below one another with so many rows each.
+    """Return the height of panels below one another with so many rows each; see `frames_inches`."""
+    return frames_inches(frame_inches, panels) + ROW_INCHES * rows * panels
+
+
+def frames_inches(frame_inches: float, panels: int) -> float:
+    """Return the height of what surrounds panels that stand below one another.
 
     Parameters
     ----------
@@ -316,7 +321,7 @@ def rows_inches(rows: float, panels: int, frame_inches: float) -> float:
         the legends.
     """
     further = min(TITLE_INCHES, frame_inches) if style_in_force().is_narrow else frame_inches
-    return frame_inches + further * (panels - 1) + ROW_INCHES * rows * panels
+    return frame_inches + further * (panels - 1)
 
 
 def panel_inches(wanted: float, panels: int) -> float:
@@ -412,7 +417,7 @@ def _rounded(number: re.Match[str]) -> str:
 
 ROW_INCHES, TITLE_INCHES = 0.24, 0.75
 LEAST_ROWS = 3
-PANELS_INCHES, LEAST_PANEL_INCHES = 6.0, 1.7
+PANELS_INCHES, LEAST_PANEL_INCHES = 6.0, 1.6
 """The height of all panels below one another in a narrow style, and the least height of each, on
 the scale of a page."""
 

@@ -18,6 +18,7 @@ from lyra_opt.core.pictures import (
     Drawing,
     add_panels,
     as_written,
+    frames_inches,
     grid_of,
     halo,
     handles_of_named,
@@ -190,7 +191,7 @@ def _height(instance: Instance, panels: int) -> float:
     inches = max(ROW_INCHES * len(instance.jobs), 1.0)
     if not _is_named(instance, panels):
         inches = panel_inches(MANY_INCHES, panels)
-    return (MATRIX_FRAME_INCHES + inches) * panels
+    return frames_inches(MATRIX_FRAME_INCHES, panels) + inches * panels
 
 
 WIDTH_INCHES, LEGEND_INCHES, FRAME_INCHES = 9.0, 1.6, 0.5

@@ -117,6 +117,8 @@ def test_commands_that_are_shown_are_understood(command, no_traces):
     arguments = parser.parse_args(shlex.split(shown))
     if arguments.scenario.endswith(".toml"):  # the user's own
         arguments.scenario = "lyra-paper"
+    if arguments.jobs is not None:  # the user's own, too
+        arguments.jobs = str(no_traces)
     schemes = [scheme for scheme in arguments.schemes if ".py:" not in scheme]
     arguments.changes = [change for change in arguments.changes if ".py:" not in change]
     assert replay_tasks(given_scenario(arguments, arguments.seeds), schemes)
