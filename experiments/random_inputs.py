@@ -118,13 +118,14 @@ class RandomInputs:
 
         The interval in % is computed for the logarithm of the ratio of the means, which is
         linearised around its value (delta method). So the baseline counts as random too, and no end
-        is below -100 %. It is NaN if a mean is not above 0.
+        is below -100 %. It is NaN if a mean is not above 0, or a single unit is not 0: then nothing
+        tells how much the ratio varies.
         """
         means = float(before.mean()), float(after.mean())
         low = high = low_percent = high_percent = math.nan
         if len(before) > 1:
             low, high = self.interval(after - before)
-            if min(means) > 0:
+            if min(means) > 0 and min((before != 0).sum(), (after != 0).sum()) > 1:
                 ratio = math.log(means[1] / means[0])
                 ends = self.interval(ratio + after / means[1] - before / means[0])
                 # A wider end, from very few blocks, would overflow.

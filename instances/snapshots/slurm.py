@@ -63,6 +63,9 @@ CLOSED = {
 RUNNING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "RESIZING", "SIGNALING"})
 """The states of jobs that hold their nodes."""
 
+IN_USE = ("ALLOC", "MIX")
+"""How the states of nodes begin on which jobs run."""
+
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
 """The states of jobs that wait."""
 
@@ -96,6 +99,10 @@ class SlurmReader(SnapshotReader):
         sources = ", ".join(file.source for file in files)
         if not records.nodes:
             raise InputError(sources, f"no nodes are given; collect {self.collect}")
+        for node in records.nodes:
+            if not records.jobs and any(state.upper().startswith(IN_USE) for state in node.state):
+                rule = "is in use, but no jobs are given"
+                raise InputError(sources, f"node {node.name} {rule}; collect {self.collect}")
         return _Interpretation(records, sources).snapshot(versions)
 
     def _records(self, files: Sequence[SnapshotFile]) -> tuple[Records, str]:

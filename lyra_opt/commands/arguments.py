@@ -284,7 +284,7 @@ def add_picture_options(
 
 def add_style_option(parser: argparse._ActionsContainer) -> None:
     """Add the option ``--style``."""
-    of_paper = "paper is one column wide (3.3 inches), with 8-point text"
+    of_paper = "paper is one column wide, 3.17 inches, in 8 point"
     styles, help_text = ("page", "paper"), f"style of pictures; {of_paper}"
     parser.add_argument("--style", choices=styles, default="page", help=help_text)
 

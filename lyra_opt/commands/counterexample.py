@@ -389,7 +389,7 @@ class Searched:
                 "proved: no smaller plain instance is a counterexample "
                 f"(all were tried, {search.tried_plain} including those of equal size)"
             )
-            yield f"plain: {space.plain_in_words}"
+            yield f"plain: {space.plain_in_words}; limits of --max: {_shown(space.limits)}"
         else:
             yield "not proved to be the smallest: not all smaller instances were tried"
         if files:

@@ -136,7 +136,7 @@ def plan(
     question
         Which nodes to drain, whom to preempt so that pending pods fit, or how many nodes can be
         empty if pods may move.
-    names
+    *names
         The nodes to drain, or the pending gang.
     cost
         What a loss costs: ``gangs`` (by priority, then GPUs), ``pods``, ``gpus``, ``time``, or
@@ -153,7 +153,7 @@ def plan(
         The name of the reader; None recognises it by the content of the files.
     owner
         How the pods of unknown kinds of owners stand, by kind: ``gang``, ``single`` or ``fixed``.
-    options
+    **options
         The options of the question, named as on the command line: ``nodes``, ``among`` and
         ``without`` (for ``--not``) for a drain; ``pods``, ``gpus``, ``cpu``, ``memory``,
         ``resource`` (amounts by name), ``priority``, ``level``, ``type`` and ``tolerate`` for a

@@ -130,6 +130,9 @@ def test_relative_interval_is_never_below_minus_100_percent():
     assert ends == pytest.approx([*(100 * np.expm1(expected))], abs=2)
     assert -100 < RandomInputs().paired(before, np.array([1.0, 99.0, 1.0, 1.0])).low_percent < 0
     assert math.isnan(RandomInputs().paired(np.zeros(4), after).low_percent)
+    alone = RandomInputs().paired(np.array([88.0, 0.0]), np.array([9.0, 0.0]))
+    assert alone.change_percent < 0
+    assert math.isnan(alone.low_percent), "one unit that is not 0 has no spread"
 
 
 def trace_of_days(generator: np.random.Generator, path: Path, days: int) -> Path:

@@ -210,3 +210,9 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, damaged, message):
 def test_jobs_without_nodes_are_refused(tmp_path):
     with pytest.raises(InputError, match="no nodes are given; collect squeue --all --json, scont"):
         read(tmp_path, [{"on": "n1"}], [])
+
+
+def test_nodes_in_use_without_jobs_are_refused(tmp_path):
+    """Otherwise a plan would promise that nobody is stopped."""
+    with pytest.raises(InputError, match="node n1 is in use, but no jobs are given; collect"):
+        read(tmp_path, [], [{"name": "n1", "state": ["MIXED"]}])
