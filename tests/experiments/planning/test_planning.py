@@ -179,8 +179,8 @@ def test_room_for_a_restart_is_not_promised_while_pending_pods_may_take_it():
 
 
 def test_a_picture_names_jobs_and_hosts_and_leaves_out_nodes_without_gpus():
-    hosts = [f"gpu-node-{letter}.eu.internal" for letter in "ab"]
-    nodes = [*map(node, hosts), SnapshotNode(name="cpu-1.eu.internal", capacity={"cpu": 8000})]
+    hosts = [f"gpu-node-{letter}.eu.example.org" for letter in "ab"]
+    nodes = [*map(node, hosts), SnapshotNode(name="cpu-1.eu.example.org", capacity={"cpu": 8000})]
     jobs = [gang("training-of-a-large-model-7", hosts[:1], 4)]
     axes = plan_picture(plan(cluster(nodes, jobs), Drain(nodes=(hosts[0],)))).axes[0]
     assert axes.get_title(loc="left") == f"Drain {hosts[0]}:\n1 job stopped"
