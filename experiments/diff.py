@@ -146,7 +146,7 @@ class Diff:
         random = [random for random, _ in self.randoms] or [RandomInputs()]
         headed = next((each for each in random if each.has_intervals), random[0])
         rows = [Paired(*row) for row in self.measures[list(Paired._fields)].itertuples(index=False)]
-        return paired_table(
+        return Table(
             [
                 Column(key="axis", values=list(self.measures.axis)),
                 Column(key="value", values=list(self.measures.value)),
@@ -160,11 +160,7 @@ class Diff:
     def shown(self) -> Table:
         """Return the table for people: without columns that say nothing."""
         table = self.table()
-        return (
-            table
-            if any(self.measures.axis)
-            else replace(table, columns=table.columns[2:], paper=table.paper[2:])
-        )
+        return table if any(self.measures.axis) else replace(table, columns=table.columns[2:])
 
     def for_papers(self) -> Table:
         """Return the rows of the main measures, if they are replays, with the method as title.

@@ -15,6 +15,7 @@ from lyra_opt.commands.arguments import (
     completed_by_solvers,
 )
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.library.command import GRADES
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +42,6 @@ examples:
   lyra-opt library score tabu --problem reclaim --grade open --format latex
 """
 
-GRADES = ("easy", "hard", "open")
 STORED_LIMIT_S = 0.5
 """The time limit of the stored runs, which a test compares with them."""
 

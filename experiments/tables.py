@@ -73,10 +73,11 @@ def gap_table(table: pd.DataFrame, gap: GapWords) -> Table:
     instances = Column(
         key="compared", values=list(compared), show=count, heading="Instances", texts=of_all
     )
+    axes = list(_axis_columns(table))
     columns = [
         column_of(table, "family", as_text, "Family"),
         column_of(table, "configuration", as_text, "Solver"),
-        *_axis_columns(table),
+        *axes,
         column_of(table, "mean_excess_percent", percent, f"Mean {noun}", "%"),
         column_of(table, "max_excess_percent", percent, f"Maximum {noun}", "%"),
         column_of(table, "total_excess_percent", percent, f"Total {noun}", "%"),
@@ -89,8 +90,7 @@ def gap_table(table: pd.DataFrame, gap: GapWords) -> Table:
         column_of(table, "median_certify_time_ms", three_digits, "Median bound time", "ms"),
         Column(key="left_out", values=left_out, heading=f"Left out of the {noun}"),
     ]
-    axes = [column.key for column in _axis_columns(table)]
-    printed = {*PRINTED, *axes}
+    printed = {*PRINTED, *(column.key for column in axes)}
     return Table(
         columns,
         least=("median_certify_time_ms", "max_time_ms", "total_excess_percent", "left_out"),

@@ -103,18 +103,10 @@ def summaries_of(rows: Iterable[tuple[Answer[Any], Evidence]]) -> list[SolverSum
     found: dict[tuple[str, str], list[Outcome]] = {}
     words = {}
     for answer, evidence in rows:
-        gap, is_proved = (
-            evidence.gap_to_optimum_at_most(answer.objective),
-            evidence.optimum is not None,
-        )
-        outcome = Outcome(
-            status=answer.status,
-            is_solved=answer.objective is not None,
-            is_proved=is_proved,
-            is_optimal=is_proved and gap == 0,
-            gap=None if evidence.terms.keys else gap,
-            wall_time_s=answer.wall_time_s,
-        )
+        gap = evidence.gap_to_optimum_at_most(answer.objective)
+        outcome = _outcome(answer, gap, is_proved=evidence.optimum is not None)
+        if evidence.terms.keys:
+            outcome = outcome._replace(gap=None)
         found.setdefault((answer.problem.name, answer.solver), []).append(outcome)
         words[answer.problem.name, answer.solver] = gap_words(answer.sense)
     return [SolverSummary(*names, words[names], outcomes) for names, outcomes in found.items()]
@@ -125,18 +117,22 @@ def summaries_of_frame(frame: pd.DataFrame) -> list[SolverSummary]:
     found: dict[str, list[Outcome]] = {}
     plain = frame.reset_index().astype(object)
     for row in plain.where(plain.notna(), None).itertuples():
-        is_proved = row.optimum is not None
-        outcome = Outcome(
-            status=row.status,
-            is_solved=row.objective is not None,
-            is_proved=is_proved,
-            is_optimal=is_proved and row.gap_to_optimum_at_most == 0,
-            gap=row.gap_to_optimum_at_most,
-            wall_time_s=row.wall_time_s,
-        )
+        outcome = _outcome(row, row.gap_to_optimum_at_most, is_proved=row.optimum is not None)
         found.setdefault(row.solver, []).append(outcome)
     words = gap_words(frame.attrs["sense"])
     return [SolverSummary("", solver, words, outcomes) for solver, outcomes in found.items()]
+
+
+def _outcome(found: Any, gap: float | None, *, is_proved: bool) -> Outcome:
+    """Return the outcome of an answer, or of a row with its attributes."""
+    return Outcome(
+        status=found.status,
+        is_solved=found.objective is not None,
+        is_proved=is_proved,
+        is_optimal=is_proved and gap == 0,
+        gap=gap,
+        wall_time_s=found.wall_time_s,
+    )
 
 
 def summary_table(summaries: Sequence[SolverSummary]) -> Table:

@@ -206,7 +206,6 @@ def _listing(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> pd.Da
 
 
 def _described(noun: str, descriptions: Mapping[str, str]) -> pd.DataFrame:
-
     rows = ({noun: name, "description": text} for name, text in descriptions.items())
     return _listing(rows, (noun, "description"))
 
