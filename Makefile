@@ -27,7 +27,7 @@ help:
 	@echo "make bench        measure the figures of speed into $(RESULTS)/bench (about two hours, on a quiet machine)"
 	@echo "make figures      reproduce the published tables into $(RESULTS)/figures and figures-PAPER (about sixteen minutes)"
 	@echo "make papers       the same at the papers' own sizes, into the documentation (hours; needs the traces in LYRA_OPT_TRACES)"
-	@echo "make scoreboard   run every solver on the instance library, and write the page of the documentation and the results that library score shows (about forty minutes)"
+	@echo "make scoreboard   run every solver on the instance library, and write the page of the documentation and the results that library score shows (about fifteen minutes)"
 	@echo "make library      make the instance library and its pages again, graded anew (hours; needs the traces in LYRA_OPT_TRACES)"
 	@echo "make clean        remove the virtual environment, the results and the caches"
 
