@@ -68,15 +68,15 @@ models_of_files = {
         "formulations/allocation/pulp_model.py",
         "formulations/allocation/mean_jct/mathopt_model.py",
     ],
-    "formulations/heterogeneous/README.md": ["formulations/heterogeneous/pulp_model.py"],
+    "formulations/heterogeneous/README.md": ["formulations/heterogeneous/model.py"],
     "formulations/heterogeneous/shares/README.md": [
         "lyra_opt/heterogeneous/exact/shares/highs_model.py"
     ],
     "formulations/network/README.md": [
-        "formulations/network/tiers/pulp_model.py",
-        "formulations/network/patterns/pulp_model.py",
+        "formulations/network/tiers/model.py",
+        "formulations/network/patterns/model.py",
     ],
-    "formulations/preemption/README.md": ["formulations/preemption/pulp_model.py"],
+    "formulations/preemption/README.md": ["formulations/preemption/model.py"],
     "formulations/reclaim/README.md": ["formulations/reclaim/pulp_model.py"],
 }
 """Files whose code is shown below the formulas of a README; other backends have the same code."""

@@ -1,6 +1,7 @@
-"""Exact models of GPU-scheduling problems: one folder per problem, one file per backend solver.
+"""Exact models of GPU-scheduling problems: one folder per problem.
 
-The ``*_model.py`` files in one folder hold the same constraints, with the same names and in the
-same order. The docstring of each constraint is its inequality. The README of the
-folder defines the symbols. ``formulations/backends`` holds the code that runs each backend.
+A file ``model.py`` states a model once, as rows that all backends take. Where a folder has one file
+``*_model.py`` per backend instead, these files hold the same constraints, with the same names and
+in the same order. The docstring of each constraint is its inequality. The README of the folder
+defines the symbols. ``formulations/backends`` holds the code that runs each backend.
 """

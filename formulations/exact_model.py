@@ -2,13 +2,15 @@
 
 Three objects describe such a solver. A `Formulation` turns an instance into the numbers of a model
 and turns values of variables into a solution. A `Statement` writes the variables, constraints and
-objective in the modelling interface of one backend. A `Backend` runs the model.
+objective in the modelling interface of one backend; a `RowStatement` writes them once, as rows, for
+all backends. A `Backend` runs the model.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lyra_opt.core.errors import one_line
@@ -28,6 +30,7 @@ from lyra_opt.formulations.backends.backend import (
     Built,
     NoSolutionError,
     Settings,
+    add_bounded,
 )
 from lyra_opt.formulations.exact_solver import (
     FLOAT_MARGIN,
@@ -39,7 +42,7 @@ from lyra_opt.formulations.exact_solver import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from fractions import Fraction
 
     import numpy as np
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.result import Number, SolveResult
     from lyra_opt.core.solver import Observer
     from lyra_opt.formulations.backends.backend import CostUnit, Values
+    from lyra_opt.formulations.backends.rows import Row, Term
     from lyra_opt.formulations.exact_solver import Incumbent
 
     Start = Callable[[Any, np.random.Generator], Any]
@@ -157,6 +161,48 @@ class Statement:
     constraints: Sequence[Callable[[Any, Any, Any], None]]
     add_objective: Callable[[Any, Any, Any], None]
 
+    def build(self, backend: Backend, data: Any) -> Built:
+        """Return the backend's model: variables, constraints in order, and objective."""
+        model = backend.new_model()
+        variables = self.add_variables(model, data)
+        for add_constraint in within_time(self.constraints):
+            add_constraint(model, data, variables)
+        self.add_objective(model, data, variables)
+        return Built(model, variables)
+
+
+@dataclass(frozen=True, slots=True)
+class RowStatement:
+    """One model written for all backends, as rows of terms.
+
+    The variables are those of the named tuple `largest` of the model's data, from 0 to these
+    values.
+
+    Parameters
+    ----------
+    constraints
+        Functions of the data and the variables that each yield the rows of one constraint.
+    cost
+        Returns the terms of the cost that is minimised.
+    continuous
+        The kinds of variables that need not be integers.
+    """
+
+    constraints: Sequence[Callable[[Any, Any], Iterable[Row]]]
+    cost: Callable[[Any, Any], Iterable[Term]]
+    continuous: Sequence[str] = ()
+
+    def build(self, backend: Backend, data: Any) -> Built:
+        """Return the backend's model: variables, constraints in order, and objective."""
+        model = backend.new_model()
+        add_variable = partial(backend.add_variable, model)
+        variables = add_bounded(data.largest, add_variable, self.continuous)
+        for rows in within_time(self.constraints):
+            for row in rows(data, variables):
+                backend.add_row(model, row)
+        backend.minimize(model, self.cost(data, variables))
+        return Built(model, variables)
+
 
 class ReadBack(NamedTuple):
     """The way back from the values of a complete model's variables to a solution.
@@ -196,12 +242,14 @@ class ExactModelSolver(Solver):
     formulation
         The problem and the form of the model.
     statement
-        The model in the backend's modelling interface.
+        The model, in the backend's modelling interface or as rows for any backend.
     backend
         The backend that runs the model.
     """
 
-    def __init__(self, formulation: Formulation, statement: Statement, backend: Backend) -> None:
+    def __init__(
+        self, formulation: Formulation, statement: Statement | RowStatement, backend: Backend
+    ) -> None:
         self.formulation, self.statement, self.backend = formulation, statement, backend
         self.name = f"{backend.name}{formulation.suffix}"
         self.problem, self.variants = formulation.problem.name, formulation.variants
@@ -231,12 +279,7 @@ class ExactModelSolver(Solver):
 
     def build(self, data: Any) -> Built:
         """Return the backend's model: variables, constraints in order, and objective."""
-        model, stated = self.backend.new_model(), self.statement
-        variables = stated.add_variables(model, data)
-        for add_constraint in within_time(stated.constraints):
-            add_constraint(model, data, variables)
-        stated.add_objective(model, data, variables)
-        return Built(model, variables)
+        return self.statement.build(self.backend, data)
 
     def model(self, instance: Any) -> Any:
         """Return the complete model of an instance, with the instance's own objective.

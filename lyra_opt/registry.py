@@ -95,14 +95,12 @@ def _heterogeneous_solvers() -> Objects:
 
 def _heterogeneous_models() -> Objects:
     """Return the exact models for the heterogeneous problem that other libraries solve."""
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.formulations.heterogeneous import cpsat_model, mathopt_model, pulp_model
     from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
+    from lyra_opt.formulations.heterogeneous.model import SOLVERS
     from lyra_opt.formulations.heterogeneous.shares.mathopt_model import LpGlop
     from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs, LpSifting
 
-    models = _all_of(Solver, cpsat_model, mathopt_model, pulp_model)
-    return _by_problem(BruteForce, *models, LpGlop, LpHighs, LpSifting)
+    return _by_problem(BruteForce, *SOLVERS, LpGlop, LpHighs, LpSifting)
 
 
 def _network_solvers() -> Objects:
@@ -116,17 +114,12 @@ def _network_solvers() -> Objects:
 
 def _network_models() -> Objects:
     """Return the exact models for the network problem that other libraries solve."""
-    from lyra_opt.core.solver import Solver
     from lyra_opt.formulations.network.brute_force import BruteForce
-    from lyra_opt.formulations.network.patterns import cpsat_model as patterns_cpsat
-    from lyra_opt.formulations.network.patterns import linear_model as patterns_linear
-    from lyra_opt.formulations.network.patterns import mathopt_model as patterns_mathopt
-    from lyra_opt.formulations.network.patterns import pulp_model as patterns_pulp
-    from lyra_opt.formulations.network.tiers import cpsat_model, mathopt_model, pulp_model
+    from lyra_opt.formulations.network.patterns.model import LP_HIGHS
+    from lyra_opt.formulations.network.patterns.model import SOLVERS as PATTERN_SOLVERS
+    from lyra_opt.formulations.network.tiers.model import SOLVERS
 
-    tiers = _all_of(Solver, cpsat_model, mathopt_model, pulp_model)
-    patterns = _all_of(Solver, patterns_cpsat, patterns_linear, patterns_mathopt, patterns_pulp)
-    return _by_problem(BruteForce, *tiers, *patterns)
+    return _by_problem(BruteForce, *SOLVERS, *PATTERN_SOLVERS, LP_HIGHS)
 
 
 def _preemption_solvers() -> Objects:
@@ -158,11 +151,10 @@ def _preemption_solvers() -> Objects:
 
 def _preemption_models() -> Objects:
     """Return the exact models for preemption that other libraries solve."""
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.formulations.preemption import cpsat_model, mathopt_model, pulp_model
     from lyra_opt.formulations.preemption.brute_force import BruteForce
+    from lyra_opt.formulations.preemption.model import SOLVERS
 
-    return _by_problem(BruteForce, *_all_of(Solver, cpsat_model, mathopt_model, pulp_model))
+    return _by_problem(BruteForce, *SOLVERS)
 
 
 def _reclaim_solvers() -> Objects:

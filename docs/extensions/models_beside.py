@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FORMULA = re.compile(r"^```math\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"\\text(?:tt)?\{\(?([a-z]+(?:\\?_[a-z]+)*)")
 
-FIRST, LAST = "add_variables", "add_objective"
+AROUND = ("add_variables", "add_objective", "cost")
 """What stands around the constraints of a model: shown with the first of them that is."""
 
 
@@ -47,8 +47,8 @@ def with_code(text: str, modules: dict[str, list[str]]) -> str:
         new = [name for name in modules[module] if name in named and (module, name) not in shown]
         if not new:
             return formula[0]
-        if (module, FIRST) not in shown:
-            new = [FIRST, *new, LAST]
+        if all(of != module for of, _ in shown):
+            new = [name for name in modules[module] if name in (*new, *AROUND)]
         shown.update((module, name) for name in new)
         code = "".join(
             f"```{{literalinclude}} /../{module}\n:pyobject: {name}\n:language: python\n```\n\n"

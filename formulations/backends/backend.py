@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lyra_opt.core.result import Number, StoppedBy
+    from lyra_opt.formulations.backends.rows import Row, Term
 
     Values = Sequence[Number]
 
@@ -127,6 +128,13 @@ class Backend:
         The solver name that users type on the command line.
     new_model
         Returns an empty model.
+    add_variable
+        Adds a variable from 0 to a largest value to a model, and returns it. Arguments: the model,
+        the name, the largest value, and whether the variable must be an integer.
+    add_row
+        Adds a row to a model.
+    minimize
+        Sets the cost that a model minimises, a sum of terms.
     run
         Minimises the cost, starting from values of all variables if they are given. Raises
         RuntimeError if the backend fails.
@@ -156,6 +164,9 @@ class Backend:
 
     name: str
     new_model: Callable[[], Any]
+    add_variable: Callable[[Any, str, Number, bool], Any]
+    add_row: Callable[[Any, Row], None]
+    minimize: Callable[[Any, Iterable[Term]], None]
     run: Callable[[Built, Values | None, Settings], BackendRun]
     in_floats: bool
     modules: tuple[str, ...]
@@ -177,7 +188,9 @@ class Backend:
         return " with ".join(filter(None, names))
 
 
-def add_bounded(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:
+def add_bounded(
+    largest: KindsT, add: Callable[[str, Number, bool], Any], continuous: Sequence[str] = ()
+) -> KindsT:
     """Add a variable from 0 to n for each value n in `largest`; return a tuple of the same form.
 
     Parameters
@@ -185,13 +198,15 @@ def add_bounded(largest: KindsT, add: Callable[[str, int], Any]) -> KindsT:
     largest
         A named tuple of mappings, one mapping per kind of variable.
     add
-        Adds a variable, given its name and its upper bound.
+        Adds a variable, given its name, its upper bound, and whether it must be an integer.
+    continuous
+        The kinds of variables that need not be integers.
     """
     kinds: Any = largest
     return type(largest)(
         *(
             {
-                key: add(name_of(kind, key), most)
+                key: add(name_of(kind, key), most, kind not in continuous)
                 for key, most in within_time(of_kind.items(), every=1000)
             }
             for kind, of_kind in kinds._asdict().items()

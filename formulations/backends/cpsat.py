@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         Values,
         Watch,
     )
+    from lyra_opt.formulations.backends.rows import Row, Term
 
 
 WORKERS = (
@@ -42,9 +44,14 @@ def new_model() -> Any:
     return cp_model.CpModel()
 
 
+def add_variable(model: Any, name: str, most: Number, _is_integer: bool = True) -> Any:
+    """Add a variable from 0 to `most`; all variables of CP-SAT are integers."""
+    return model.new_int_var(0, most, name)
+
+
 def integers(model: Any, largest: KindsT) -> KindsT:
     """Add an integer variable from 0 to n for each value n in `largest`, a tuple of mappings."""
-    return add_bounded(largest, lambda name, most: model.new_int_var(0, most, name))
+    return add_bounded(largest, partial(add_variable, model))
 
 
 def total(variables: Iterable[Any]) -> Any:
@@ -52,12 +59,23 @@ def total(variables: Iterable[Any]) -> Any:
     return sum(variables)
 
 
-def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
+def weighted(terms: Iterable[Term]) -> Any:
     """Return the sum of coefficients times variables."""
     from ortools.sat.python import cp_model
 
     coefficients, variables = zip(*terms, strict=True) if (terms := list(terms)) else ((), ())
     return cp_model.LinearExpr.weighted_sum(variables, coefficients)
+
+
+def add_row(model: Any, row: Row) -> None:
+    """Add a row, whose numbers must be integers."""
+    held = weighted(row.terms)
+    model.add(held == row.limit if row.is_equation else held <= row.limit).with_name(row.name)
+
+
+def minimize(model: Any, cost: Iterable[Term]) -> None:
+    """Set the cost that the model minimises."""
+    model.minimize(weighted(cost))
 
 
 def set_unit(model: Any, unit: CostUnit) -> None:
@@ -130,6 +148,9 @@ def _callback(solver: Any, variables: Sequence[Any], watch: Watch) -> Any:
 BACKEND = Backend(
     name="cpsat",
     new_model=new_model,
+    add_variable=add_variable,
+    add_row=add_row,
+    minimize=minimize,
     run=run_cpsat,
     in_floats=False,
     modules=("ortools.sat.python.cp_model",),

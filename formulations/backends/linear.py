@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import remaining_s, within_time
-from lyra_opt.formulations.backends.backend import Backend, BackendRun, add_bounded
+from lyra_opt.formulations.backends.backend import Backend, BackendRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from lyra_opt.formulations.backends.backend import Built, KindsT, Settings, Values
+    from lyra_opt.formulations.backends.backend import Built, Settings, Values
+    from lyra_opt.formulations.backends.rows import Row, Term
 
     Floats = Sequence[float] | NDArray[Any]
 
@@ -33,16 +34,6 @@ It has taken 1.6 s on a knapsack of 9,158 columns, which HiGHS solves in 0.2 s w
 """
 
 
-class Row(NamedTuple):
-    """A constraint of a linear programme: ``sum coefficient x <= limit`` or ``= limit``."""
-
-    name: str
-    terms: Sequence[tuple[int, int]]
-    """Pairs of coefficient and column."""
-    limit: int
-    is_equation: bool
-
-
 @dataclass(slots=True)
 class LinearModel:
     """A linear programme: minimise cost over columns from 0 to `most`, subject to rows."""
@@ -51,19 +42,20 @@ class LinearModel:
     cost: list[float] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
 
-    def column(self, most: int) -> int:
-        """Add a variable from 0 to `most` with cost 0, and return its index."""
+    def add_variable(self, _name: str, most: Any, _is_integer: bool = False) -> int:
+        """Add a continuous variable from 0 to `most` with cost 0, and return its index."""
         self.most.append(most)
         self.cost.append(0.0)
         return len(self.most) - 1
 
-    def at_most(self, name: str, terms: Iterable[tuple[int, int]], limit: int = 0) -> None:
-        """Add the constraint that the sum of `terms` is at most `limit`."""
-        self.rows.append(Row(name, tuple(terms), limit, is_equation=False))
+    def add_row(self, row: Row) -> None:
+        """Add a row, whose variables are indices and whose numbers are integers."""
+        self.rows.append(row)
 
-    def equal(self, name: str, terms: Iterable[tuple[int, int]], limit: int = 0) -> None:
-        """Add the constraint that the sum of `terms` equals `limit`."""
-        self.rows.append(Row(name, tuple(terms), limit, is_equation=True))
+    def minimize(self, cost: Iterable[Term]) -> None:
+        """Set the cost that the programme minimises."""
+        for coefficient, column in cost:
+            self.cost[column] = float(coefficient)
 
     def proved_bound(self, multipliers: Sequence[float]) -> Fraction:
         """Return the lower bound on the cost that dual multipliers prove, in exact arithmetic.
@@ -75,7 +67,7 @@ class LinearModel:
         """
         scale = 2**MULTIPLIER_BITS
         reduced = [math.floor(Fraction(cost) * scale) for cost in self.cost]
-        total = 0
+        total: Any = 0  # an integer, as all numbers of rows are
         for row, multiplier in zip(self.rows, multipliers, strict=True):
             y = round(Fraction(multiplier) * scale) if math.isfinite(multiplier) else 0
             y = y if row.is_equation else min(0, y)
@@ -85,11 +77,6 @@ class LinearModel:
                     reduced[k] -= y * coefficient
         total += sum(min(0, cost) * most for cost, most in zip(reduced, self.most, strict=True))
         return Fraction(total, scale)
-
-
-def columns(model: LinearModel, largest: KindsT) -> KindsT:
-    """Add a continuous variable from 0 to n for each value n in `largest`, a tuple of mappings."""
-    return add_bounded(largest, lambda _, most: model.column(most))
 
 
 def add_columns(highs: Any, costs: Floats, lower: Floats, upper: Floats) -> None:
@@ -175,5 +162,12 @@ def run_highs(
 
 
 BACKEND = Backend(
-    name="lp-highs", new_model=LinearModel, run=run_highs, in_floats=True, modules=("highspy",)
+    name="lp-highs",
+    new_model=LinearModel,
+    add_variable=LinearModel.add_variable,
+    add_row=LinearModel.add_row,
+    minimize=LinearModel.minimize,
+    run=run_highs,
+    in_floats=True,
+    modules=("highspy",),
 )

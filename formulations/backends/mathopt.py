@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.result import StoppedBy
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.result import Number
     from lyra_opt.formulations.backends.backend import Built, CostUnit, KindsT, Settings, Values
+    from lyra_opt.formulations.backends.rows import Row, Term
 
 MODULES = ("ortools.math_opt.python.mathopt",)
 
@@ -33,11 +35,14 @@ def new_model() -> Any:
     return mathopt.Model()
 
 
+def add_variable(model: Any, name: str, most: Number, is_integer: bool = True) -> Any:
+    """Add a variable from 0 to `most`."""
+    return model.add_variable(lb=0, ub=most, is_integer=is_integer, name=name)
+
+
 def integers(model: Any, largest: KindsT) -> KindsT:
     """Add an integer variable from 0 to n for each value n in `largest`, a tuple of mappings."""
-    return add_bounded(
-        largest, lambda name, most: model.add_integer_variable(lb=0, ub=most, name=name)
-    )
+    return add_bounded(largest, partial(add_variable, model))
 
 
 def total(variables: Iterable[Any]) -> Any:
@@ -47,9 +52,22 @@ def total(variables: Iterable[Any]) -> Any:
     return mathopt.fast_sum(variables)
 
 
-def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
+def weighted(terms: Iterable[Term]) -> Any:
     """Return the sum of coefficients times variables."""
     return total(coefficient * variable for coefficient, variable in terms)
+
+
+def add_row(model: Any, row: Row) -> None:
+    """Add a row."""
+    held = weighted(row.terms)
+    model.add_linear_constraint(
+        held == row.limit if row.is_equation else held <= row.limit, name=row.name
+    )
+
+
+def minimize(model: Any, cost: Iterable[Term]) -> None:
+    """Set the cost that the model minimises."""
+    model.minimize(weighted(cost))
 
 
 def set_unit(model: Any, unit: CostUnit) -> None:
@@ -164,6 +182,9 @@ def solve(
 GSCIP = Backend(
     name="mathopt-gscip",
     new_model=new_model,
+    add_variable=add_variable,
+    add_row=add_row,
+    minimize=minimize,
     run=run_gscip,
     in_floats=True,
     modules=MODULES,

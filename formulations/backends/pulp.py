@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Values,
         Watch,
     )
+    from lyra_opt.formulations.backends.rows import Row, Term
 
 CBC_OPTIONS = (
     *("-preprocess", "off", "-ratio", "0", "-allow", "0"),
@@ -75,9 +76,14 @@ def new_model() -> Any:
     return pulp.LpProblem("model", pulp.LpMinimize)
 
 
+def add_variable(model: Any, name: str, most: Number, is_integer: bool = True) -> Any:
+    """Add a variable from 0 to `most`."""
+    return model.add_variable(name, 0, most, cat="Integer" if is_integer else "Continuous")
+
+
 def integers(model: Any, largest: KindsT) -> KindsT:
     """Add an integer variable from 0 to n for each value n in `largest`, a tuple of mappings."""
-    return add_bounded(largest, lambda name, most: model.add_variable(name, 0, most, cat="Integer"))
+    return add_bounded(largest, partial(add_variable, model))
 
 
 def total(variables: Iterable[Any]) -> Any:
@@ -87,9 +93,20 @@ def total(variables: Iterable[Any]) -> Any:
     return pulp.lpSum(variables)
 
 
-def weighted(terms: Iterable[tuple[Number, Any]]) -> Any:
+def weighted(terms: Iterable[Term]) -> Any:
     """Return the sum of coefficients times variables."""
     return total(coefficient * variable for coefficient, variable in terms)
+
+
+def add_row(model: Any, row: Row) -> None:
+    """Add a row."""
+    held = weighted(row.terms)
+    model += held == row.limit if row.is_equation else held <= row.limit, row.name
+
+
+def minimize(model: Any, cost: Iterable[Term]) -> None:
+    """Set the cost that the model minimises."""
+    model += weighted(cost)
 
 
 def set_unit(model: Any, unit: CostUnit) -> None:
@@ -360,6 +377,9 @@ def _threads_of_highs(threads: int) -> Iterator[None]:
 CBC = Backend(
     name="pulp-cbc",
     new_model=new_model,
+    add_variable=add_variable,
+    add_row=add_row,
+    minimize=minimize,
     run=run_cbc,
     in_floats=True,
     modules=("pulp",),

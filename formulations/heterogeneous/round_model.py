@@ -1,15 +1,11 @@
-"""The model of schedules in rounds: its constraints, start values, and conversion to a schedule.
-
-Each method of `RoundModel` yields the rows of one constraint: their indices, and pairs of
-(coefficient, variable) or variables alone, in the backend's own type.
-"""
+"""The data of the model of schedules in rounds: bounds, costs, start, conversion to a schedule."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.arithmetic import float_up
 from lyra_opt.core.solver import Unsupported
@@ -23,14 +19,13 @@ from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective, RoundEn
 from lyra_opt.heterogeneous.problem import PROBLEM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from lyra_opt.core.result import Number
     from lyra_opt.formulations.backends.backend import Values
+    from lyra_opt.formulations.backends.rows import Term
     from lyra_opt.formulations.heterogeneous.round_numbers import RunKey
     from lyra_opt.heterogeneous.instance import Instance, Placement
-
-    Terms = list[tuple[Number, Any]]
 
 
 class RoundModel(RoundNumbers):
@@ -90,147 +85,9 @@ class RoundModel(RoundNumbers):
         released_s = sum((Fraction(job.release_s) for job in jobs), Fraction(0))
         return CostUnit(round_s / len(jobs), -released_s / len(jobs))
 
-    # Rows
-
-    def group_runs(
-        self, variables: Variables
-    ) -> Iterator[tuple[int, int, list[Any], int, list[Any]]]:
-        """Yield the data of each row of constraint ``runs_until_completion``, by group and round.
-
-        These are group, round, running modes, their maximum number, and z from this round on.
-
-        In ``round_progress`` the last entry is 1, because there are no variables z.
-        """
-        for g, group in enumerate(self.groups):
-            for t in self.jobs[group.job].slots:
-                runs = self._runs(variables, group.modes, t)
-                later = [variables.z[key] for key in self.completions_from(group.job, t)]
-                one_round = self.objective is Objective.ROUND_PROGRESS
-                yield g, t, runs, group.most, [1] if one_round else later
-
-    def gangs(self, variables: Variables) -> Iterator[tuple[int, int, int, list[Any], list[Any]]]:
-        """Yield the data of each row of constraint ``whole_gang``, by mode and round.
-
-        These are mode (whose GPUs are a choice), round, gang size, GPUs held by cell, and runs.
-        """
-        for m, mode in self.modes_with_choice():
-            for t in self.jobs[mode.job].slots:
-                held = [variables.w[m, c, t] for c in range(len(mode.cells))]
-                yield m, t, mode.gang, held, self._runs(variables, (m,), t)
-
-    def bottlenecks(
-        self, variables: Variables
-    ) -> Iterator[tuple[int, int, int, int, list[Any], list[Any]]]:
-        """Yield the data of each row of constraint ``bottleneck``, by mode, level and round.
-
-        These are mode, level, round, gang size, slower GPUs held, and slower running levels.
-        """
-        for m, mode in self.modes_with_choice():
-            for v, cells in self.slower_cells(m):
-                for t in self.jobs[mode.job].slots:
-                    held = [variables.w[m, c, t] for c in cells]
-                    slower = [variables.y[m, u, t] for u in range(v + 1, len(mode.levels))]
-                    yield m, v, t, mode.gang, held, slower
-
-    def spread_gangs(
-        self, variables: Variables
-    ) -> Iterator[tuple[int, int, int, int, list[Any], list[Any]]]:
-        """Yield the data of each row of ``not_on_one_server``, by mode, server and round.
-
-        These are spread mode, server, round, gang size, GPUs held on the server, and runs.
-        """
-        for m, mode in enumerate(self.modes):
-            for h, cells in enumerate(mode.limited):
-                for t in self.jobs[mode.job].slots:
-                    held = [variables.w[m, c, t] for c in cells]
-                    yield m, h, t, mode.gang, held, self._runs(variables, (m,), t)
-
-    def loads(self, variables: Variables) -> Iterator[tuple[int, int, int, int, Terms]]:
-        """Yield the data of each row of constraint ``capacity``, by place, GPU type and round.
-
-        These are place, GPU type, round, number of GPUs, and the terms that hold them.
-        """
-        using: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
-        for m, mode in enumerate(self.modes):
-            for c, cell in enumerate(mode.cells):
-                using[cell.place, cell.gpu_type].append((m, c))
-        position = {kind.name: r for r, kind in enumerate(self.instance.gpu_types)}
-        for (p, name), pairs in using.items():
-            pairs.sort(key=lambda pair: self.modes[pair[0]].fixed is not None)
-            for t in self.rounds():
-                if held := self._held(variables, pairs, t):
-                    yield p, position[name], t, self.places[p].gpus[name], held
-
-    def alike_loads(self, variables: Variables) -> Iterator[tuple[int, int, int, Terms, Terms]]:
-        """Yield the data of each row of constraint ``alike_servers``, by servers and round.
-
-        These are two equal servers, a round, and the terms that hold GPUs on each of them.
-        """
-        for p, q in self.alike_servers():
-            pairs = [
-                [
-                    (m, c)
-                    for m, mode in enumerate(self.modes)
-                    for c, cell in enumerate(mode.cells)
-                    if cell.place == place
-                ]
-                for place in (p, q)
-            ]
-            for t in self.rounds():
-                first, second = (self._held(variables, of_place, t) for of_place in pairs)
-                if second:
-                    yield p, q, t, first, second
-
-    def work(self, variables: Variables) -> Iterator[tuple[int, int, Number, list[Any], Terms]]:
-        """Yield the data of each row of constraint ``work_done``, by job and round.
-
-        These are job, round, steps due, z until the round, and the steps done until the round.
-        """
-        for j, t in self.completion_keys():
-            done = self._until(variables, j, t, self.jobs[j].steps)
-            yield j, t, self.jobs[j].due, self._completed(variables, j, t), done
-
-    def counted_rounds(
-        self, variables: Variables
-    ) -> Iterator[tuple[int, int, int, int, list[Any], Terms]]:
-        """Yield the data of each row of constraint ``rounds_needed``, by job, level and round.
-
-        These are job, level, round, rounds needed, z until the round, and rounds run until then.
-        """
-        for j, t in self.completion_keys():
-            for a, (needed, counts) in enumerate(self.jobs[j].rounds_needed):
-                counted = self._until(variables, j, t, counts)
-                yield j, a, t, needed, self._completed(variables, j, t), counted
-
-    def endings(self, variables: Variables) -> Iterator[tuple[int, list[Any], Any]]:
-        """Yield the data of each row of constraint ``completes_once``, by job.
-
-        These are the job and its variables z and n.
-        """
-        for j, never in variables.n.items():
-            yield j, [variables.z[key] for key in self.completions_from(j, 0)], never
-
-    def last_rounds(self, variables: Variables) -> Iterator[tuple[int, Terms, Any]]:
-        """Yield the data of each row of constraint ``last_completion``, by job.
-
-        These are the job, its completion time in rounds, and M, for ``makespan``.
-        """
-        for last in variables.M.values():
-            for j, job in enumerate(self.jobs):
-                yield j, [(t + 1, variables.z[j, t]) for t in job.completions], last
-
-    def gains(self, variables: Variables) -> Iterator[tuple[int, Any, Terms]]:
-        """Yield the data of each row of constraint ``progress``, by job.
-
-        These are the job, p, and the terms of its progress, for ``round_progress``.
-        """
-        for j, made in variables.p.items():
-            job = self.jobs[j]
-            yield j, made, self._until(variables, j, job.slots.stop - 1, job.gains)
-
-    def cost(self, variables: Variables) -> Terms:
+    def cost(self, variables: Variables) -> list[Term]:
         """Return the cost that the model minimises, as pairs of coefficient and variable."""
-        terms: Terms = [(1, last) for last in variables.M.values()]
+        terms: list[Term] = [(1, last) for last in variables.M.values()]
         if self.objective is Objective.MEAN_JCT:
             terms += [(t + 1, x) for (_, t), x in variables.z.items()]
         if self.penalty:
@@ -241,32 +98,6 @@ class RoundModel(RoundNumbers):
                 for (j, t), x in variables.z.items()
             ]
         return terms + [(-1, made) for made in variables.p.values()]
-
-    def _runs(self, variables: Variables, modes: Iterable[int], t: int) -> list[Any]:
-        return [variables.y[key] for key in self.runs_of(modes, t)]
-
-    def _held(self, variables: Variables, pairs: Iterable[tuple[int, int]], t: int) -> Terms:
-        """Return the GPUs that given pairs of mode and cell use in round t, as terms."""
-        held: Terms = []
-        for m, c in pairs:
-            mode = self.modes[m]
-            if t in self.jobs[mode.job].slots:
-                if mode.fixed is None:
-                    held.append((1, variables.w[m, c, t]))
-                else:
-                    held += [(mode.fixed[c], run) for run in self._runs(variables, (m,), t)]
-        return held
-
-    def _completed(self, variables: Variables, j: int, t: int) -> list[Any]:
-        return [variables.z[key] for key in self.completions_until(j, t)]
-
-    def _until(self, variables: Variables, j: int, t: int, each: Any) -> Terms:
-        """Return the runs of job j up to round t, as terms with the coefficients `each`."""
-        return [
-            (each[m, v], variables.y[m, v, s])
-            for s in range(self.jobs[j].slots.start, t + 1)
-            for m, v, _ in self.runs_of(self.modes_of(j), s)
-        ]
 
 
 def values_of(model: RoundNumbers, schedule: RoundSchedule) -> Variables:

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from lyra_opt.formulations.backends.backend import Values
     from lyra_opt.network.instance import Instance
 
-    Terms = list[tuple[int, Any]]
-    """Pairs of coefficient and variable, in a backend's own type."""
-
 MOST_GPUS_IN_FLOATS = 10**5
 MOST_COLUMNS = 200_000
 """The largest number of variables of a model."""
@@ -381,10 +378,6 @@ class PlacementModel(ABC):
     @abstractmethod
     def assignment(self, found: Any) -> Assignment:
         """Return the decisions that variable values describe; ValueError if they are infeasible."""
-
-    def network_load(self, variables: Any) -> Terms:
-        """Return the GPUs that gangs across racks use, as pairs of coefficient and variable."""
-        return [(self.data.gang(j), x) for j, x in variables.network.items()]
 
     @property
     def unit(self) -> CostUnit:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.formulations.backends.backend import CostUnit
+from lyra_opt.formulations.backends.rows import Row
 from lyra_opt.formulations.exact_model import Formulation
 from lyra_opt.formulations.exact_solver import next_multiple
 from lyra_opt.formulations.preemption.model_rows import ModelRows, Variables
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from lyra_opt.formulations.backends.backend import Values
+    from lyra_opt.formulations.backends.rows import Term
     from lyra_opt.preemption.instance import Instance
-
-    Rows = Iterator[tuple[str, list[tuple[int, Any]], int]]
-    """Rows with a backend's variables: name, terms, right-hand side."""
 
 
 LARGEST_STAGE = 2**24
@@ -137,18 +136,20 @@ class PreemptionModel:
         largest: Variables = self.parts.largest
         return largest
 
-    def rows(self, constraint: str, variables: Variables) -> Rows:
+    def rows(
+        self, constraint: str, variables: Variables, *, is_equation: bool = False
+    ) -> Iterator[Row]:
         """Yield each row of a constraint with a backend's variables."""
         for name, terms, most in self.parts.rows_of[constraint]:
-            yield name, _stated(terms, variables), most
+            yield Row(name, _stated(terms, variables), most, is_equation)
 
-    def earlier_terms(self, variables: Variables) -> Rows:
+    def earlier_terms(self, variables: Variables) -> Iterator[Row]:
         """Yield a row for each term of earlier stages that keeps its proved value."""
         for t, value in enumerate(self.proved):
             if costs := self.parts.costs[t]:
-                yield f"earlier_terms_{t}", _stated(costs, variables), value
+                yield Row(f"earlier_terms_{t}", _stated(costs, variables), value)
 
-    def cost(self, variables: Variables) -> list[tuple[int, Any]]:
+    def cost(self, variables: Variables) -> list[Term]:
         """Return the cost of the stage, as pairs of coefficient and variable."""
         found: dict[tuple[str, Any], int] = defaultdict(int)
         for t, unit in zip(self.stage, self._objective(self.stage).units, strict=True):
@@ -242,7 +243,7 @@ class PreemptionModel:
         return moves
 
 
-def _stated(terms: Sequence[tuple[int, str, Any]], variables: Variables) -> list[tuple[int, Any]]:
+def _stated(terms: Sequence[tuple[int, str, Any]], variables: Variables) -> list[Term]:
     """Return a sum as pairs of coefficient and variable of a backend."""
     return [(a, getattr(variables, kind)[key]) for a, kind, key in terms]
 

@@ -28,6 +28,7 @@ from lyra_opt.formulations.backends.backend import BackendRun, Built, Settings
 from lyra_opt.formulations.backends.cpsat import new_model, run_cpsat
 from lyra_opt.formulations.backends.linear import LinearModel, presolve_within, run_highs
 from lyra_opt.formulations.backends.pulp import _highs_model
+from lyra_opt.formulations.backends.rows import equal
 from lyra_opt.formulations.exact_model import ExactModelSolver
 from lyra_opt.formulations.exact_solver import proved_cost
 from tests.formulations.backends import BACKENDS, lying
@@ -190,8 +191,8 @@ def test_cp_sat_has_no_bound_before_it_has_one(end):
 def programme(limit: int) -> LinearModel:
     """Return: minimise -x with 2 x = limit, x from 0 to 5."""
     made = LinearModel()
-    made.cost[made.column(5)] = -1.0
-    made.equal("twice", [(2, 0)], limit)
+    made.minimize([(-1, made.add_variable("x", 5))])
+    made.add_row(equal("twice", [(2, 0)], limit=limit))
     return made
 
 

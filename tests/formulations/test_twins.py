@@ -1,4 +1,4 @@
-"""The backends' files state one model: the same constraints, inequalities, order and rows."""
+"""Models state one inequality per constraint, in order, and have the same rows in all backends."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from lyra_opt import formulations
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
 from lyra_opt.formulations.allocation import model_data as knapsack
 from lyra_opt.formulations.exact_model import ExactModelSolver
+from lyra_opt.formulations.heterogeneous import model as rounds
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.formulations.heterogeneous.shares import mathopt_model as shares_mathopt
-from lyra_opt.formulations.network.patterns import linear_model as patterns_linear
+from lyra_opt.formulations.network.patterns import model as patterns
 from lyra_opt.formulations.network.patterns.data import PatternModel
+from lyra_opt.formulations.network.tiers import model as tiers
 from lyra_opt.formulations.network.tiers.data import TierModel
+from lyra_opt.formulations.preemption import model as preemption
 from lyra_opt.formulations.preemption.model_data import PreemptionModel
 from lyra_opt.formulations.reclaim import model_data as reclaiming
 from lyra_opt.heterogeneous.exact.shares import highs_model as shares_highs
@@ -43,18 +46,20 @@ def backends(package):
 TWINS = {
     "reclaim": backends("reclaim"),
     "allocation": backends("allocation"),
-    "rounds": backends("heterogeneous"),
+    "rounds": [rounds],
     "shares": [shares_highs, shares_mathopt],
-    "tiers": backends("network.tiers"),
-    "patterns": [*backends("network.patterns"), patterns_linear],
-    "preemption": backends("preemption"),
+    "tiers": [tiers],
+    "patterns": [patterns],
+    "preemption": [preemption],
 }
+"""The files of each model: one for all backends, or one per backend."""
 every_group = pytest.mark.parametrize("group", TWINS)
 
 
 def stated(module):
     """Return name and docstring of each constraint and of the objective, in order."""
-    return [(each.__name__, each.__doc__) for each in (*module.CONSTRAINTS, module.add_objective)]
+    objective = getattr(module, "add_objective", None) or module.cost
+    return [(each.__name__, each.__doc__) for each in (*module.CONSTRAINTS, objective)]
 
 
 @every_group
@@ -75,17 +80,24 @@ def test_constraints_are_added_in_the_order_of_the_file(group):
         assert lines == sorted(lines)
 
 
-def rows(module, data):
+def rows(solver, data):
     """Return the names of the rows of a model, in order."""
-    solver = next(each for each in vars(module).values() if isinstance(each, ExactModelSolver))
     model = solver.build(data).model
-    if module.__name__.endswith("pulp_model"):
-        return [row.name for row in model.constraints()]
-    if module.__name__.endswith("cpsat_model"):
-        return [row.name for row in model.proto.constraints]
-    if module.__name__.endswith("linear_model"):
-        return [row.name for row in model.rows]
-    return [row.name for row in model.linear_constraints()]
+    rows_of = {
+        "pulp": lambda: model.constraints(),
+        "cpsat": lambda: model.proto.constraints,
+        "mathopt": lambda: model.linear_constraints(),
+        "": lambda: model.rows,
+    }
+    return [row.name for row in rows_of[solver.language]()]
+
+
+def solvers(group):
+    """Return all solvers of a model."""
+    for module in TWINS[group]:
+        for each in vars(module).values():
+            found = each if isinstance(each, tuple) else (each,)
+            yield from (one for one in found if isinstance(one, ExactModelSolver))
 
 
 def knapsack_models(instance: Any) -> list[Any]:
@@ -135,7 +147,8 @@ def test_twins_hold_the_same_rows(group, data):
     strategy, models = MODELS[group]
     for model in models(data.draw(strategy)):
         if not model.is_settled:
-            first, *others = (rows(module, model) for module in TWINS[group])
+            first, *others = (rows(solver, model) for solver in solvers(group))
+            assert others
             assert all(other == first for other in others)
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lyra_opt.formulations.backends.backend import Values
-    from lyra_opt.formulations.network.placing import Encoded, Terms
+    from lyra_opt.formulations.backends.rows import Term
+    from lyra_opt.formulations.network.placing import Encoded
     from lyra_opt.network.instance import Instance, Solution
 
 HARDLY = 1e-6
@@ -189,89 +190,9 @@ class PatternModel(PlacementModel):
             for p, pattern in enumerate(patterns):
                 yield (c, p), pattern
 
-    def places(self, variables: Variables) -> Iterator[tuple[int, list[Any]]]:
-        """Yield each job that can start, with its placement variables."""
-        for j in self.data.jobs:
-            places = [of_tier[j] for of_tier in variables.by_tier().values() if j in of_tier]
-            if places:
-                yield j, places
-
-    def of_kind(self, variables: Variables) -> Iterator[tuple[int, list[Any], list[Any]]]:
-        """Yield the data of each row of constraint ``gangs_of_kind``, by kind.
-
-        These are the kind, the variables of its gangs, and their numbers per rack.
-        """
-        for k, kind in enumerate(self.kinds):
-            gangs = [x for j, x in variables.rack.items() if self.kind_of[j] == kind]
-            yield k, gangs, [x for (_, other), x in variables.gangs.items() if other == k]
-
-    def slots(self, variables: Variables) -> Iterator[tuple[int, list[Any], Terms]]:
-        """Yield the data of each row of constraint ``gangs_of_size``, by gang size.
-
-        These are the size, the variables of its gangs, and the terms of its patterns.
-        """
-        for place, n in enumerate(self.sizes):
-            gangs = [x for j, x in variables.machine.items() if self.data.gang(j) == n]
-            slots = [
-                (pattern.gangs[place], variables.pattern[key])
-                for key, pattern in self.all_patterns()
-                if pattern.gangs[place]
-            ]
-            yield n, gangs, slots
-
-    def opened(self, r: int, variables: Variables) -> Terms:
-        """Return the GPUs of rack r that patterns leave to gangs on several machines, as terms."""
-        return [
-            (pattern.open_gpus, variables.pattern[key])
-            for key, pattern in self.patterns_of(r)
-            if pattern.open_gpus
-        ]
-
-    def rack_loads(self, variables: Variables) -> Iterator[tuple[int, Terms, Terms]]:
-        """Yield the data of each row of constraint ``rack_gpus``, by rack.
-
-        These are a shared rack, the terms that need its GPUs, and the terms of its open GPUs.
-        """
-        for r in self.data.shared_racks():
-            needs = [
-                (kind.size, variables.gangs[r, k])
-                for k, kind in enumerate(self.kinds)
-                if (r, k) in variables.gangs
-            ]
-            if r in variables.share:
-                needs.append((1, variables.share[r]))
-            yield r, needs, self.opened(r, variables)
-
-    def opening(self, variables: Variables) -> Iterator[tuple[int, int, int, list[Any]]]:
-        """Yield the data of each row of constraint ``open_pattern``, by rack r and open GPUs o.
-
-        These are (r, o), the number of machines of rack r, and its patterns with o open GPUs.
-        """
-        for r, o in variables.open:
-            chosen = [
-                variables.pattern[key]
-                for key, pattern in self.patterns_of(r)
-                if pattern.open_gpus == o
-            ]
-            yield r, o, len(self.data.racks[r]), chosen
-
-    def racks_apart(self, variables: Variables) -> Iterator[tuple[int, int, list[Any], Terms]]:
-        """Yield the data of each row of constraint ``spans_machines``, by rack r and open GPUs o.
-
-        These are r, o, the gangs that must span machines of rack r, and its open GPUs.
-        """
-        for r, o in variables.open:
-            largest = max(self.data.free(m) for m in self.data.racks[r])
-            apart = [
-                variables.gangs[r, k]
-                for k, kind in enumerate(self.kinds)
-                if (r, k) in variables.gangs and kind.loses and kind.size <= largest
-            ]
-            yield r, o, apart, self.opened(r, variables)
-
-    def cost(self, variables: Variables) -> list[tuple[float, Any]]:
+    def cost(self, variables: Variables) -> list[Term]:
         """Return the cost that the model minimises, as pairs of coefficient and variable."""
-        terms: list[tuple[float, Any]] = [
+        terms: list[Term] = [
             (1, variables.pattern[key]) for key, one in self.all_patterns() if one.leaves_part
         ]
         for tier, of_tier in variables.by_tier().items():

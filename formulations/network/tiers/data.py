@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.formulations.exact_model import Formulation, best_of
@@ -20,7 +19,8 @@ from lyra_opt.network.problem import PROBLEM
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lyra_opt.formulations.network.placing import Encoded, Terms
+    from lyra_opt.formulations.backends.rows import Term
+    from lyra_opt.formulations.network.placing import Encoded
     from lyra_opt.network.instance import Instance
 
 
@@ -70,19 +70,9 @@ class TierModel(PlacementModel):
         machine = self.data.instance.machines[m]
         return machine.free_gpus == machine.gpus
 
-    def places(self, variables: Variables) -> Iterator[tuple[int, list[Any]]]:
-        """Yield each job that can start, with its placement variables."""
-        found: dict[int, list[Any]] = defaultdict(list)
-        for (j, _), x in (*variables.machine.items(), *variables.rack.items()):
-            found[j].append(x)
-        for j, x in variables.network.items():
-            found[j].append(x)
-        for j in sorted(found):
-            yield j, found[j]
-
-    def loads(self, variables: Variables) -> Iterator[tuple[int, Terms]]:
+    def loads(self, variables: Variables) -> Iterator[tuple[int, list[Term]]]:
         """Yield each usable machine, with the GPUs used on it as (coefficient, variable) pairs."""
-        held: dict[int, Terms] = {m: [] for rack in self.data.racks for m in rack}
+        held: dict[int, list[Term]] = {m: [] for rack in self.data.racks for m in rack}
         for (j, m), x in variables.machine.items():
             held[m].append((self.data.gang(j), x))
         for m, x in variables.wide.items():
@@ -91,32 +81,7 @@ class TierModel(PlacementModel):
             if load or self.data.counts_machines:
                 yield m, load
 
-    def rack_loads(self, variables: Variables) -> Iterator[tuple[int, Terms, list[Any]]]:
-        """Yield the data of each row of constraint ``rack_gpus``, by rack.
-
-        These are a shared rack, the terms that need its GPUs, and its variables ``x_m``.
-        """
-        needs: dict[int, Terms] = defaultdict(list)
-        for (j, r), x in variables.rack.items():
-            needs[r].append((self.data.gang(j), x))
-        for r, x in variables.share.items():
-            needs[r].append((1, x))
-        for r in self.data.shared_racks():
-            yield r, needs[r], [variables.wide[m] for m in self.data.racks[r]]
-
-    def racks_apart(self, variables: Variables) -> Iterator[tuple[int, list[Any], list[Any]]]:
-        """Yield the data of each row of constraint ``spans_machines``, by rack.
-
-        These are the rack, its gangs that must span machines, and its variables ``x_m``.
-        """
-        found: dict[int, list[Any]] = defaultdict(list)
-        for (j, r), x in variables.rack.items():
-            if (j, r) in self.data.must_span_machines:
-                found[r].append(x)
-        for r, apart in found.items():
-            yield r, apart, [variables.wide[m] for m in self.data.racks[r]]
-
-    def cost(self, variables: Variables) -> list[tuple[float, Any]]:
+    def cost(self, variables: Variables) -> list[Term]:
         """Return the cost that the model minimises, as pairs of coefficient and variable."""
         worth = self.data.worth
         return [

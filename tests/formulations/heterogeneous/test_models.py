@@ -13,8 +13,6 @@ from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.formulations.backends.backend import Settings
 from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
-from lyra_opt.formulations.heterogeneous.cpsat_model import CPSAT
-from lyra_opt.formulations.heterogeneous.pulp_model import PULP_HIGHS
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.heterogeneous import GpuServer, check
 from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
@@ -43,7 +41,7 @@ def test_schedules_are_solutions_of_the_model(data):
     value = check(one, drawn).objective
     assume(value is not None)
     model = RoundModel.of(one, (drawn, value), in_floats=True)
-    built = PULP_HIGHS.build(model)
+    built = find_solver("heterogeneous", "pulp-highs").build(model)
     start = model.start(drawn)
     for variable, number in zip(built.in_order, start, strict=True):
         variable.setInitialValue(number)
@@ -122,6 +120,7 @@ def test_presolve_of_cpsat_keeps_the_optimum():
     ]
     gpus = {"K80": 1, "P100": 1, "V100": 1}
     one = cases.instance_of([gpus], jobs, objective="makespan", horizon_rounds=3)
-    data = CPSAT.formulation.data(one, None, False)
-    found = CPSAT.backend.run(CPSAT.build(data), None, Settings())  # from nothing
+    solver = find_solver("heterogeneous", "cpsat")
+    data = solver.formulation.data(one, None, False)
+    found = solver.backend.run(solver.build(data), None, Settings())  # from nothing
     assert check(one, data.solution(found.values)).objective == 1.0

@@ -14,14 +14,9 @@ from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.formulations.backends.backend import Settings
 from lyra_opt.formulations.backends.cpsat import run_cpsat
-from lyra_opt.formulations.network.patterns.cpsat_model import CPSAT_PATTERNS
 from lyra_opt.formulations.network.patterns.data import PatternModel, pattern_columns
-from lyra_opt.formulations.network.patterns.linear_model import LP_HIGHS
-from lyra_opt.formulations.network.patterns.pulp_model import PULP_HIGHS_PATTERNS
 from lyra_opt.formulations.network.placing import gang_data, simple_bound
-from lyra_opt.formulations.network.tiers.cpsat_model import CPSAT
 from lyra_opt.formulations.network.tiers.data import TierModel
-from lyra_opt.formulations.network.tiers.pulp_model import PULP_HIGHS
 from lyra_opt.network.checker import check
 from lyra_opt.network.instance import Instance, Machine, Solution
 from lyra_opt.testing.strategies import network_instances, network_solutions_of
@@ -32,8 +27,7 @@ from tests.optima import optimum
 
 MODELS = (*BACKENDS, *(f"{name}-patterns" for name in BACKENDS))
 OBJECTIVES = ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
-IN_PULP = {TierModel: PULP_HIGHS, PatternModel: PULP_HIGHS_PATTERNS}
-IN_CPSAT = {TierModel: CPSAT, PatternModel: CPSAT_PATTERNS}
+SUFFIX = {TierModel: "", PatternModel: "-patterns"}
 
 every_model = pytest.mark.parametrize("name", MODELS)
 
@@ -68,7 +62,7 @@ def test_any_multipliers_prove_a_bound(one, multipliers):
     """What HiGHS returns may be nonsense; the bound is one all the same."""
     patterns = PatternModel.of(one, in_floats=True)
     assume(patterns.data.can_start())
-    programme = LP_HIGHS.build(patterns).model
+    programme = find_solver("network", "lp-highs").build(patterns).model
     nonsense = [multipliers[k % len(multipliers)] for k in range(len(programme.rows))]
     worth = -programme.proved_bound(nonsense) * patterns.data.unit
     assert worth >= optimum(one) - Fraction(1, 10**9)
@@ -82,7 +76,7 @@ def test_placements_are_solutions_of_the_model(form, data):
     one = data.draw(network_instances())
     drawn = data.draw(network_solutions_of(one))
     model = form.of(one, in_floats=True)
-    built = IN_PULP[form].build(model)
+    built = find_solver("network", f"pulp-highs{SUFFIX[form]}").build(model)
     start = model.start(drawn)
     for variable, number in zip(built.in_order, start, strict=True):
         assert 0 <= number <= variable.upBound
@@ -109,13 +103,13 @@ def test_solutions_of_the_model_are_placements(form, data):
     one = data.draw(network_instances())
     model = form.of(one)
     assume(model.data.can_start())
-    built = IN_CPSAT[form].build(model)
+    built = find_solver("network", f"cpsat{SUFFIX[form]}").build(model)
     wanted = data.draw(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
     built.model.minimize(sum(wanted[k % len(wanted)] * x for k, x in enumerate(built.in_order)))
     run = run_cpsat(built, model.start(Solution(())), Settings())
     report = check(one, model.solution(run.values))
     assert report.violations == ()
-    priced = IN_PULP[form].build(model)
+    priced = find_solver("network", f"pulp-highs{SUFFIX[form]}").build(model)
     for variable, value in zip(priced.in_order, run.values, strict=True):
         variable.setInitialValue(value)
     worth = -priced.model.objective.value() * float(model.data.unit)

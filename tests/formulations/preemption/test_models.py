@@ -12,10 +12,9 @@ from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.backends.backend import BackendRun, NoSolutionError
 from lyra_opt.formulations.preemption import model_data
 from lyra_opt.formulations.preemption.brute_force import BruteForce
-from lyra_opt.formulations.preemption.cpsat_model import CPSAT
-from lyra_opt.formulations.preemption.mathopt_model import MATHOPT_GSCIP, MATHOPT_HIGHS
+from lyra_opt.formulations.preemption.model import CONSTRAINTS
+from lyra_opt.formulations.preemption.model import SOLVERS as MODELS
 from lyra_opt.formulations.preemption.model_data import PreemptionModel
-from lyra_opt.formulations.preemption.pulp_model import PULP_CBC, PULP_HIGHS
 from lyra_opt.formulations.preemption.staged import StagedSolver
 from lyra_opt.instances.family import generate
 from lyra_opt.preemption import Budget, Demand, Instance, Shape
@@ -25,7 +24,8 @@ from tests.lyra_opt.preemption.heuristics.small import cluster, gang, pending
 from tests.optima import document_of
 from tests.reference import preemption as reference
 
-SOLVERS = {s.name: s for s in (CPSAT, PULP_HIGHS, PULP_CBC, MATHOPT_GSCIP, MATHOPT_HIGHS)}
+SOLVERS = {solver.name: solver for solver in MODELS}
+CPSAT = SOLVERS["cpsat"]
 COUNTS = {"cpsat": 25, "pulp-highs": 25}
 """Drawn instances of each kind; other solvers get fewer."""
 # Two stages with work to do: the first is about gangs of one priority, the last about GPUs.
@@ -83,11 +83,9 @@ def test_starts_satisfy_every_row_and_become_the_solution_again(kind):
         )
         for of_kind, most in zip(found, model.largest, strict=True):
             assert all(0 <= value <= most[key] for key, value in of_kind.items())
-        for constraint in model.parts.rows_of:
-            is_equation = constraint in ("moves", "demand", "emptied_nodes")
-            for name, terms, most in model.rows(constraint, found):
-                total = sum(a * value for a, value in terms)
-                assert total == most if is_equation else total <= most, name
+        for row in (row for rows in CONSTRAINTS for row in rows(model, found)):
+            total = sum(a * value for a, value in row.terms)
+            assert total == row.limit if row.is_equation else total <= row.limit, row.name
         assert sum(a * value for a, value in model.cost(found)) == best.objective
         again = model.solution(model.start(best.solution))
         assert PREEMPTION.check(instance, again).objective == best.objective
@@ -165,6 +163,6 @@ def test_amounts_in_bytes_are_counted_in_their_common_unit():
     """Without one they are declined, or exact: one byte more needs the larger gang."""
     for solver in SOLVERS.values():
         assert solve_and_check(PREEMPTION, memory(2**40), solver).objective == 3 * 2**40
-    assert "units of 1 memory" in PULP_HIGHS.supports(memory(2**40, 1)).reason
+    assert "units of 1 memory" in SOLVERS["pulp-highs"].supports(memory(2**40, 1)).reason
     assert "units of 1 memory" in CPSAT.supports(memory(2**40, 1)).reason
     assert solve_and_check(PREEMPTION, memory(2**30, 1), CPSAT).objective == 5 * 2**30
