@@ -15,7 +15,6 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import keys_of
 from lyra_opt.core.formats import formats, with_tables
 from lyra_opt.core.problem import find_problem, problems
-from lyra_opt.instances.family import find_family, generate
 from lyra_opt.instances.library import library
 from lyra_opt.testing import strategies
 from tests.conftest import assert_one_line_error
@@ -59,14 +58,6 @@ def test_catalogues_and_records_of_the_library(kind):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_library(path):
     document = json.loads(path.read_text())
-    schema_of(document).validate(document)
-
-
-def test_generated_solution():
-    parameters = {"reclaim": 6}
-    instance = generate("reclaim", "net", **parameters)
-    known = find_family("reclaim", "net").known_optimum(parameters)
-    document = find_problem("reclaim").solution_document(instance, *known)
     schema_of(document).validate(document)
 
 

@@ -1,19 +1,14 @@
-"""The checker: a case by hand, what breaks a rule, and the arrays of algorithms beside it."""
+"""The checker: a case by hand, and what breaks a rule."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
 
 from lyra_opt.reclaim import Instance, Solution
 from lyra_opt.reclaim.checker import check
-from lyra_opt.reclaim.heuristics.base import preempted_weight
-from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim.examples import fleet, job_on
-from tests.optima import document_of, objective
-from tests.reference.reclaim import choices
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -46,13 +41,3 @@ def test_violations(mixed, servers, violation):
         "collateral_gpus": None,
         "scaled_in_workers": None,
     }
-
-
-@given(reclaim_instances())
-def test_arrays_agree_with_the_checker(instance):
-    """The algorithms' own evaluation equals the checker's, for every choice."""
-    position = instance.server_position
-    for servers in choices(document_of(instance)):
-        positions = [position[server] for server in servers]
-        weight = preempted_weight(instance.index, positions)
-        assert weight == objective(instance, Solution(servers))

@@ -718,16 +718,6 @@ class Kind(NamedTuple):
         """Whose shape the policy has."""
         return policy_kind(self.policy)
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """Return the parts of the model of speed, one name each."""
-        return (
-            "elastic" if self.elastic else "rigid",
-            self.measured,
-            self.distance,
-            "tuned" if self.tuned else "untuned",
-        )
-
 
 @cache
 def policy_kind(name: str) -> str:

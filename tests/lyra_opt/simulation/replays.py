@@ -74,11 +74,6 @@ def completions(simulation: Kernel) -> list[float]:
     return [run.completion_s for run in simulation.runs]
 
 
-def starts(simulation: Kernel) -> list[float]:
-    """Return when each job started first, in the order of the workload."""
-    return [run.start_s for run in simulation.runs]
-
-
 def preemptions(simulation: Kernel) -> int:
     """Return how often jobs were preempted."""
     return sum(run.preemptions for run in simulation.runs)

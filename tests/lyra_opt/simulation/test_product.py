@@ -6,9 +6,7 @@ and `python -m tests.lyra_opt.simulation.product SEED` replays it.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,11 +25,9 @@ from tests.lyra_opt.simulation.product import (
     CLUSTERS,
     POLICIES,
     TENURES,
-    TUNED,
     failure_of,
     kind_of,
     policy_kind,
-    preempts,
     require_same,
 )
 from tests.lyra_opt.simulation.replays import (
@@ -53,7 +49,6 @@ SEEDS = range(12_000)
 SAMPLE = SEEDS[5::13]
 """Every policy is in it, since 13 is prime."""
 
-LEAST = 100
 MOST_NAMED = 10
 
 
@@ -85,37 +80,6 @@ def test_a_sample_of_all_combinations(part):
 def test_all_combinations():
     """Takes three minutes or so."""
     run_all(SEEDS)
-
-
-def test_every_pair_of_parts_is_drawn_often():
-    """At least a hundred times each, as far as it is possible at all.
-
-    Policies are counted by their shape, since 36 policies have too few turns each. A policy alone
-    has each cluster and each tenure that it can have ten times at least.
-    """
-    kinds = [kind_of(seed) for seed in SEEDS]
-    pairs: Counter[tuple[str, ...]] = Counter()
-    of_policy: Counter[tuple[str, str]] = Counter()
-    for kind in kinds:
-        parts = (kind.cluster, kind.tenure, f"policy {kind.policy_kind}", *kind.parts)
-        pairs.update(combinations(parts, 2))
-        of_policy.update(((kind.policy, kind.cluster), (kind.policy, kind.tenure)))
-    shapes = [f"policy {name}" for name in ("composed", "rounds", "placement", "own")]
-    speeds = ("elastic", "rigid", "given", "measured", "spread", "near", "far", "ignored")
-    wanted = [*product(CLUSTERS, TENURES), *product(CLUSTERS, shapes), *product(shapes, speeds)]
-    wanted += [pair for pair in product(TENURES, shapes) if pair[1] != "policy rounds"]
-    wanted += [("rounds", "policy rounds"), ("policy composed", "tuned")]
-    assert min(pairs[pair] for pair in wanted) >= LEAST
-    for policy in POLICIES:
-        for cluster in CLUSTERS:
-            if policy not in TUNED and policy != "gavel-cost":
-                assert of_policy[policy, cluster] >= 10
-        for tenure in TENURES:
-            kind = policy_kind(policy)
-            if preempts(policy) and not tenure.startswith("forever"):
-                continue
-            if kind not in ("rounds", "epochs") or tenure == kind:
-                assert of_policy[policy, tenure] >= 10
 
 
 # Found by it, as small as can be.

@@ -162,20 +162,6 @@ def test_rules_in_rounds_or_epochs_need_them(name, kind, tenure):
         simulate(workload_of(job_of("x", 0, 10)), Cluster.of_servers(1), name, tenure=tenure)
 
 
-@pytest.mark.parametrize(
-    "name",
-    sorted({*scheme_names()} - {"gavel-cost", "gavel-gandiva", "lyra-tuned", "pollux"}),
-)
-def test_every_other_scheme_runs_where_it_is_not_at_home(name):
-    """On one GPU of one type, of two types, in racks; jobs described by steps or by work."""
-    one = workload_of(on_racks.job("x", 100))
-    for workload in (one, MEASURED):
-        for cluster in (Cluster.of_servers(2), UNLIKE, Cluster.of_servers(2, servers_per_rack=1)):
-            simulation = simulate(workload, cluster, name)
-            require_conserved(simulation)
-    require_conserved(simulate(one, RACKS, name))
-
-
 # Schemes of one's own.
 
 

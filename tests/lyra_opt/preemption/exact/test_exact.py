@@ -1,4 +1,4 @@
-"""The solver `exact`, the bound and counting: brute force confirms every claim."""
+"""The solver `exact`, the bound and counting: where floats confuse, and on larger clusters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.fuzz.running import attempt
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.examples import BEST, example
 from tests.lyra_opt.preemption.heuristics.small import cluster, gang, pending
-from tests.optima import document_of, optimum
+from tests.optima import document_of
 from tests.reference.drawing import INFEASIBLE, UNKNOWN
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -57,20 +57,6 @@ def require_agreement(instance):
     assert verdict is not Verdict.IMPOSSIBLE
     assert dual_bound(instance) <= best
     assert answer.status is Status.OPTIMAL
-
-
-@draws(600)
-@given(SEEDS, st.sampled_from(KINDS))
-def test_brute_force_agrees(seed, kind):
-    require_agreement(draw(np.random.default_rng(seed), kind))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_brute_force_agrees_on_ten_thousand_instances(kind):
-    rng = np.random.default_rng(37)
-    for _ in range(10_000):
-        require_agreement(draw(rng, kind))
 
 
 def enlarged(rng, instance, factor):
@@ -132,7 +118,9 @@ def crowded(rng):
     )
 
 
-def require_same_without_removal(seed):
+@draws(60)
+@given(SEEDS)
+def test_removing_nodes_keeps_the_optimum(seed):
     instance = crowded(np.random.default_rng(seed))
     found = solve(instance)
     require_valid(instance, found)
@@ -142,18 +130,6 @@ def require_same_without_removal(seed):
     assert (found.status, found.objective) == (plain.status, plain.objective)
     assert found.status in (Status.OPTIMAL, Status.INFEASIBLE)
     assert found.objective is None or dual_bound(instance) <= found.objective
-
-
-@draws(60)
-@given(SEEDS)
-def test_removing_nodes_keeps_the_optimum(seed):
-    require_same_without_removal(seed)
-
-
-@pytest.mark.slow
-def test_removing_nodes_keeps_the_optimum_of_many_clusters():
-    for seed in range(1000):
-        require_same_without_removal(seed)
 
 
 def test_gangs_on_several_nodes_are_kept_beside_cheap_nodes():
@@ -167,24 +143,6 @@ def test_gangs_on_several_nodes_are_kept_beside_cheap_nodes():
         objective=["lost:gpu"],
     )
     assert solve(instance).objective == 4
-
-
-@draws(200)
-@given(SEEDS, st.sampled_from(KINDS), st.sampled_from([Limits(time_s=1e-9), Limits(nodes=0)]))
-def test_limits_leave_valid_claims(seed, kind, limits):
-    """A stopped run has a bound and, unless counting says nothing, a solution."""
-    instance, told = draw(np.random.default_rng(seed), kind), []
-    best = optimum(instance)
-    found = solve(instance, limits, observer=lambda what, value, _=None: told.append((what, value)))
-    require_valid(instance, found)
-    if best in (INFEASIBLE, UNKNOWN):
-        return
-    assert found.status is not Status.INFEASIBLE
-    assert found.dual_bound <= best
-    assert found.status is Status.OPTIMAL or found.stopped_by is not None
-    assert found.solution is not None or count(instance).verdict is Verdict.UNDECIDED
-    for what, value in told:
-        assert value <= best if what == "dual_bound" else value >= best
 
 
 def test_the_example_is_solved_from_any_start():

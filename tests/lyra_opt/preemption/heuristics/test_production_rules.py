@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,13 +40,6 @@ def test_fast_solves_nearly_all_small_instances_to_the_optimum(kind):
     rng = np.random.default_rng(0)
     feasible = [each for _ in range(60) if (each := is_best("fast", draw(rng, kind))) is not None]
     assert sum(feasible) >= 0.93 * len(feasible)
-
-
-@draws(150)
-@given(instances(("empty-nodes",)), st.sampled_from(["victims", "any"]))
-def test_claims_of_emptying_by_moves_agree_with_brute_force(instance, moves):
-    if instance.empty_nodes or instance.index.must_be_empty.any():
-        is_best("karpenter", replace(instance, demand=None, victims="any", moves=moves))
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("kueue", "shape_count"), ("kube-gang", "shape_min")])

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import lyra_opt as lo
-from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.bounds import dual_bound as bounds
 from lyra_opt.reclaim.bounds.dual_bound import (
     PriceCertificate,
@@ -97,17 +96,6 @@ def test_rigid_bound_equals_the_linear_relaxation(mode):
         assert abs(float(relaxation(instance)) - value) <= TOLERANCE * max(1, value)
 
     agree()
-
-
-@pytest.mark.parametrize("family", ["messy-trace", "messy-dist", "rnd-dist", "span", "planted"])
-@pytest.mark.parametrize("reclaim_servers", [2, 6, 18, 30])
-def test_rigid_bound_equals_the_linear_relaxation_on_fleets(family, reclaim_servers):
-    """Where it takes several cuts, each of which goes on from the flow of the one before."""
-    instance = generate(
-        "reclaim", family, servers=60, reclaim=reclaim_servers, seed=3, off_loan_percent=10
-    )
-    value = relaxation_value(instance)
-    assert math.ceil(value - 1e-4) <= rigid_bound(instance).bound <= math.ceil(value + 1e-4)
 
 
 @given(reclaim_instances(semantics="rigid", max_servers=9, max_jobs=12))

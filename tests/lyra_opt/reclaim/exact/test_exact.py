@@ -61,20 +61,6 @@ def test_the_trap_of_all_heuristics_is_solved(family):
     assert answer.objective == {"net": 8, "net-joined": 9}[family]
 
 
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("nodes", [0, 1, 3, 10, 40])
-def test_interrupted_anywhere_it_brackets_the_optimum(nodes, semantics):
-    for family in ("hyp8", "messy-dist"):
-        instance = generate("reclaim", family, servers=24, reclaim=9, seed=2, semantics=semantics)
-        best = run(Exact(), instance).objective
-        answer = run(Exact(), instance, nodes=nodes)
-        assert answer.dual_bound <= best <= answer.objective
-        assert answer.counters.get("nodes", 0) <= nodes
-        assert (answer.status is Status.OPTIMAL) == (answer.dual_bound == answer.objective)
-        if answer.status is not Status.OPTIMAL:
-            assert answer.stopped_by is StoppedBy.NODES
-
-
 @given(reclaim_instances(semantics="rigid", max_servers=10, max_jobs=6, max_weight=6))
 def test_components_bracket_the_optimum_and_return_the_set(instance):
     """Few jobs on many servers: many components, small and separable ones."""

@@ -18,7 +18,6 @@ from tests.lyra_opt.simulation.clairvoyant.small import (
     free_by_second,
     gangs_of,
     hold,
-    hold_soonest,
     rooms,
 )
 
@@ -77,14 +76,3 @@ def test_the_checker_knows_valid_schedules(jobs, room, data):
     report = checked(jobs, room, starts)
     # Seconds in which the room lacks nothing but is used by nobody are no violation.
     assert (report.violations == ()) == (released and min(free) >= 0)
-
-
-@given(jobs=GANGS, room=rooms())
-def test_starts_as_soon_as_there_is_room_are_valid(jobs, room):
-    """One job after the other, each at the first second at which it fits, is a schedule."""
-    free = free_by_second(jobs, room)
-    starts = [hold_soonest(job, free) for job in jobs]
-    report = checked(jobs, room, starts)
-    assert report.violations == ()
-    jct_s = [start + job[1] - job[0] for job, start in zip(jobs, starts, strict=True)]
-    assert report.objective == pytest.approx(sum(jct_s) / len(jobs))

@@ -24,7 +24,6 @@ from tests.lyra_opt.simulation.replays import (
     lending,
     preemptions,
     replay,
-    starts,
 )
 
 HOUR_S = 3600.0
@@ -124,26 +123,6 @@ def test_long_jobs_leave_what_short_ones_need():
     )
     assert free == [0, 0, 20 * HOUR_S - 100]
     assert capped == [0, pytest.approx(20 * HOUR_S - 1), 0]
-
-
-FEW = st.tuples(st.integers(0, 40), st.integers(1, 300), st.integers(1, 8))
-
-
-@given(jobs=st.lists(FEW, min_size=1, max_size=15))
-def test_who_is_held_back_starts_in_the_end(jobs):
-    """Even where long jobs may hold nothing: one at a time does, and no GPU idles for ever."""
-    nothing = {"percentile": 100.0, "long_demand": 0.0, "short_demand": 0.0}
-    caps = RunTimeCaps(classes_h=(0.01, 1.0, 2.0), **nothing)
-    drawn = [
-        job_of(f"j{place}", 600.0 * at, 60.0 * run, gpus)
-        for place, (at, run, gpus) in enumerate(sorted(jobs))
-    ]
-    simulation = replay(drawn, EIGHT_GPUS, scheme(caps))
-    assert min(starts(simulation)) >= 0
-    assert (
-        max(completions(simulation))
-        <= drawn[-1].submit_s + sum(job.duration_s for job in drawn) + 1e-6
-    )
 
 
 BESIDE_LOANS = [
