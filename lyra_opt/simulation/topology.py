@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.documents import Record, parse_toml, read_text, require_format
-from lyra_opt.core.errors import FieldError, InputError
-from lyra_opt.core.rules import require_choice, require_integer, require_text
+from lyra_opt.core.documents import parse_toml, read_text, require_format
+from lyra_opt.core.errors import FieldError, InputError, MissingFieldError
+from lyra_opt.core.fields import Table, declared, key, parsed, written
+from lyra_opt.core.rules import (
+    Integer,
+    ListOf,
+    Named,
+    Number,
+    Text,
+    require_integer,
+    require_text,
+)
 from lyra_opt.network.instance import MOST_GPUS
-from lyra_opt.network.links import LARGEST_LATENCY_S, LINK_SETS, Link, LinkSet, Tier
+from lyra_opt.network.links import LARGEST_LATENCY_S, LINK_SETS, TIER_OF_LABEL, Link, LinkSet, Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -25,10 +34,8 @@ TOPOLOGY_FORMAT = "lyra-opt/topology"
 VERSION = 1
 LARGEST_FILE_BYTES = 2**20
 DEFAULT_LINKS = "shipped"
-LINK_BOUNDS = {"bandwidth_gb_per_s": (1e-6, 1e6), "latency_s": (0.0, LARGEST_LATENCY_S)}
-"""Allowed values of a file's links: wider than any real network, but no simulated time
-overflows.
-"""
+UNIFORM = ("racks", "machines_per_rack", "gpus_per_machine")
+"""Keys of a file with equal racks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +189,61 @@ class Topology:
         ]
 
 
+@declared()
+class _LinkTable:
+    """A link of a file: wider than any real network, but no simulated time overflows."""
+
+    bandwidth_gb_per_s: float = key(Number(1e-6, 1e6), "bandwidth in 10^9 bytes per second")
+    latency_s: float = key(Number(0.0, LARGEST_LATENCY_S), "latency of one hop")
+
+
+@declared()
+class _RackTable:
+    """Equal racks of a file with unlike racks."""
+
+    machines: int = key(Integer(1), "machines of each rack")
+    gpus_per_machine: int = key(Integer(1), "GPUs of each machine")
+    count: int = key(Integer(1, MOST_GPUS), "number of such racks", 1)
+
+
+@declared()
+class _TopologyFile:
+    """A topology file: equal racks or tables of unlike ones, and changes of a set of links."""
+
+    name: str = key(Text(), "name of the cluster in results")
+    racks: int | None = key(Integer(1, MOST_GPUS), "equal racks", None)
+    machines_per_rack: int | None = key(Integer(1), "machines of each rack", None)
+    gpus_per_machine: int | None = key(Integer(1), "GPUs of each machine", None)
+    rack: tuple[_RackTable, ...] = key(ListOf(Table(_RackTable)), "unlike racks", ())
+    network: str = key(Text(tuple(LINK_SETS)), "the set of links", DEFAULT_LINKS)
+    links: Mapping[str, _LinkTable] = key(
+        Named(Table(_LinkTable), names=tuple(TIER_OF_LABEL)), "links that differ, by tier", {}
+    )
+
+    def topology(self) -> Topology:
+        """Return the racks."""
+        sizes: dict[str, Any] = {name: getattr(self, name) for name in UNIFORM}
+        for name, size in sizes.items():
+            if self.rack and size is not None:
+                raise FieldError(name, size, "cannot be combined with [[rack]] tables")
+            if not self.rack and size is None:
+                raise MissingFieldError(name)
+        if not self.rack:
+            return Topology.uniform(name=self.name, **sizes)
+        racks = [
+            Rack(machines=each.machines, gpus_per_machine=each.gpus_per_machine)
+            for each in self.rack
+            for _ in range(each.count)
+        ]
+        return Topology(name=self.name, racks=tuple(racks))
+
+    def link_set(self) -> LinkSet:
+        """Return the named set of links with the file's changes."""
+        links = LINK_SETS[self.network]
+        own = {tier: Link(**written(link)) for tier, link in self.links.items()}
+        return replace(links, **own, name=f"{self.network}, changed") if own else links
+
+
 def read_topology(path: str | Path, *, network: LinkSet | None = None) -> tuple[Topology, LinkSet]:
     """Read a cluster's racks and links from a TOML file; see ``formulations/network/README.md``.
 
@@ -201,72 +263,8 @@ def read_topology(path: str | Path, *, network: LinkSet | None = None) -> tuple[
     source = str(path)
     document = parse_toml(read_text(path, LARGEST_FILE_BYTES), source, "a topology")
     try:
-        topology, links = parse_topology(document)
+        require_format(document, TOPOLOGY_FORMAT, VERSION)
+        file = parsed(_TopologyFile, document, beside=("format", "version"))
+        return file.topology(), network or file.link_set()
     except FieldError as error:
         raise InputError(source, str(error)) from None
-    return topology, network or links
-
-
-def parse_topology(document: dict[str, Any]) -> tuple[Topology, LinkSet]:
-    """Return the topology and the links of a parsed file, or raise `FieldError`."""
-    uniform = ("racks", "machines_per_rack", "gpus_per_machine")
-    record = Record(
-        document, "", ("format", "version", "name", *uniform, "rack", "network", "links")
-    )
-    require_format(document, TOPOLOGY_FORMAT, VERSION)
-    name = require_text("name", record.required("name"))
-    if "rack" in record:
-        for key in uniform:
-            if key in record:
-                raise FieldError(key, document[key], "cannot be combined with [[rack]] tables")
-        racks = tuple(_racks(record))
-        if not racks:
-            raise FieldError("rack", [], "must have at least one entry")
-        topology = Topology(name=name, racks=racks)
-    else:
-        given = {key: record.required(key) for key in uniform}
-        topology = Topology.uniform(name=name, **given)
-    return topology, _links(record)
-
-
-def _racks(record: Record) -> Iterable[Rack]:
-    for path, value in record.items_of("rack"):
-        table = Record(value, path, ("count", "machines", "gpus_per_machine"))
-        count = 1
-        try:
-            if "count" in table:
-                given = table.required("count")
-                count = require_integer("count", given, minimum=1, maximum=MOST_GPUS)
-            machines, gpus = table.required("machines"), table.required("gpus_per_machine")
-            rack = Rack(machines=machines, gpus_per_machine=gpus)
-        except FieldError as error:
-            raise error if error.field.startswith(path) else error.inside(path) from None
-        for _ in range(count):
-            yield rack
-
-
-def _links(record: Record) -> LinkSet:
-    """Return the network links of a topology file: a named set with the file's changes."""
-    name = DEFAULT_LINKS
-    if "network" in record:
-        name = require_choice("network", record.required("network"), LINK_SETS)
-    links = LINK_SETS[name]
-    if "links" not in record:
-        return links
-    tiers = Record(record.required("links"), "links", [tier.label for tier in Tier])
-    own: dict[str, Link] = {}
-    for tier in Tier:
-        if tier.label not in tiers:
-            continue
-        path = f"links.{tier.label}"
-        table = Record(tiers.required(tier.label), path, LINK_BOUNDS)
-        given = {key: table.required(key) for key in LINK_BOUNDS}
-        try:
-            link = Link(**given)
-            for key, (least, most) in LINK_BOUNDS.items():
-                if not least <= getattr(link, key) <= most:
-                    raise FieldError(key, given[key], f"must be from {least:g} to {most:g}")
-        except FieldError as error:
-            raise error.inside(path) from None
-        own[tier.label] = link
-    return replace(links, **own, name=f"{name}, changed") if own else links
