@@ -8,6 +8,10 @@ RESULTS ?= results
 STUDY ?= reclaim-gap
 COUNT ?= 100000
 
+# The parts of `make bench`: modules of experiments/bench, and bundled studies.
+BENCHMARKS := reclaim decisions simulation plans machines
+SPEED_STUDIES := reclaim-exact reclaim-speed allocation-speed heterogeneous-speed network-speed preemption-speed reclaim-overshoot allocation-overshoot heterogeneous-overshoot network-overshoot preemption-overshoot
+
 # Files that a study reads, which are made if they are missing. Where they are, the study says.
 FILES_OF_captured-gap := results/captured
 FILES_OF_captured-network-gap := results/captured-network
@@ -94,8 +98,19 @@ links: $(DOCS_READY)
 library: $(READY)
 	$(RUN)/python -m lyra_opt.experiments.library --library instances/library --plan instances/library/plans/library-2026.1.toml --work $(RESULTS)/library --docs docs
 
+# Every part is measured, also after one that failed; the target fails then all the same.
 bench: $(READY)
-	$(RUN)/python -m lyra_opt.experiments.bench --out $(RESULTS)/bench
+	mkdir -p $(RESULTS)/bench
+	status=0; \
+	for part in $(BENCHMARKS); do \
+	  $(RUN)/python -m pytest experiments/bench/$$part.py --benchmark-json=$(RESULTS)/bench/$$part.json --quiet -p no:cacheprovider -W ignore -o timeout=0 || status=1; \
+	done; \
+	for part in $(SPEED_STUDIES); do \
+	  rm -rf $(RESULTS)/bench/$$part; \
+	  $(RUN)/lyra-opt study $$part --processes 1 --out $(RESULTS)/bench/$$part || status=1; \
+	  $(RUN)/lyra-opt report $(RESULTS)/bench/$$part > /dev/null; \
+	done; \
+	$(RUN)/python -m lyra_opt.experiments.bench $(RESULTS)/bench && exit $$status
 
 figures: $(READY)
 	$(RUN)/lyra-opt paper hadar --run --out $(RESULTS)/figures-hadar --resume

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 FAMILY, GROUP = "family_label", "group_label"
 """Columns of `Analysis.frame` by which tables group runs, in addition to size and axes."""
-ASKED_SIZE = "asked_size"
-"""Column with the size that the study sets; missing for families that set their own size."""
 
 PROVED = (Status.OPTIMAL, Status.INFEASIBLE)
 """The statuses of runs that end with a proof."""
@@ -72,9 +70,6 @@ class Analysis:
             group_label=[group_label(run) for run in self.runs],
             sense=[sense_of(run) for run in self.runs],
             is_answered=ended,
-            asked_size=pd.Series(
-                [run.family_parameters.get(self.size_name) for run in self.runs], dtype="Int64"
-            ),
             has_optimum=frame.cell.isin(self.proofs.optima.keys()),
             **self.proofs.columns(),
             time_s=frame.wall_time_s.where(ended),
@@ -233,51 +228,6 @@ class Analysis:
             certify_ms=1e3 * frame.certify_time_s.where(frame.is_answered),
         )
 
-    def speed_table(self, yardstick: str, *by: str) -> pd.DataFrame:
-        """Return the times of each solver, and their ratios to the times of the solver `yardstick`.
-
-        Columns in addition to those that describe instances and solver:
-
-        instances, proved
-            Number of runs of the row, and of runs that ended with a proof, by the solver or by the
-            problem's own bound.
-        median_time_ms, max_time_ms
-            As in `summaries`, with or without a proof.
-        time_ratio
-            Geometric mean of the wall time divided by that of the configuration `yardstick` on the
-            same instance, over instances on which neither failed.
-        proof_time_ratio
-            Geometric mean of the ratio of times to proof, `counted_proof_time_s`.
-        """
-        frame = self.frame
-        times = {"time_log": frame.time_s, "proof_log": counted_proof_time_s(frame)}
-        found = self.grouped(
-            frame.assign(
-                proved=frame.status.isin(PROVED),
-                time_ms=1e3 * frame.time_s,
-                **{name: self._log_ratio(time_s, yardstick) for name, time_s in times.items()},
-            ),
-            *by,
-        ).agg(
-            instances=("cell", "size"),
-            proved=("proved", "sum"),
-            median_time_ms=("time_ms", "median"),
-            max_time_ms=("time_ms", "max"),
-            time_ratio=("time_log", "mean"),
-            proof_time_ratio=("proof_log", "mean"),
-        )
-        ratios = ["time_ratio", "proof_time_ratio"]
-        found[ratios] = np.exp(found[ratios])
-        return self._named(found)
-
-    def _log_ratio(self, time_s: pd.Series, yardstick: str) -> pd.Series:
-        """Return log(time / time of the solver `yardstick` on the same instance) for each run."""
-        is_yardstick = self.frame.configuration == yardstick
-        of_yardstick = pd.Series(
-            time_s[is_yardstick].to_numpy(), index=self.frame.cell[is_yardstick]
-        )
-        return log_ratio(time_s, self.frame.cell.map(of_yardstick))
-
     def grouped(self, frame: pd.DataFrame, *by: str) -> Any:
         """Group runs by the columns `by` and by solver, in the order in which tables list them.
 
@@ -290,7 +240,7 @@ class Analysis:
         return frame.loc[order].groupby([*by, "configuration"], sort=False, dropna=False)
 
     def _named(self, found: pd.DataFrame) -> pd.DataFrame:
-        names = {FAMILY: "family", GROUP: "family", ASKED_SIZE: self.size_name, **self.axes}
+        names = {FAMILY: "family", GROUP: "family", **self.axes}
         return found.reset_index().rename(columns=names)
 
 

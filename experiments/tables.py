@@ -98,24 +98,6 @@ def gap_table(table: pd.DataFrame, gap: GapWords) -> Table:
     )
 
 
-def speed_table(table: pd.DataFrame, yardstick: str) -> Table:
-    """Return the times and time ratios of `Analysis.speed_table` as a table."""
-    proved = list(table.proved.astype(str) + " of " + table.instances.astype(str))
-    to_proof = f"Time to proof / that of {yardstick}"
-    return Table(
-        [
-            column_of(table, "family", as_text, "Family"),
-            *_axis_columns(table),
-            column_of(table, "configuration", as_text, "Solver"),
-            column_of(table, "proved", count, "Proved", texts=proved),
-            column_of(table, "median_time_ms", three_digits, "Median time", "ms"),
-            column_of(table, "max_time_ms", three_digits, "Maximum time", "ms"),
-            column_of(table, "time_ratio", three_digits, f"Time / that of {yardstick}"),
-            column_of(table, "proof_time_ratio", three_digits, to_proof),
-        ]
-    )
-
-
 def _axis_columns(table: pd.DataFrame) -> Iterator[Column]:
     """Yield the columns of the study's axes, whose values are aligned like numbers."""
     for name in table.columns[1 : table.columns.get_loc("configuration")]:

@@ -34,21 +34,16 @@ class Cluster:
     def start(self, workers: int) -> None:
         """Start a scheduler and workers, and wait until all workers are connected."""
         self.scheduler = self._started("scheduler", "--port", str(self.port), "--host", "127.0.0.1")
-        if workers:
-            self.add(workers)
-            self.wait_for(workers)
+        from distributed import Client
+
+        self.add(workers)
+        with Client(self.address, timeout=LONGEST_START_S, set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=LONGEST_START_S)
 
     def add(self, workers: int) -> None:
         """Start further workers with one thread each."""
         for _ in range(workers):
             self.workers.append(self._started("worker", self.address, "--nthreads", "1"))
-
-    def wait_for(self, workers: int) -> None:
-        """Wait until the given number of workers is connected."""
-        from distributed import Client
-
-        with Client(self.address, timeout=LONGEST_START_S, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=LONGEST_START_S)
 
     def stop(self) -> None:
         """Kill all processes."""

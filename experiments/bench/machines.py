@@ -1,11 +1,8 @@
-"""Benchmarks of many machines: two workers, a thousand simulated workers, and the store."""
+"""Benchmarks of many machines: two Dask workers, and the store."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -15,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from lyra_opt.experiments.bench import simulated_workers
 from lyra_opt.experiments.bench.cluster import Cluster
 from lyra_opt.experiments.bench.timing import sized, timed
 from lyra_opt.experiments.executor import run_stored
@@ -32,6 +28,7 @@ from lyra_opt.experiments.store import ResultStore, write_beside
 from lyra_opt.experiments.study import read_study
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -41,18 +38,15 @@ if TYPE_CHECKING:
 STUDY = Path(__file__).parent / "machines.toml"
 ENGINES = ("2 workers", "pool of 2")
 EMPTY_TASKS = sized(2_000, 20)
-WORKERS, WORKER_PROCESSES = sized((1_000, 4), (8, 2))
-WORKER_TASKS, WORKER_TASK_S = sized((5_000, 10.0), (16, 0.1))
 ROWS_BY_FILES = {0: sized(5_000, 20), 2: sized(500, 4)}
 """Number of rows to store, by number of files of 20 KB written with each row."""
 
 
 @dataclass(frozen=True)
 class Nap:
-    """A task that only sleeps for a given time."""
+    """A task that does nothing."""
 
     position: int
-    takes_s: float
 
     files = ()
     documents_folder = None
@@ -63,8 +57,7 @@ class Nap:
         return f"nap {self.position}"
 
     def run(self) -> ReplayRecord:
-        """Sleep, and return the row."""
-        time.sleep(self.takes_s)
+        """Return the row at once."""
         figures = {
             f"figure_{number}": number / 7 for number in range(40)
         }  # as many as a replay has
@@ -90,13 +83,13 @@ class Nap:
 
 
 def study_of(naps: int) -> StudyRecord:
-    """Return a study of `naps` tasks that only sleep."""
+    """Return a study of `naps` tasks that do nothing."""
     return StudyRecord(name="naps", kind="replay", text="", meaning_hash=str(naps), runs=naps)
 
 
-def take_naps(engine: Engine, naps: int, takes_s: float, folder: Path) -> None:
-    """Run `naps` tasks that only sleep on an engine, and store their rows."""
-    tasks = [Nap(position, takes_s) for position in range(naps)]
+def take_naps(engine: Engine, naps: int, folder: Path) -> None:
+    """Run `naps` tasks that do nothing on an engine, and store their rows."""
+    tasks = [Nap(position) for position in range(naps)]
     if run_stored(study_of(naps), tasks, folder, engine=engine):
         raise RuntimeError("a task failed, or it was interrupted")
 
@@ -143,12 +136,12 @@ def test_empty_tasks(
 ) -> None:
     """Measure the wall and CPU time that an empty task adds to a study, with its row stored."""
     engine, number = engine_of(name, cluster), count()
-    take_naps(engine, 2, 0.0, tmp_path / "warm")
+    take_naps(engine, 2, tmp_path / "warm")
     processes = (cluster.scheduler, *cluster.workers)
     before_s = cpu_time_s(*processes) + time.process_time()
 
     def run() -> None:
-        take_naps(engine, EMPTY_TASKS, 0.0, tmp_path / str(next(number)))
+        take_naps(engine, EMPTY_TASKS, tmp_path / str(next(number)))
 
     timed(benchmark, run, rounds=3, warms_up=False)
     taken_s = cpu_time_s(*processes) + time.process_time() - before_s
@@ -161,7 +154,7 @@ def test_empty_tasks(
 @pytest.mark.parametrize("files", ROWS_BY_FILES)
 def test_store(benchmark: BenchmarkFixture, files: int, tmp_path: Path) -> None:
     """Measure how many rows per second one process stores, without files or with files per row."""
-    rows = [Nap(position, 0.0).run() for position in range(ROWS_BY_FILES[files])]
+    rows = [Nap(position).run() for position in range(ROWS_BY_FILES[files])]
     beside = {f"runs/{number}.csv.gz": bytes(20_000) for number in range(files)}
 
     def store_rows(store: ResultStore) -> None:
@@ -172,26 +165,3 @@ def test_store(benchmark: BenchmarkFixture, files: int, tmp_path: Path) -> None:
     with ResultStore.create(tmp_path, study_of(len(rows))).start_writing() as store:
         timed(benchmark, store_rows, store, warms_up=False)
     benchmark.extra_info["rows_per_s"] = len(rows) / benchmark.stats.stats.median
-
-
-def test_simulated_workers(benchmark: BenchmarkFixture, cluster: Cluster, tmp_path: Path) -> None:
-    """Measure the time that scheduler and command spend per task, with workers that only sleep."""
-    cluster.start(workers=0)
-    each = str(WORKERS // WORKER_PROCESSES)
-    command = [sys.executable, "-m", simulated_workers.__name__, cluster.address, each]
-    with ExitStack() as until_the_end:
-        for _ in range(WORKER_PROCESSES):
-            process = until_the_end.enter_context(subprocess.Popen(command))  # noqa: S603
-            until_the_end.callback(process.kill)
-        cluster.wait_for(WORKERS)
-        engine = Machines(cluster.address)
-        take_naps(engine, WORKERS, 0.0, tmp_path / "warm")
-        own_before_s, before_s = time.process_time(), cpu_time_s(cluster.scheduler)
-        run = (engine, WORKER_TASKS, WORKER_TASK_S, tmp_path / "naps")
-        timed(benchmark, take_naps, *run, warms_up=False)
-        benchmark.extra_info |= {
-            "tasks_per_s": WORKER_TASKS / benchmark.stats.stats.median,
-            "most_tasks_per_s": WORKERS / WORKER_TASK_S,
-            "scheduler_cpu_time_s": (cpu_time_s(cluster.scheduler) - before_s) / WORKER_TASKS,
-            "command_cpu_time_s": (time.process_time() - own_before_s) / WORKER_TASKS,
-        }

@@ -10,20 +10,27 @@ import pandas as pd
 import pytest
 
 from lyra_opt.experiments.analysis import Analysis
-from lyra_opt.experiments.bench.__main__ import BENCHMARKS, PARTS, TARGETS
 from lyra_opt.experiments.bench.targets import (
     STATISTICS,
     figures_of,
     figures_table,
+    read_targets,
     study_frame,
 )
 from lyra_opt.experiments.command import STUDIES
 from lyra_opt.experiments.compile_kernels import has_backend
 from lyra_opt.experiments.study import read_study
+from tests.experiments.conftest import REPOSITORY
 from tests.experiments.records import make_runs
 from tests.tables import tables
 
 TABLES = tables(__file__)
+TARGETS = read_targets()
+MAKEFILE = (REPOSITORY / "Makefile").read_text()
+BENCHMARKS, SPEED_STUDIES = (
+    MAKEFILE.partition(f"\n{name} := ")[2].splitlines()[0].split()
+    for name in ("BENCHMARKS", "SPEED_STUDIES")
+)
 
 
 MEASURED = pd.DataFrame(
@@ -90,12 +97,13 @@ def test_models_have_a_backend(problem, solver, expected):
 
 
 def test_targets_can_be_evaluated():
+    assert list(dict.fromkeys(TARGETS.part)) == [*BENCHMARKS, *SPEED_STUDIES]
     assert set(TARGETS.statistic) <= STATISTICS.keys()
     assert set(TARGETS.bound) == {"", "at most", "at least"}
     assert ((TARGETS.bound == "") == TARGETS.limit.isna()).all()
 
 
-@pytest.mark.parametrize("part", PARTS[len(BENCHMARKS) :])
+@pytest.mark.parametrize("part", SPEED_STUDIES)
 def test_targets_select_runs_of_their_study(part):
     """A query with a misspelt group or solver would leave a target without a figure for ever."""
     study = read_study(STUDIES / f"{part}.toml")
