@@ -8,16 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.experiments.library.building import (
-    certify,
-    grade,
-    grade_of,
-    write_record,
-)
+from lyra_opt.experiments.library.building import certify, grade, write_record
 from lyra_opt.experiments.library.grading import GradingRuns
 from lyra_opt.experiments.library.pages import write_pages
 from lyra_opt.experiments.library.plan import read_plan, write_catalogue
-from lyra_opt.instances.library.documents import Grade
 from lyra_opt.instances.library.shelf import Library
 
 STEPS = ("catalogue", "grade", "record", "certify", "pages")
@@ -44,17 +38,6 @@ def main() -> int:
         "--time-limit", type=float, default=10.0, help="time limit of each run, in seconds"
     )
     parser.add_argument(
-        "--start", action="store_true", help="start each method from the best known solution"
-    )
-    parser.add_argument(
-        "--grade",
-        action="append",
-        choices=list(map(str, Grade)),
-        help="grade only instances with this grade",
-    )
-    parser.add_argument("--method", action="append", help="run only this method of the plan")
-    parser.add_argument("--problem", action="append", help="grade only instances of this problem")
-    parser.add_argument(
         "--date",
         default=datetime.now(tz=UTC).date().isoformat(),
         help="date of the record to write (default: today)",
@@ -62,7 +45,6 @@ def main() -> int:
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="use only instances whose ids begin with TEXT"
     )
-    parser.add_argument("--instance", action="append", metavar="ID", help="use only this instance")
     arguments = parser.parse_args()
     unknown = set(arguments.steps) - set(STEPS)
     if unknown:
@@ -83,25 +65,9 @@ def _run(arguments: argparse.Namespace) -> int:
     runs = GradingRuns(arguments.work)
     (catalogue,) = (each for each in library.catalogues if each.name == plan.name)
     entries = [each for each in catalogue.instances if each.id.startswith(arguments.only)]
-    if arguments.instance:
-        entries = [library.entry(name) for name in arguments.instance]
-    if arguments.problem:
-        entries = [each for each in entries if each.problem in arguments.problem]
-    if arguments.grade:
-        entries = [
-            each for each in entries if grade_of(plan, library, each, runs) in arguments.grade
-        ]
     limit_s = arguments.time_limit
     if "grade" in steps:
-        for line in grade(
-            plan,
-            library,
-            entries,
-            runs,
-            only=arguments.method,
-            time_limit_s=limit_s,
-            starts=arguments.start,
-        ):
+        for line in grade(plan, library, entries, runs, time_limit_s=limit_s):
             print(line, flush=True)
     if "record" in steps:
         print(write_record(plan, library, entries, runs, arguments.date))

@@ -13,8 +13,8 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, same_value
 from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
 from lyra_opt.core.version import VERSION
+from lyra_opt.experiments.analysis import PROVED
 from lyra_opt.experiments.library.grading import (
-    DECIDED,
     GradingRuns,
     best_known,
     run_method,
@@ -27,18 +27,16 @@ from lyra_opt.instances.library.documents import (
     RECORD_FORMAT,
     RECORD_VERSION,
     BestKnown,
-    Grade,
     Proof,
     Record,
 )
 from lyra_opt.proofs.files import proof_in_words, proof_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lyra_opt.core.loading import LoadedInstance
-    from lyra_opt.core.result import Number
     from lyra_opt.experiments.library.grading import GradingRun
     from lyra_opt.experiments.library.plan import LibraryPlan
     from lyra_opt.instances.library.documents import Entry
@@ -55,38 +53,26 @@ def grade(
     entries: Iterable[Entry],
     runs: GradingRuns,
     *,
-    only: Collection[str] | None = None,
     time_limit_s: float,
-    starts: bool,
 ) -> Iterator[str]:
     """Run the methods of a plan on instances, and yield a line for each finished instance.
 
     Heuristics run once. Exact methods run again with a longer limit until they prove an optimum.
-
-    Parameters
-    ----------
-    only
-        Methods of the plan to run; None for all.
-    starts
-        Whether methods start from the best known solution. Such runs do not count for grades.
     """
     with Workers() as executor:
         for entry in entries:
             loaded = library.load(entry.id)
             methods = plan.methods_for(entry.problem, entry.variant)
-            names = [*methods.heuristics, *methods.exact]
-            for method in (name for name in names if only is None or name in only):
+            for method in (*methods.heuristics, *methods.exact):
                 is_exact = method in methods.exact
                 before = [run for run in runs.of(entry.id, entry.sha256) if run.method == method]
                 if before and not (is_exact and _could_prove_more(before, time_limit_s)):
                     continue
-                best = _best(library, loaded, runs) if starts else None
                 for run, answer in run_method(
                     loaded,
                     entry.sha256,
                     method,
                     is_exact=is_exact,
-                    start=None if best is None else best[0],
                     time_limit_s=time_limit_s,
                     certify=method == methods.heuristics[0],
                     executor=executor,
@@ -101,7 +87,7 @@ def grade(
 
 def _could_prove_more(before: Sequence[GradingRun], time_limit_s: float) -> bool:
     """Return whether a run with `time_limit_s` could prove more than a method's earlier runs."""
-    return not any(run.status in DECIDED or run.time_limit_s >= time_limit_s for run in before)
+    return not any(run.status in PROVED or run.time_limit_s >= time_limit_s for run in before)
 
 
 def known_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRuns) -> BestKnown:
@@ -118,26 +104,6 @@ def known_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRun
         certificate.name if certificate.exists() else None,
     )
     return now if before is None else with_earlier_credit(now, before)
-
-
-def _best(library: Library, loaded: LoadedInstance, runs: GradingRuns) -> tuple[Any, Number] | None:
-    """Return the best solution of the runs and of the library, with its value."""
-    found, name = runs.best(loaded), loaded.instance.name
-    if name not in library.known or library.known[name].best_known is None:
-        return found
-    solution, claims = library.solution(name)
-    value = claims["objective"]
-    if found is not None and loaded.instance.variant.is_better(found[1], value):
-        return found
-    return solution, value
-
-
-def grade_of(plan: LibraryPlan, library: Library, entry: Entry, runs: GradingRuns) -> Grade:
-    """Return the grade of an instance; an instance without a solution is open."""
-    try:
-        return known_of(plan, library, entry, runs).grade
-    except UserError:
-        return Grade.OPEN
 
 
 def _in_words(best: BestKnown) -> str:

@@ -16,6 +16,7 @@ from lyra_opt.core.result import Limits, Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import OWN_BOUND, solve_and_check
 from lyra_opt.core.witnesses import OWN_ENGINE, engine_of
+from lyra_opt.experiments.analysis import PROVED
 from lyra_opt.instances.library.documents import (
     EASY_LIMIT_S,
     BestKnown,
@@ -49,7 +50,8 @@ class GradingRun:
     is_exact
         Whether the method is run for proofs.
     is_started
-        Whether the method started from the best known solution.
+        Whether the method started from the best known solution, as all that an earlier record
+        states; such runs do not count for grades.
     status, objective, dual_bound, message
         As in the solver's answer.
     time_limit_s
@@ -71,10 +73,6 @@ class GradingRun:
     time_limit_s: float = 0.0
     time_s: float = 0.0
     message: str | None = None
-
-
-DECIDED = (Status.OPTIMAL, Status.INFEASIBLE)
-"""The statuses of runs after which a longer run can prove nothing more."""
 
 
 class GradingRuns:
@@ -125,7 +123,6 @@ def run_method(
     method: str,
     *,
     is_exact: bool,
-    start: Any,
     time_limit_s: float,
     certify: bool,
     executor: Executor,
@@ -140,14 +137,12 @@ def run_method(
         loaded.instance,
         solver,
         limits=Limits(time_s=time_limit_s),
-        warm_start=start,
         certify=certify,
         executor=executor,
     )
     common: dict[str, Any] = {
         "id": loaded.instance.name,
         "sha256": sha256,
-        "is_started": start is not None,
         "time_limit_s": time_limit_s,
     }
     times = [each for each in (answer.wall_time_s, answer.cpu_time_s) if each is not None]
@@ -334,6 +329,6 @@ def _grade(alone: Sequence[GradingRun], *, is_proved: bool) -> Grade:
     """
     if not is_proved:
         return Grade.OPEN
-    is_quick = all(run.status in DECIDED and run.time_s <= EASY_LIMIT_S for run in alone)
+    is_quick = all(run.status in PROVED and run.time_s <= EASY_LIMIT_S for run in alone)
     has_two = len({run.engine for run in alone}) > 1
     return Grade.EASY if is_quick and has_two else Grade.HARD
