@@ -18,20 +18,15 @@ import sys
 import threading
 from pickletools import genops
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from distributed import Client
-from distributed.comm.registry import backends
-from distributed.comm.tcp import TCP, TLS, TCPBackend, TCPConnector, TLSBackend, TLSConnector
+from distributed.comm import Comm
 from distributed.protocol import Serialized
 from distributed.protocol.compression import decompress
 from distributed.protocol.serialize import merge_and_deserialize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-SCHEME = "lyra-opt-"
-"""Prefix of tcp:// and tls:// in addresses of connections that carry only data."""
 
 AS_DATA = ("msgpack", "error")
 """Dask's names of the serialisation formats that results may have."""
@@ -50,44 +45,6 @@ def _refuse_pickles(event: str, _: tuple[Any, ...]) -> None:
 sys.addaudithook(_refuse_pickles)
 
 
-_connections: WeakSet[Any] = WeakSet()
-
-
-class _AsData:
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.deserialize = False
-        self.allow_offload = False  # the audit hook does not protect other threads
-        _connections.add(self)
-
-
-class _TCP(_AsData, TCP):  # type: ignore[misc]
-    """A TCP connection of a `DataClient`."""
-
-
-class _TLS(_AsData, TLS):  # type: ignore[misc]
-    """An encrypted connection of a `DataClient`."""
-
-
-class _TCPConnector(TCPConnector):  # type: ignore[misc]
-    comm_class = _TCP
-
-
-class _TLSConnector(TLSConnector):  # type: ignore[misc]
-    comm_class = _TLS
-
-
-class _TCPBackend(TCPBackend):  # type: ignore[misc]
-    _connector_class = _TCPConnector
-
-
-class _TLSBackend(TLSBackend):  # type: ignore[misc]
-    _connector_class = _TLSConnector
-
-
-backends.update({f"{SCHEME}tcp": _TCPBackend(), f"{SCHEME}tls": _TLSBackend()})
-
-
 class DataClient(Client):  # type: ignore[misc]
     """A Dask client that never unpickles.
 
@@ -102,7 +59,7 @@ class DataClient(Client):  # type: ignore[misc]
     def __init__(self, scheduler: str, timeout_s: float) -> None:
         try:
             super().__init__(
-                f"{SCHEME}{scheduler}",
+                scheduler,
                 timeout=timeout_s,
                 set_as_default=False,
                 deserializers=AS_DATA,
@@ -115,12 +72,17 @@ class DataClient(Client):  # type: ignore[misc]
 
     async def _start(self, *arguments: Any, **options: Any) -> Any:
         _of_thread.takes_data_only = True  # in the thread of the event loop
-        earlier = set(_connections)
+        # Messages that Dask does not deserialise stay in this thread, which the hook protects.
+        of_client = self.security.get_connection_args("client")
+        self.connection_args = {**of_client, "deserialize": False}
+        self.rpc.deserialize = False
+        earlier = set(Comm._instances)  # noqa: SLF001 - the only list of connections
         try:
             return await super()._start(*arguments, **options)
         except BaseException:  # Dask does not close the connections of a failed start
-            for connection in set(_connections) - earlier:
-                connection.abort()
+            for connection in set(Comm._instances) - earlier:  # noqa: SLF001
+                if not connection.deserialize:  # all others belong to other clients
+                    connection.abort()
             raise
 
     def subscribe_topic(self, topic: str, handler: Callable[..., Any]) -> Any:
