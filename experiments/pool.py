@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
+import pickle
 import sys
-import threading
+import time
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from types import ModuleType
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lyra_opt.commands.messages import (
-    Loudness,
-    as_loud_as,
-    forgiving_stderr,
-    loudness,
-    show_traceback,
-)
+from lyra_opt.commands.messages import loudness, show_traceback
 from lyra_opt.core.errors import DiskFullError
+from lyra_opt.core.isolation.child import Child, ChildDiedError
 from lyra_opt.core.run_progress import listening
 from lyra_opt.experiments.store import files_beside, write_beside
 
@@ -41,8 +33,13 @@ class SentOnce:
     __slots__ = ()
 
 
-TASKS_AHEAD = 2
-"""Tasks submitted per worker: one that runs and one that waits."""
+SHARE, ROW, FAULT, DISK_FULL, DIED = "share", "row", "fault", "disk full", "died"
+"""Kinds of answers of a child process: progress of a task, its row, or why there is no row."""
+
+SECONDS_BETWEEN_LOOKS = 0.5
+"""Longest time, in seconds, after which a process that has died without a word is noticed."""
+
+SHORTEST_WAIT_S = 0.001
 
 IN_THIS_PROCESS = 0
 """Number of worker processes that means: run the tasks one by one in this process."""
@@ -108,15 +105,6 @@ class Engine(Protocol):
         """
 
 
-Shares = Any
-"""Progress of each submitted run from 0 to 1, in memory that workers share."""
-
-
-def new_shares(processes: int) -> Shares:
-    """Allocate a shared array for the progress of each submitted task, for `processes` workers."""
-    return multiprocessing.get_context("spawn").RawArray("d", TASKS_AHEAD * max(1, processes))
-
-
 def available_processors() -> int:
     """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -148,110 +136,128 @@ class LocalProcesses:
         count = self.processes if is_open else min(self.processes, len(tasks))
         if self.spares_one and count == 1:
             count = IN_THIS_PROCESS
-        shares = new_shares(count)
-        return Started(run_tasks(tasks, count, folder, shares), lambda: sum(shares))
+        shares: dict[str, float] = {}
+        records = run_tasks(tasks, count, folder, shares)
+        return Started(records, lambda: sum(shares.copy().values()))
 
 
 def run_tasks(
-    tasks: Sequence[Task], processes: int, folder: Path, shares: Shares | None = None
+    tasks: Sequence[Task], processes: int, folder: Path, shares: dict[str, float]
 ) -> Generator[RunRecord, None, None]:
     """Start tasks in order, and yield the row of each task as it completes.
 
-    When a worker dies, any submitted task may be the cause. Each of them is run again in a process
-    of its own: a task that kills that process too gets a row of status error. Closing the iterator
-    kills the workers and all processes that they started.
+    A task whose process dies runs again after all others, with no other task beside it. If it kills
+    that process too, it gets a row of status error. Closing the iterator kills the child processes
+    and all processes that they started.
 
     Parameters
     ----------
     tasks
         Tasks may be appended to a deque whenever the last row so far has been yielded.
     processes
-        Number of workers; with `IN_THIS_PROCESS` a task that kills its process kills this process.
+        Number of child processes; with `IN_THIS_PROCESS` a task that kills its process kills this
+        process.
     folder
         Folder for the files of a run, which are written before its row is yielded.
     shares
-        Result of `new_shares` for this number of processes, to watch the progress of runs.
+        Receives the progress of each running task, by its key.
     """
-    shares = new_shares(processes) if shares is None else shares
     waiting = tasks if isinstance(tasks, deque) else deque(tasks)
     if processes == IN_THIS_PROCESS:
         while waiting:
-            show = partial(shares.__setitem__, 0)
             task = waiting.popleft()
-            yield attempt(task, partial(write_beside, folder), show, Exception, SystemExit)
-            shares[0] = 0.0
+            show = partial(shares.__setitem__, task.key)
+            record = attempt(task, partial(write_beside, folder), show, Exception, SystemExit)
+            shares.pop(task.key, None)
+            yield record
         return
-    while waiting:
-        for suspect in (yield from _run_until_a_worker_dies(waiting, processes, folder, shares)):
-            yield _run_alone(suspect, folder)
-
-
-def _run_until_a_worker_dies(
-    waiting: deque[Task], processes: int, folder: Path, shares: Shares
-) -> Generator[RunRecord, None, list[Task]]:
-    """Yield rows until all tasks end or a worker dies; return the submitted tasks without a row."""
-    running: dict[Future[RunRecord], tuple[Task, int]] = {}
-    places = list(range(len(shares)))
-    with worker_pool(processes, shares) as pool:  # which starts workers as it needs them
-        try:
-            while waiting or running:
-                while waiting and places:
-                    place = places.pop()
-                    running[_submitted(pool, waiting[0], folder, place)] = waiting[0], place
-                    waiting.popleft()
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                # The loop follows the dict, because a set would not keep a worker's rows in order.
-                for future in [future for future in running if future in finished]:
-                    task, place = running[future]
-                    record = _result(future, task)
-                    shares[place] = 0.0
-                    places.append(place)
-                    yield record
-                    del running[future]
-        except BrokenProcessPool:
-            shares[:] = [0.0] * len(shares)
-            return [task for task, _ in running.values()]
-    return []
-
-
-def _run_alone(task: Task, folder: Path) -> RunRecord:
-    started_at = datetime.now(UTC)
-    with worker_pool(1) as pool:
-        try:
-            return _result(_submitted(pool, task, folder, 0), task)
-        except BrokenProcessPool:
-            return task.failed(started_at, WORKER_DIED)
-
-
-def _submitted(
-    pool: ProcessPoolExecutor, task: Task, folder: Path, place: int
-) -> Future[RunRecord]:
-    # A worker catches every `BaseException`, because a solver may call `sys.exit` or panic.
-    # Ctrl-C does not reach workers, because each worker has its own process group.
-    with _main_left_out():  # submitting may start a worker
-        return pool.submit(_run_in_worker, task, folder, place)
-
-
-@contextmanager
-def _main_left_out() -> Iterator[None]:
-    """Hide the program's main module, so that processes started in this context do not import it.
-
-    Otherwise a new process would run a user's script again, which would start processes itself.
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+    children = _Children(folder, shares)
+    died: deque[Task] = deque()
+    alone: Task | None = None
     try:
-        yield
+        while waiting or children.running or died:
+            while waiting and len(children.running) < processes:
+                children.prepare(min(processes - len(children.running), len(waiting)))
+                yield from children.start(waiting.popleft())
+            if not children.running and died:
+                alone = died.popleft()
+                yield from children.start(alone)
+            for task, started_at, kind, value in children.ended():
+                if kind == DISK_FULL:
+                    raise DiskFullError(value)
+                if kind == ROW:
+                    yield value
+                elif kind == FAULT:
+                    yield task.failed(started_at, f"no result arrived: {value}")
+                elif task is alone:
+                    yield task.failed(started_at, WORKER_DIED)
+                else:
+                    died.append(task)
     finally:
-        sys.modules["__main__"] = main
+        children.end()
 
 
-def _run_in_worker(task: Task, folder: Path, place: int) -> RunRecord:
-    def show(share: float) -> None:
-        if _shares is not None:
-            _shares[place] = share
+class _Children:
+    """Child processes of this process, each of which runs one task at a time."""
 
-    return attempt(task, partial(write_beside, folder), show, BaseException)
+    def __init__(self, folder: Path, shares: dict[str, float]) -> None:
+        self._folder, self._shares = folder, shares
+        self._idle: list[Child] = []
+        self.running: dict[Child, tuple[Task, datetime]] = {}
+
+    def prepare(self, count: int) -> None:
+        """Start processes until so many are idle; they load packages at the same time."""
+        while len(self._idle) < count:
+            child = Child("lyra_opt.experiments.child")
+            self._idle.append(child)
+            child.connection.send((sys.path, loudness()))
+
+    def start(self, task: Task) -> Iterator[RunRecord]:
+        """Start a task in an idle process; yield its row if it cannot be sent."""
+        started_at = datetime.now(UTC)
+        try:
+            data = pickle.dumps((task, self._folder))
+        except Exception as error:  # an object in the task may raise anything
+            yield task.failed(started_at, f"it could not be sent: {in_words(error)}")
+            return
+        self.prepare(1)
+        child = self._idle.pop()
+        self.running[child] = task, started_at
+        with suppress(ConnectionError):  # the process has died, which `ended` finds out
+            child.connection.send(data)
+
+    def ended(self) -> Iterator[tuple[Task, datetime, str, Any]]:
+        """Wait a moment, and yield task, start, kind of answer and answer for each ended task."""
+        ready = wait([child.connection for child in self.running], SECONDS_BETWEEN_LOOKS)
+        for child, (task, started_at) in list(self.running.items()):
+            if ready and child.connection not in ready:
+                continue
+            try:
+                answer = self._answer(child, task)
+            except ChildDiedError:
+                child.end()
+                answer = DIED, None
+            else:
+                if answer is None:
+                    continue
+                self._idle.append(child)
+            del self.running[child]
+            self._shares.pop(task.key, None)
+            yield task, started_at, *answer
+
+    def _answer(self, child: Child, task: Task) -> tuple[str, Any] | None:
+        """Return the answer of a process; None if it has reported no more than progress."""
+        while (message := child.receive(time.monotonic() + SHORTEST_WAIT_S)) is not None:
+            kind, value = message
+            if kind != SHARE:
+                return kind, value
+            self._shares[task.key] = value
+        return None
+
+    def end(self) -> None:
+        """Kill all processes."""
+        for child in (*self._idle, *self.running):
+            child.end()
 
 
 def attempt(
@@ -287,67 +293,3 @@ def attempt(
 def in_words(error: BaseException) -> str:
     """Return the class and the message of an error as text."""
     return f"{type(error).__name__}: {error}"
-
-
-def _result(future: Future[RunRecord], task: Task) -> RunRecord:
-    """Return the row that a worker sent; raise only if the worker died or the disk is full."""
-    try:
-        return future.result()
-    except (BrokenProcessPool, DiskFullError):
-        raise
-    except Exception as error:  # the row could not be sent
-        return task.failed(datetime.now(UTC), f"the result could not be sent: {in_words(error)}")
-
-
-@contextmanager
-def worker_pool(processes: int, shares: Shares | None = None) -> Iterator[ProcessPoolExecutor]:
-    """Provide a pool whose workers end with this context; an error or Ctrl-C kills them at once.
-
-    Workers also end if this process is killed, and write nothing to its output.
-    """
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(
-        max_workers=processes,
-        # Workers are spawned, so they share no threads, locks or loaded solvers with this process.
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_prepare_worker,
-        initargs=(shares, loudness()),
-    )
-    try:
-        yield pool
-    except BaseException:
-        for worker in set(multiprocessing.active_children()) - others:
-            # A worker without its own process group has not started yet and has no child processes.
-            with suppress(ProcessLookupError):
-                os.killpg(worker.ident or 0, signal.SIGKILL)
-            worker.kill()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_shares: Shares | None = None
-"""Progress values of this worker process."""
-_until_the_end = ExitStack()
-"""Contexts that stay open as long as a worker process lives."""
-
-
-def _prepare_worker(shares: Shares | None, loudness: Loudness) -> None:
-    """Give a worker process its own group, discard its output, and end it when its parent ends."""
-    global _shares
-    _shares = shares
-    _until_the_end.enter_context(forgiving_stderr())
-    _until_the_end.enter_context(as_loud_as(loudness))
-    # A worker with its own process group does not receive Ctrl-C; only its parent does.
-    # The parent kills the process group of each worker, including processes started by solvers.
-    os.setpgid(0, 0)
-    with open(os.devnull, "w") as nowhere:  # noqa: PTH123  (native code writes to descriptor 1)
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-
-        def end_with_parent() -> None:
-            parent.join()
-            os.killpg(0, signal.SIGKILL)
-
-        threading.Thread(target=end_with_parent, daemon=True).start()

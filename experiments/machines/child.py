@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import io
 import os
-from contextlib import suppress
-from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import as_loud_as
-from lyra_opt.core.isolation.child import live, send
+from lyra_opt.core.isolation.child import live
 from lyra_opt.core.own_files import work_as_in
+from lyra_opt.experiments.child import run_received
 from lyra_opt.experiments.machines.answers import answer_of
 from lyra_opt.experiments.machines.parcels import Unpickler
-from lyra_opt.experiments.pool import WORKER_DIED, attempt, in_words
+from lyra_opt.experiments.pool import attempt
 from lyra_opt.instances.traces import TRACES_VARIABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from multiprocessing.connection import Connection
     from pathlib import Path
 
@@ -33,27 +33,14 @@ COPIES, OBJECTS = "copies", "objects"
 OBJECTS_KEPT = 16
 """Number of cached objects; consecutive tasks often share a scenario."""
 
-RUN, HAS_DIED = "run", "has died"
-"""Kinds of requests: run a task, or return the row of a task that killed its process."""
-
-SHARE, ROW, FAULT = "share", "row", "fault"
-"""Kinds of answers: progress of a task, its row with its files, or an error."""
-
 
 def serve(connection: Connection[Any, Any]) -> None:
-    """Run the tasks that arrive over a connection, and send back their rows, until it closes."""
+    """Run the tasks of one call, and send back their rows with their files."""
     errand, folder = connection.recv()
     work_as_in(errand.working_folder, folder / COPIES)
     _take_environment(errand)
-    answer: tuple[str, bytes | str]
-    with as_loud_as(errand.loudness), suppress(EOFError, ConnectionError):
-        while True:
-            what, data = connection.recv()
-            try:
-                answer = ROW, _row(what, data, folder / OBJECTS, connection)
-            except BaseException as error:  # errors of the task itself are in its row
-                answer = FAULT, in_words(error)
-            send(connection, answer)
+    with as_loud_as(errand.loudness):
+        run_received(connection, partial(_row, folder / OBJECTS))
 
 
 def _take_environment(errand: Errand) -> None:
@@ -63,16 +50,10 @@ def _take_environment(errand: Errand) -> None:
         os.environ[TRACES_VARIABLE] = errand.traces_folder
 
 
-def _row(what: str, data: bytes, objects: Path, connection: Connection[Any, Any]) -> bytes:
+def _row(objects: Path, data: bytes, show: Callable[[float], None]) -> bytes:
     task = Unpickler(io.BytesIO(data), lambda digest: _object(objects, digest)).load()
     beside: dict[str, bytes] = {}
-    if what == HAS_DIED:
-        row = task.failed(datetime.now(UTC), WORKER_DIED)
-    else:
-        row = attempt(
-            task, beside.update, lambda share: send(connection, (SHARE, share)), BaseException
-        )
-    return answer_of(row, beside)
+    return answer_of(attempt(task, beside.update, show, BaseException), beside)
 
 
 @lru_cache(maxsize=OBJECTS_KEPT)

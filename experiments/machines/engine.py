@@ -72,8 +72,9 @@ CANNOT_BE_READ = {
     worker.VersionsDifferError.__name__,
 }
 """Classes of the errors that a worker with other package versions raises."""
-KILLED_WORKER = "KilledWorker"
-"""The scheduler's error for a task on which several workers died."""
+HAS_DIED = {"KilledWorker", worker.TaskKillsError.__name__}
+"""Errors of the scheduler for a task on which several workers died, and of a worker for a task that
+kills its process."""
 
 
 class _LostError(Exception):
@@ -322,7 +323,7 @@ class _Run:
                 f"scheduler {self._scheduler}: a worker cannot read a task: {words} "
                 f"(all machines need the software versions of this machine: {here})"
             )
-        said = WORKER_DIED if kind == KILLED_WORKER else f"no result arrived: {error}"
+        said = WORKER_DIED if kind in HAS_DIED else f"no result arrived: {error}"
         return self._tasks[number].failed(datetime.now(UTC), said)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -13,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import Reschedule, Status, get_worker
 
+from lyra_opt.core.documents import write_bytes
 from lyra_opt.core.isolation.child import Child, ChildDiedError
 from lyra_opt.core.own_files import copy_below
 from lyra_opt.experiments.machines.answers import error_answer
-from lyra_opt.experiments.machines.child import COPIES, FAULT, HAS_DIED, OBJECTS, ROW, RUN, SHARE
+from lyra_opt.experiments.machines.child import COPIES, OBJECTS
 from lyra_opt.experiments.machines.parcels import versions_here
+from lyra_opt.experiments.pool import ROW, SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,6 +40,10 @@ GONE = {"cancelled", "released", "forgotten"}
 
 class VersionsDifferError(Exception):
     """The worker has other package versions than the machine that sent the task."""
+
+
+class TaskKillsError(Exception):
+    """A task has killed its process in every attempt."""
 
 
 def kept(content: bytes) -> bytes:
@@ -70,8 +74,8 @@ def carry_out(errand: Errand, parcel: Parcel, contents: Mapping[str, bytes]) -> 
             _lay_out(folder, parcel, contents)
             for _ in range(ATTEMPTS):
                 with suppress(ChildDiedError, ConnectionError):
-                    return _by_child(errand, folder, RUN, parcel.task)
-            return _by_child(errand, folder, HAS_DIED, parcel.task)
+                    return _by_child(errand, folder, parcel.task)
+            raise TaskKillsError
     except Reschedule:
         raise
     except Exception as error:
@@ -94,11 +98,7 @@ def _lay_out(folder: Path, parcel: Parcel, contents: Mapping[str, bytes]) -> Non
     for path, sha256 in wanted.items():
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            # A temporary name is used, because another task may write the same file now.
-            handle, unfinished = tempfile.mkstemp(dir=folder)
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(contents[sha256])
-            Path(unfinished).replace(path)
+            write_bytes(path, contents[sha256])  # completely, as another task may write it now
 
 
 class _Errands:
@@ -165,7 +165,7 @@ def _folder_of(errand: Errand) -> Iterator[Path]:
         yield folder
 
 
-def _by_child(errand: Errand, folder: Path, what: str, task: bytes) -> bytes:
+def _by_child(errand: Errand, folder: Path, task: bytes) -> bytes:
     """Run a task in a child process; return its row and files as JSON.
 
     Raises
@@ -184,10 +184,10 @@ def _by_child(errand: Errand, folder: Path, what: str, task: bytes) -> bytes:
     looked_s = told_s = float("-inf")
     child = _errands.take(errand, folder)
     try:
-        child.connection.send((what, task))
+        child.connection.send(task)
         while True:
             kind, value = child.receive(time.monotonic() + SECONDS_BETWEEN_LOOKS) or (None, None)
-            if kind in (ROW, FAULT):
+            if kind not in (None, SHARE):
                 break
             now_s = time.monotonic()
             if kind == SHARE and now_s - told_s >= SECONDS_BETWEEN_WORDS:
@@ -203,6 +203,6 @@ def _by_child(errand: Errand, folder: Path, what: str, task: bytes) -> bytes:
         child.end()
         raise
     _errands.give_back(child, folder)
-    if kind == FAULT:
-        raise RuntimeError(value)
-    return bytes(value)
+    if kind == ROW:
+        return bytes(value)
+    raise RuntimeError(value)

@@ -18,7 +18,7 @@ import pytest
 from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.core.run_progress import within_run
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
-from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses, new_shares, run_tasks
+from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses, run_tasks
 from lyra_opt.experiments.records import (
     ReplayRecord,
     ReplayStatus,
@@ -105,10 +105,10 @@ def test_rows_and_tables_of_any_kind_come_back(processes, tmp_path):
 def test_long_runs_show_how_far_they_are(processes, tmp_path):
     """What a run tells is seen outside its worker while it runs, and gone when it is done."""
     seen = tmp_path / "seen"
-    shares = new_shares(processes)
+    shares: dict[str, float] = {}
 
     def look() -> None:
-        while sum(shares) < 0.5 * max(1, processes):
+        while sum(shares.copy().values()) < 0.5 * max(1, processes):
             time.sleep(0.01)
         seen.write_text("")
 
@@ -116,7 +116,7 @@ def test_long_runs_show_how_far_they_are(processes, tmp_path):
     count = max(1, processes)
     tasks = [Replay(str(place), place, waits_until=seen) for place in range(count)]
     assert len(list(run_tasks(tasks, processes, tmp_path, shares))) == count
-    assert sum(shares) == 0
+    assert shares == {}
 
 
 def test_a_worker_that_dies_costs_one_row(tmp_path):
