@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.result import Status
+from lyra_opt.core.rules import require_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -313,13 +314,10 @@ class SolverRecord(RunRecord):
 
     def check(self) -> None:
         """Raise `FieldError` if the problem, the variant or the size parameter is not valid."""
-        if self.problem not in problems():
-            rule = f"must be one of {', '.join(problems())}"
-            raise FieldError("problem", self.problem, rule)
+        require_choice("problem", self.problem, problems())
         problem = find_problem(self.problem)
-        if self.variant is not None and self.variant not in list(problem.variants):
-            rule = f"must be one of {', '.join(problem.variants)}"
-            raise FieldError("variant", self.variant, rule)
+        if self.variant is not None:
+            require_choice("variant", self.variant, list(problem.variants))
         asked = self.family_parameters.get(problem.size_name, 0)
         if not isinstance(asked, int):
             name = f"family_parameters.{problem.size_name}"
@@ -442,9 +440,7 @@ def decoded(kind: type[RecordT], row: Mapping[str, Any]) -> RecordT:
     values = {column.name: _decoded(column, row[column.name]) for column in known}
     statuses = getattr(kind, "statuses", None)
     if statuses is not None:
-        if values["status"] not in list(statuses):
-            raise FieldError("status", values["status"], f"must be one of {', '.join(statuses)}")
-        values["status"] = statuses(values["status"])
+        values["status"] = statuses(require_choice("status", values["status"], list(statuses)))
     record = kind(**values)
     record.check()
     return record

@@ -67,11 +67,7 @@ def find_trace(file: str) -> Trace:
     if not path.is_file():
         raise InputError(file, f"is not a file, {not_there()}")
     read_trace(path)  # report a damaged trace once, not in every row
-    try:
-        with path.open("rb") as stream:
-            return Trace(str(path), hashlib.file_digest(stream, "sha256").hexdigest())
-    except OSError as error:
-        raise InputError(file, f"cannot be read: {error.strerror or error}") from None
+    return Trace(str(path), _sha256(str(path)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,12 +138,12 @@ class TuningTable:
         Line(), "measure whose mean over the seeds is minimised", None, shown="targets"
     )
     targets: tuple[TargetTable, ...] = key(
-        ListOf(Table(TargetTable)),
+        ListOf(Table(TargetTable), unique="measure"),
         "published values to come close to; cannot be combined with measure",
         (),
     )
     start: tuple[StartTable, ...] = key(
-        ListOf(Table(StartTable)), "values that are tried first", ()
+        ListOf(Table(StartTable), unique="name"), "values that are tried first", ()
     )
     trials: int = key(
         Integer(1, MOST_TRIALS), "number of trials that Optuna chooses, including those of start"
@@ -185,20 +185,14 @@ class TuningTable:
             )
         if self.measure is not None:
             require_measure("measure", self.measure)
-        if not self.parameters:
-            raise FieldError("parameters", [], "must have at least one entry")
+        paths = [each.path for each in self.parameters]
+        if len(set(paths)) < len(paths):
+            raise FieldError("parameters", paths, "must not contain duplicates")
         both = sorted(set(self.seeds) & set(self.judged))
         if both:
             raise FieldError(
                 "judged", list(self.judged), f"must not contain {both[0]}, which is in seeds"
             )
-        for name, values in (
-            ("targets", self.measures),
-            ("parameters", [each.path for each in self.parameters]),
-            ("start", [each.name for each in self.start]),
-        ):
-            if len(set(values)) < len(values):
-                raise FieldError(name, values, "must not contain duplicates")
         if self.trials < len(self.start):
             raise FieldError(
                 "trials", self.trials, f"must be at least {len(self.start)}, the entries of start"

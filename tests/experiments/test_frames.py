@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from lyra_opt.core.errors import InputError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.frames import frame_of, load_study
 from lyra_opt.experiments.store import ResultStore
@@ -71,11 +70,3 @@ def test_large_integers_are_not_rounded(value):
     runs = frame_of(make_runs(rows))
     assert runs.objective[0] == value
     assert runs.objective[1] is None
-
-
-def test_folders_without_runs_are_refused(tmp_path):
-    with pytest.raises(InputError, match="has no store"):
-        load_study(tmp_path)
-    ResultStore.create(tmp_path, make_study(1)).__exit__(None, None, None)
-    with pytest.raises(InputError, match="has no runs yet"):
-        load_study(tmp_path)

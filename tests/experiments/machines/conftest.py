@@ -14,9 +14,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "FIRST_ANSWER_S", LONGEST_START_S)
 
 
-@pytest.fixture(scope="session")
-def machines(tmp_path_factory):
-    """Return two machines that stay as they are."""
+def two_machines(tmp_path_factory):
+    """Return two machines, which end with the test or the session."""
     cluster = Cluster(tmp_path_factory.mktemp("machines"))
     try:
         cluster.start(workers=2)
@@ -25,12 +24,6 @@ def machines(tmp_path_factory):
         cluster.stop()
 
 
-@pytest.fixture
-def frail_machines(tmp_path):
-    """Return two machines that a test may kill."""
-    cluster = Cluster(tmp_path / "machines")
-    try:
-        cluster.start(workers=2)
-        yield cluster
-    finally:
-        cluster.stop()
+# Most tests leave their machines as they are; others may kill them.
+machines = pytest.fixture(two_machines, scope="session", name="machines")
+frail_machines = pytest.fixture(two_machines, name="frail_machines")

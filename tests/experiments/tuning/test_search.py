@@ -99,7 +99,6 @@ def test_loss_counts_in_tolerances():
         ({"targets": ()}, "measure"),
         ({"targets": (), "measure": "jct_average_s"}, "measure"),
         ({"judged": (1,)}, "judged"),
-        ({"parameters": ()}, "parameters"),
         ({"start": (StartTable(name="x", values=(1,)),)}, "must have 2 values"),
         ({"start": (StartTable(name="x", values=(float("inf"), 1)),)}, r"start\[0\].a is Infinity"),
         ({"clairvoyant": 1}, "requires measure jct_mean_s"),
