@@ -68,7 +68,7 @@ def grade(
                 before = [run for run in runs.of(entry.id, entry.sha256) if run.method == method]
                 if before and not (is_exact and _could_prove_more(before, time_limit_s)):
                     continue
-                for run, answer in run_method(
+                for run in run_method(
                     loaded,
                     entry.sha256,
                     method,
@@ -77,8 +77,7 @@ def grade(
                     certify=method == methods.heuristics[0],
                     executor=executor,
                 ):
-                    runs.add([run])
-                    runs.keep_if_best(loaded, answer)
+                    runs.add(run)
             try:
                 yield _in_words(known_of(plan, library, entry, runs))
             except UserError as error:  # continue with the other instances
@@ -182,7 +181,7 @@ def write_record(
         if not runs.of(entry.id, entry.sha256):
             continue
         known[entry.id] = known_of(plan, library, entry, runs)
-        _keep_solution(library, library.load(entry.id), runs)
+        _keep_solution(library, entry, runs)
     environment = current_environment()
     versions = ", ".join(f"{name} {each}" for name, each in environment.versions.items() if each)
     machine = f"{environment.cpu}, one process"
@@ -209,20 +208,25 @@ def _add_to_record(
     return file
 
 
-def _keep_solution(library: Library, loaded: LoadedInstance, runs: GradingRuns) -> None:
+def _keep_solution(library: Library, entry: Entry, runs: GradingRuns) -> None:
     """Store the best solution of the runs in the library if it improves on the stored one."""
-    name, best = loaded.instance.name, runs.best(loaded)
+    is_better = find_problem(entry.problem).variants(entry.variant).is_better
+    known = library.solution_file(entry.id)
+    value = library.solution(entry.id)[1]["objective"] if known.exists() else None
+    best = None
+    for run in runs.of(entry.id, entry.sha256):
+        if run.objective is None or run.solution is None:
+            continue
+        if value is None or (
+            is_better(run.objective, value) and not same_value(run.objective, value)
+        ):
+            best, value = run.solution, run.objective
     if best is None:
         return
-    known = library.solution_file(name)
-    if known.exists():
-        value = library.solution(name)[1]["objective"]
-        if same_value(best[1], value) or not loaded.instance.variant.is_better(best[1], value):
-            return
-        known.unlink()  # the new file may have another suffix
-    source = runs.solution_file(name)
-    target = library.folder / "solutions" / source.name
-    if source.stat().st_size <= LARGEST_FILE_BYTES:
-        write_bytes(target, source.read_bytes())
+    known.unlink(missing_ok=True)  # the new file may have another suffix
+    data = format_document(best).encode()
+    target = library.folder / "solutions" / f"{entry.id}.solution.json"
+    if len(data) <= LARGEST_FILE_BYTES:
+        write_bytes(target, data)
     else:
-        write_bytes(target.with_name(f"{target.name}.gz"), gzip_bytes(source.read_bytes()))
+        write_bytes(target.with_name(f"{target.name}.gz"), gzip_bytes(data))

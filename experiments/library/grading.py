@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.evidence import Claim, Evidence
-from lyra_opt.core.loading import load_solution, save_solution
 from lyra_opt.core.result import Limits, Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import OWN_BOUND, solve_and_check
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from lyra_opt.core.loading import LoadedInstance
     from lyra_opt.core.problem import Variant
     from lyra_opt.core.result import Number
-    from lyra_opt.core.solving import Answer
     from lyra_opt.instances.library.documents import Entry
 
 
@@ -52,8 +50,8 @@ class GradingRun:
     is_started
         Whether the method started from the best known solution, as all that an earlier record
         states; such runs do not count for grades.
-    status, objective, dual_bound, message
-        As in the solver's answer.
+    status, objective, dual_bound, message, solution
+        As in the solver's answer; the solution is a document.
     time_limit_s
         Wall-clock limit in seconds.
     time_s
@@ -73,14 +71,15 @@ class GradingRun:
     time_limit_s: float = 0.0
     time_s: float = 0.0
     message: str | None = None
+    solution: dict[str, Any] | None = None
 
 
 class GradingRuns:
-    """The stored runs of a folder (one per line of a file), and the best solution per instance."""
+    """The stored runs of a folder, one per line of a file."""
 
     def __init__(self, folder: Path) -> None:
-        self._file, self._solutions = folder / "runs.jsonl", folder / "solutions"
-        self._solutions.mkdir(parents=True, exist_ok=True)
+        self._file = folder / "runs.jsonl"
+        folder.mkdir(parents=True, exist_ok=True)
         lines = self._file.read_text(encoding="utf-8").splitlines() if self._file.exists() else []
         self._runs = [GradingRun(**json.loads(line)) for line in lines]
 
@@ -89,32 +88,11 @@ class GradingRuns:
         found = [run for run in self._runs if (run.id, run.sha256) == (name, sha256)]
         return [run for run in found if run.status not in (Status.ERROR, Status.UNSUPPORTED)]
 
-    def add(self, runs: list[GradingRun]) -> None:
-        """Store runs at the end of the file."""
-        self._runs += runs
+    def add(self, run: GradingRun) -> None:
+        """Store a run at the end of the file."""
+        self._runs.append(run)
         with self._file.open("a", encoding="utf-8") as stream:
-            stream.writelines(f"{json.dumps(asdict(run))}\n" for run in runs)
-
-    def solution_file(self, name: str) -> Path:
-        """Return the path of the best solution of an instance."""
-        return self._solutions / f"{name}.solution.json"
-
-    def best(self, loaded: LoadedInstance) -> tuple[Any, Number] | None:
-        """Return the best solution found and its value; None without a solution."""
-        file = self.solution_file(loaded.instance.name)
-        if not file.exists():
-            return None
-        solution, claims = load_solution(file, loaded.problem)
-        return solution, claims["objective"]
-
-    def keep_if_best(self, loaded: LoadedInstance, answer: Answer) -> None:
-        """Store the solution of an answer if it is better than the stored one."""
-        if answer.objective is None:
-            return
-        best, instance = self.best(loaded), loaded.instance
-        if best is None or instance.variant.is_better(answer.objective, best[1]):
-            file = self.solution_file(instance.name)
-            save_solution(file, loaded.problem, instance, answer.solution, answer.objective)
+            stream.write(f"{json.dumps(asdict(run))}\n")
 
 
 def run_method(
@@ -126,7 +104,7 @@ def run_method(
     time_limit_s: float,
     certify: bool,
     executor: Executor,
-) -> Iterator[tuple[GradingRun, Answer]]:
+) -> Iterator[GradingRun]:
     """Run a solver on an instance, and yield the run.
 
     With `certify`, the run of the problem's own bound comes first.
@@ -152,29 +130,29 @@ def run_method(
         own_bound = witness.dual_bound
         # A heuristic gives no bound itself, even if its answer has a bound from a certificate.
         bound = answer.dual_bound if solver.gives_bound else None
-        yield (
-            GradingRun(
-                **common,
-                method=OWN_BOUND,
-                engine=OWN_ENGINE,
-                dual_bound=own_bound,
-                time_s=witness.wall_time_s,
-            ),
-            answer,
-        )
-    yield (
-        GradingRun(
+        yield GradingRun(
             **common,
-            method=method,
-            engine=engine_of(solver),
-            is_exact=is_exact,
-            status=str(answer.status),
-            objective=answer.objective,
-            dual_bound=bound,
-            time_s=min(times, default=0.0),
-            message=answer.message,
-        ),
-        answer,
+            method=OWN_BOUND,
+            engine=OWN_ENGINE,
+            dual_bound=own_bound,
+            time_s=witness.wall_time_s,
+        )
+    document = None
+    if answer.objective is not None:
+        document = loaded.problem.solution_document(
+            loaded.instance, answer.solution, answer.objective
+        )
+    yield GradingRun(
+        **common,
+        method=method,
+        engine=engine_of(solver),
+        is_exact=is_exact,
+        status=str(answer.status),
+        objective=answer.objective,
+        dual_bound=bound,
+        time_s=min(times, default=0.0),
+        message=answer.message,
+        solution=document,
     )
 
 

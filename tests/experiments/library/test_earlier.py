@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lyra_opt.core.loading import save_solution
 from lyra_opt.experiments.library.building import known_of, write_record
 from lyra_opt.experiments.library.grading import GradingRun, GradingRuns
 from lyra_opt.experiments.library.plan import read_plan
@@ -60,7 +59,7 @@ def test_a_second_engine_confirms_what_one_had_proved(shelf, tmp_path):
     """Those who found value and bound first keep the credit; the relaxation is not asked."""
     before, runs = shelf.known[PROVED], GradingRuns(tmp_path / "work")
     value = before.best_known
-    runs.add([run(shelf, PROVED, "order-tree", "glop", objective=value, dual_bound=value - 1e-12)])
+    runs.add(run(shelf, PROVED, "order-tree", "glop", objective=value, dual_bound=value - 1e-12))
     now = recorded(shelf, runs, PROVED).known[PROVED]
     assert (before.proof, now.proof) == (Proof.ONE_METHOD, Proof.TWO_METHODS)
     assert set(now.proved_with) == {"exact", "order-tree"}
@@ -73,7 +72,7 @@ def test_a_second_engine_confirms_what_one_had_proved(shelf, tmp_path):
 def test_a_worse_run_changes_nothing_of_what_is_known(shelf, tmp_path):
     before, runs = shelf.known[OPEN], GradingRuns(tmp_path / "work")
     worse = {"objective": before.best_known * 1.1, "dual_bound": before.best_bound * 0.9}
-    runs.add([run(shelf, OPEN, "exact", "lyra-opt", status="feasible", **worse)])
+    runs.add(run(shelf, OPEN, "exact", "lyra-opt", status="feasible", **worse))
     now = known_of(plan(), shelf, shelf.entry(OPEN), runs)
     assert replace(now, runs=()) == replace(before, runs=())
 
@@ -81,7 +80,7 @@ def test_a_worse_run_changes_nothing_of_what_is_known(shelf, tmp_path):
 def test_a_tighter_bound_is_its_own_and_the_solution_is_not(shelf, tmp_path):
     before, runs = shelf.known[OPEN], GradingRuns(tmp_path / "work")
     tighter = (before.best_bound + before.best_known) / 2
-    runs.add([run(shelf, OPEN, "exact", "lyra-opt", status="feasible", dual_bound=tighter)])
+    runs.add(run(shelf, OPEN, "exact", "lyra-opt", status="feasible", dual_bound=tighter))
     now = recorded(shelf, runs, OPEN).known[OPEN]
     assert (now.best_bound, now.bound_with) == (tighter, "exact")
     assert (now.best_known, now.found_with) == (before.best_known, before.found_with)
@@ -92,8 +91,8 @@ def test_a_day_adds_to_its_record_and_is_the_same_the_second_time(shelf, tmp_pat
     """Runs of several people on several instances come to one record, in the catalogue's order."""
     first, second = GradingRuns(tmp_path / "first"), GradingRuns(tmp_path / "second")
     value = shelf.known[PROVED].best_known
-    first.add([run(shelf, OPEN, "exact", "lyra-opt", status="feasible")])
-    second.add([run(shelf, PROVED, "order-tree", "glop", objective=value, dual_bound=value)])
+    first.add(run(shelf, OPEN, "exact", "lyra-opt", status="feasible"))
+    second.add(run(shelf, PROVED, "order-tree", "glop", objective=value, dual_bound=value))
     shelf = recorded(shelf, first, OPEN)
     shelf = recorded(shelf, second, PROVED)
     (of_day,) = (record for record in shelf.records if record.date == NEXT)
@@ -106,13 +105,15 @@ def test_a_day_adds_to_its_record_and_is_the_same_the_second_time(shelf, tmp_pat
 
 def test_a_better_solution_comes_along(shelf, tmp_path):
     """Of the runs; one that is not better leaves the library's where it is."""
-    loaded, runs = shelf.load(OPEN), GradingRuns(tmp_path / "work")
+    loaded = shelf.load(OPEN)
     old = shelf.solution_file(OPEN).read_bytes()
     solution, claims = shelf.solution(OPEN)
     for factor, is_kept in ((1.01, True), (1 - 1e-12, True), (0.99, False)):
         claimed = claims["objective"] * factor  # what it is worth is the business of checkers
-        save_solution(runs.solution_file(OPEN), loaded.problem, loaded.instance, solution, claimed)
-        runs.add([run(shelf, OPEN, "exact", "lyra-opt", status="feasible", objective=claimed)])
+        document = loaded.problem.solution_document(loaded.instance, solution, claimed)
+        values = {"status": "feasible", "objective": claimed, "solution": document}
+        runs = GradingRuns(tmp_path / str(factor))
+        runs.add(run(shelf, OPEN, "exact", "lyra-opt", **values))
         recorded(shelf, runs, OPEN)
         assert (shelf.solution_file(OPEN).read_bytes() == old) is is_kept
         assert len(list((shelf.folder / "solutions").glob(f"{OPEN}.*"))) == 1
