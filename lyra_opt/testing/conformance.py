@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.problem import find_problem, problem_of_instance
 from lyra_opt.core.result import Limits, Number, Status, StoppedBy, same_value
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import Solver, find_solver
@@ -26,7 +27,7 @@ SHORT_TIMES_S = 0.0, 1e-3
 
 def assert_conforms(
     solver: SolverLike,
-    problem: Problem,
+    problem: Problem | str | None,
     instance: Any,
     *,
     optimum: Number | None = None,
@@ -56,6 +57,8 @@ def assert_conforms(
     ----------
     solver
         An object, a class, a name or ``my_file.py:NAME``.
+    problem
+        The problem, or its name such as ``reclaim``; None for the problem of the instance.
     optimum
         The true optimum from an independent method; None if unknown.
     best_solution
@@ -64,6 +67,10 @@ def assert_conforms(
     time_limits_s
         The time limits for rule 10, in seconds.
     """
+    if problem is None:
+        problem = problem_of_instance(instance)
+    elif isinstance(problem, str):
+        problem = find_problem(problem)
     if not isinstance(solver, Solver):
         solver = find_solver(problem.name, solver)
     assert solver.problem == problem.name, "rule 1: the solver declares another problem"

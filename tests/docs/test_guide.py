@@ -46,8 +46,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_there_is_one_of_each():
-    """A solver, a policy and a scheme, each on the command line and in Python."""
-    assert len(FILES) == len(SNIPPETS) == 3
+    """Two solvers, a policy and a scheme, each on the command line and in Python."""
+    assert len(FILES) == len(SNIPPETS) == 4
     for name in FILES:
         assert any(f"{name}:" in command for command in COMMANDS)
         assert any(f"from {name.removesuffix('.py')} " in snippet for snippet in SNIPPETS)
@@ -70,6 +70,8 @@ def test_snippets(snippet, folder):
     ran = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout
+    if "SmallExact" in snippet:
+        assert ran.stdout.endswith(fences("text")[0][1])
 
 
 @pytest.mark.slow
