@@ -63,8 +63,10 @@ class Diff:
         value of each axis. Pairs of different traces are not pooled in a row. Columns: number of
         ``pairs`` in which both runs have the measure, number of ``draws``, means over the draws,
         B - A with its interval, and the same in % of A.
+    unchanged
+        Rows as in ``measures`` for the measures that are equal in every pair.
     equal
-        Measures that are equal in every pair.
+        Their names.
     statuses
         Number of pairs by change of status, such as "feasible -> optimal".
     failed
@@ -86,6 +88,7 @@ class Diff:
 
     pairs: int
     measures: pd.DataFrame
+    unchanged: pd.DataFrame
     equal: Sequence[str]
     statuses: Mapping[str, int]
     failed: Sequence[str]
@@ -121,7 +124,7 @@ class Diff:
             | {
                 field.name: getattr(self, field.name)
                 for field in fields(Diff)
-                if field.name not in ("measures", "randoms")
+                if field.name not in ("measures", "unchanged", "randoms")
             }
             | {"measures": self.table().records()}
         )
@@ -249,17 +252,19 @@ def compare_folders(
     differing = sorted(set(measures) - {*equal, ABOVE_BOUND}, key=measures.index)
     found, randoms = _differences(
         both,
-        sorted(differing, key=lambda name: name in costs),
+        [*sorted(differing, key=lambda name: name in costs), *equal],
         kind,
         split_by,
         runs[0],
         [folders[0], folders[-1]],
     )
+    is_equal = found.measure.isin(equal)
     described = [{"name": each.name, "runs": each.runs, **each.settings} for each in studies]
     environments = [_environment(of_folder) for of_folder in runs]
     return Diff(
         pairs=len(both),
-        measures=found,
+        measures=found[~is_equal],
+        unchanged=found[is_equal],
         equal=equal,
         statuses={str(change): int(count) for change, count in changes.value_counts().items()},
         failed=list(dict.fromkeys([*failed[0], *failed[1]])),
@@ -268,7 +273,7 @@ def compare_folders(
         settings=settings | _unequal(described[0], described[-1]),
         machines=_unequal(environments[0], environments[-1]),
         text=list(unified),
-        randoms=randoms,
+        randoms=randoms[: len(found) - is_equal.sum()],
         a=str(a) if by is None else by[1],
         b=str(b) if by is None else by[2],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.commands.arguments import (
     add_command,
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.records import SolverRecord
+    from lyra_opt.experiments.scoreboard import Scoreboard
     from lyra_opt.experiments.study import Study
     from lyra_opt.instances.library.documents import Entry
 
@@ -73,6 +75,51 @@ def add_parser(library: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(run=run_score)
 
 
+class Scored(NamedTuple):
+    """The ranking of a solver: its problem and name, all runs, and a sentence on the machines."""
+
+    problem: str
+    name: str
+    board: Scoreboard
+    times: str
+
+
+def scored(
+    solver: str,
+    problem: str | None,
+    grade: str | None,
+    ids: Sequence[str],
+    time_limit_s: float | None,
+    engine: Engine,
+) -> tuple[int, Scored | None]:
+    """Run a solver on instances of the library; return the exit code, and the ranking if it ran.
+
+    The parameters are the options of the command.
+    """
+    from lyra_opt.core.temporary import TemporaryFolder
+    from lyra_opt.experiments.analysis import Analysis
+    from lyra_opt.experiments.records import SolverRecord
+    from lyra_opt.experiments.runner import run_study
+    from lyra_opt.experiments.scoreboard import Scoreboard
+    from lyra_opt.experiments.scoreboard_results import stored_runs
+    from lyra_opt.experiments.store import ResultStore
+
+    solved, entries = _instances(solver, problem, grade, ids)
+    study = _study(solver, time_limit_s or STORED_LIMIT_S, solved, entries)
+    with TemporaryFolder() as folder:
+        status = run_study(study, folder, engine=engine, is_kept=False)
+        with ResultStore.open(folder) as store:
+            record = store.study
+            own = [run for run in store.runs() if isinstance(run, SolverRecord)]
+    if not own:
+        return status, None
+    name = own[0].configuration
+    stored = stored_runs(solved, {entry.id for entry in entries})
+    others = [run for run in stored if run.configuration != name]
+    board = Scoreboard(record, Analysis([*own, *others]))
+    return status, Scored(solved, name, board, _times_in_words(name, own, others))
+
+
 def run_score(arguments: argparse.Namespace) -> int:
     """Run ``library score``, and return the exit code."""
     from lyra_opt.commands.messages import say
@@ -82,30 +129,16 @@ def run_score(arguments: argparse.Namespace) -> int:
         print_table,
         require_folder_path,
     )
-    from lyra_opt.core.temporary import TemporaryFolder
-    from lyra_opt.experiments.analysis import Analysis
-    from lyra_opt.experiments.records import SolverRecord
-    from lyra_opt.experiments.runner import run_study
-    from lyra_opt.experiments.scoreboard import COUNTED, Scoreboard, records_of
-    from lyra_opt.experiments.scoreboard_results import stored_runs
+    from lyra_opt.experiments.scoreboard import COUNTED, records_of
     from lyra_opt.experiments.settings import engine_of
-    from lyra_opt.experiments.store import ResultStore
 
     require_folder_path("--out", Path(arguments.out))
-    problem, entries = _instances(arguments)
-    study = _study(arguments, problem, entries)
-    with TemporaryFolder() as folder:
-        engine = engine_of(None, arguments.processes)
-        status = run_study(study, folder, engine=engine, is_kept=False)
-        with ResultStore.open(folder) as store:
-            record = store.study
-            own = [run for run in store.runs() if isinstance(run, SolverRecord)]
-    if not own:
+    selected = (arguments.problem, arguments.grade, arguments.ids, arguments.time_limit_s)
+    engine = engine_of(None, arguments.processes)
+    status, found = scored(arguments.solver, *selected, engine)
+    if found is None:
         return status
-    name = own[0].configuration
-    stored = stored_runs(problem, {entry.id for entry in entries})
-    others = [run for run in stored if run.configuration != name]
-    board = Scoreboard(record, Analysis([*own, *others]))
+    problem, name, board, times = found
     ranking, instances = board.shown(problem), board.results_of(name)
     better = [run for run in board.improvements() if run.configuration == name]
     commands = _written(better, Path(arguments.out))
@@ -116,41 +149,37 @@ def run_score(arguments: argparse.Namespace) -> int:
         print_table(instances)
         print()
         print_table(ranking)
-    for line in [
-        COUNTED,
-        _times_in_words(name, own, others),
-        *board.better_than_record(),
-        *commands,
-    ]:
+    for line in [COUNTED, times, *board.better_than_record(), *commands]:
         (print_line if arguments.form == "table" else say)(line)
     return status
 
 
-def _instances(arguments: argparse.Namespace) -> tuple[str, list[Entry]]:
+def _instances(
+    solver: str, problem: str | None, grade: str | None, ids: Sequence[str]
+) -> tuple[str, list[Entry]]:
     """Return the problem and the instances that the options select."""
     from lyra_opt.core.plugins import PROBLEMS
     from lyra_opt.instances.library import library
 
     shelf = library()
-    entries = [shelf.entry(name) for name in dict.fromkeys(arguments.ids)]
-    if arguments.problem is not None:
-        PROBLEMS.require_known("--problem", arguments.problem)
-    given = [arguments.problem] if arguments.problem else [each.problem for each in entries]
+    entries = [shelf.entry(name) for name in dict.fromkeys(ids)]
+    if problem is not None:
+        PROBLEMS.require_known("--problem", problem)
+    given = [problem] if problem else [each.problem for each in entries]
     in_library = [each.problem for each in shelf.entries.values()]
-    problems = _solved_by(arguments.solver, list(dict.fromkeys(given or in_library)))
+    problems = _solved_by(solver, list(dict.fromkeys(given or in_library)))
     if len(problems) > 1:
         raise UserError(f"--problem is missing: give one of {', '.join(problems)}")
     found = [
         entry
         for entry in entries or shelf.entries.values()
-        if entry.problem == problems[0]
-        and arguments.grade in (None, str(shelf.known[entry.id].grade))
+        if entry.problem == problems[0] and grade in (None, str(shelf.known[entry.id].grade))
     ]
     wrong = [entry.id for entry in entries if entry not in found]
     if wrong or not found:
-        grade = f" of grade {arguments.grade}" if arguments.grade else ""
+        graded = f" of grade {grade}" if grade else ""
         what = f"--id {wrong[0]}: is not" if wrong else "the library has no"
-        raise UserError(f"{what} an instance of {problems[0]}{grade}")
+        raise UserError(f"{what} an instance of {problems[0]}{graded}")
     return problems[0], found
 
 
@@ -171,7 +200,7 @@ def _solved_by(solver: str, problems: Sequence[str]) -> list[str]:
     return found
 
 
-def _study(arguments: argparse.Namespace, problem: str, entries: Sequence[Entry]) -> Study:
+def _study(solver: str, time_limit_s: float, problem: str, entries: Sequence[Entry]) -> Study:
     """Return the study of one solver on the instances."""
     from lyra_opt.experiments.study import study_of
     from lyra_opt.experiments.study_file import STUDY_FORMAT, STUDY_VERSION
@@ -185,9 +214,9 @@ def _study(arguments: argparse.Namespace, problem: str, entries: Sequence[Entry]
         "version": STUDY_VERSION,
         "name": "score",
         "problem": problem,
-        "time_limit_s": arguments.time_limit_s or STORED_LIMIT_S,
+        "time_limit_s": time_limit_s,
         "instances": [{"library": version, "ids": ids} for version, ids in ids_of.items()],
-        "solvers": [{"names": [arguments.solver]}],
+        "solvers": [{"names": [solver]}],
     }
     return study_of(document, "score", f"{document}")
 

@@ -42,7 +42,7 @@ def make_parser() -> ArgumentParser:
     import lyra_opt.instances.command
     import lyra_opt.instances.library.command
     import lyra_opt.paper_figures.command
-    from lyra_opt.commands import completion, counterexample, schema, solve, solvers, verify
+    from lyra_opt.commands import cite, completion, counterexample, schema, solve, solvers, verify
     from lyra_opt.commands.arguments import OneLineParser
     from lyra_opt.core.version import VERSION
 
@@ -62,6 +62,7 @@ def make_parser() -> ArgumentParser:
     lyra_opt.experiments.tuning.command.add_parser(subparsers)
     lyra_opt.experiments.command.add_parsers(subparsers)
     lyra_opt.paper_figures.command.add_parser(subparsers)
+    cite.add_parser(subparsers)
     completion.add_parser(subparsers)
     return parser
 

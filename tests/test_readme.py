@@ -9,7 +9,6 @@ import re
 import shlex
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from lyra_opt.core.built_in import BUILT_IN
 from lyra_opt.core.problem import find_problem, problems
 from lyra_opt.core.solver import solver_names
 from lyra_opt.simulation.scheme import ComposedScheme, find_scheme, scheme_names
-from lyra_opt.testing.conformance import assert_conforms
 from tests.prose.extraction import CODE
 
 ROOT = Path(__file__).parent.parent
@@ -216,23 +214,6 @@ def test_every_composed_scheme_is_in_the_table():
     assert named == {
         name for name in scheme_names() if isinstance(find_scheme(name), ComposedScheme)
     }
-
-
-def shown_in_the_guide(file: str) -> dict[str, Any]:
-    """Run a file that `docs/own.md` shows after its name; return what it defines."""
-    guide = text_of("docs/own.md").partition(f"`{file}`:\n")[2]
-    shown = re.findall(r"^ *```python\n(.*?)^ *```$", guide, flags=re.MULTILINE | re.DOTALL)
-    module: dict[str, Any] = {"__name__": file.removesuffix(".py")}
-    exec(compile(textwrap.dedent(shown[0]), file, "exec"), module)
-    return module
-
-
-def test_the_solvers_that_are_shown_conform(figure_5):
-    """Both files show a solver that passes the suite, however the problem is named."""
-    solver = shown_in_the_guide("first_in_file.py")["FirstInFile"]()
-    assert_conforms(solver, None, figure_5, optimum=1)
-    exact = shown_in_the_guide("small_exact.py")["SmallExact"]
-    assert assert_conforms(exact, "reclaim", figure_5, optimum=1).status == "optimal"
 
 
 PROSE = ["CONTRIBUTING.md", *SITE]

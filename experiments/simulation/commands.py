@@ -191,6 +191,9 @@ def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
     running = parser.add_argument_group("running")
     add_engine_options(running, "replays")
     add_resume_option(running, "runs that --out already has")
+    running.add_argument(
+        "--dry-run", action="store_true", help="list the replays with jobs and load; replay nothing"
+    )
     output = parser.add_argument_group("output")
     output.add_argument(
         "--out", metavar="DIR", help="folder for runs, tables, and a page with plots"
@@ -229,13 +232,16 @@ def given_scenario(arguments: argparse.Namespace, seeds: Sequence[int] = ()) -> 
 def run_simulate(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt simulate``; return the exit code."""
     from lyra_opt.commands.messages import say
-    from lyra_opt.commands.output import stdout_kept_clean
+    from lyra_opt.commands.output import print_formatted, print_table, stdout_kept_clean
     from lyra_opt.core.own_files import name_in
+    from lyra_opt.core.table import table_of_records
     from lyra_opt.experiments.chosen_pictures import OF_REPLAYS, chosen_pictures
     from lyra_opt.experiments.executor import EXIT_INTERRUPTED
     from lyra_opt.experiments.random_inputs import require_baseline
     from lyra_opt.experiments.settings import engine_of
+    from lyra_opt.experiments.simulation.measuring.demand import say_demand
     from lyra_opt.experiments.simulation.running.replays import run_scenario
+    from lyra_opt.experiments.simulation.running.tasks import replay_tasks
     from lyra_opt.experiments.simulation.showing.figures import figure_of
     from lyra_opt.experiments.simulation.showing.report import write_report
     from lyra_opt.experiments.simulation.showing.results import print_replays
@@ -248,6 +254,13 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     scenario = given_scenario(arguments, arguments.seeds)
     labels = arguments.schemes or [each.label for each in scenario.table.schemes]
     require_baseline(arguments.baseline, [name_in(label) for label in labels])
+    if arguments.dry_run:
+        tasks = replay_tasks(scenario, arguments.schemes)
+        say_demand(tasks[0].setup())
+        rows = [{"replay": each.key, "jobs": each.setup().demand_in_words} for each in tasks]
+        if not print_formatted(arguments.form, [planned := table_of_records(rows)]):
+            print_table(planned)
+        return 0
     with stdout_kept_clean():
         status, replays = run_scenario(
             scenario,

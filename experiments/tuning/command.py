@@ -205,7 +205,8 @@ def print_tuning(found: Sequence[Found], out: Path | None) -> None:
         table = each.table
         judged = f", judged on {counted(len(table.judged), 'other')}" if table.judged else ""
         print_line(
-            f"{each.name or table.name}: scenario {table.scenario}; means over "
+            f"{each.name or table.name}: scenario {table.scenario}; means of "
+            f"{', '.join(table.measures)} over "
             f"{counted(len(table.seeds), 'draw')}{judged}, and ratios to "
             f"{'published values' if table.targets else BEST}; brackets show the range over draws."
         )

@@ -177,7 +177,7 @@ class Found:
                     texts=[cell.ratio_text for cell in cells],
                 ),
             ]
-        return Table(columns, self.name or table.name)
+        return Table(columns, f"{self.name or table.name}: {', '.join(table.measures)}")
 
     def shares_in_words(self) -> str:
         """Return a sentence that splits the auto-tuner's excess over the best schedule into parts.

@@ -298,6 +298,8 @@ def run_tuning(
             runs = _Runs(store=store, engine=engine, folder=folder, advance=advance, known=known)
             try:
                 found = [each.found(runs) for each in points]
+                for _ in range(len(runs.known), study.runs):
+                    advance()  # trials that repeat an earlier one need no run
             finally:
                 if runs.records is not None:
                     runs.records.close()

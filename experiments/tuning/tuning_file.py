@@ -29,7 +29,7 @@ from lyra_opt.core.rules import (
     Text,
 )
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES
-from lyra_opt.experiments.simulation.scenario.documents import plain
+from lyra_opt.experiments.simulation.scenario.documents import plain, toml_text
 from lyra_opt.experiments.simulation.scenario.loading import Change, Scenario, load_scenario
 
 if TYPE_CHECKING:
@@ -288,30 +288,39 @@ def frozen_result(name: str) -> dict[str, Any]:
     return found
 
 
-def load_tuning(name_or_path: str, changes: Sequence[Change] = ()) -> Tuning:
-    """Read and check a tuning file.
+def load_tuning(given: str | Mapping[str, Any], changes: Sequence[Change] = ()) -> Tuning:
+    """Read and check a tuning file, given by its name, its path or its content.
 
     Raises
     ------
     UserError
         If the file does not exist or breaks a rule; names file, field and rule.
     """
-    path = Path(name_or_path)
-    if not (name_or_path.endswith(SUFFIX) or "/" in name_or_path):
-        known = tuning_names()
-        if name_or_path not in known:
-            rule = unknown_key(name_or_path, known, noun="tuning")
-            raise UserError(
-                f"tuning {name_or_path!r}: {rule} (the name of a file must end in {SUFFIX})"
-            )
-        path = TUNINGS / f"{name_or_path}{SUFFIX}"
-    text = read_text(str(path), LARGEST_FILE_BYTES)
-    document = parse_toml(text, str(path), "a tuning file")
+    if isinstance(given, str):
+        source = _path_of(given)
+        text = read_text(source, LARGEST_FILE_BYTES)
+        document = parse_toml(text, source, "a tuning file")
+    else:
+        source, document = "the tuning", plain(given)
+        text = toml_text(document)
     try:
         for change in changes:
             document = with_change(document, change.path, change.value)
             text = f"# run with {change.path} = {change.value}\n{text}"
         table = parsed(TuningTable, document)
     except FieldError as error:
-        raise InputError(str(path), str(error)) from None
-    return Tuning(source=str(path), text=text, table=table)
+        raise InputError(source, str(error)) from None
+    return Tuning(source=source, text=text, table=table)
+
+
+def _path_of(name_or_path: str) -> str:
+    """Return the path of a tuning file; raise `UserError` if no bundled tuning has the name."""
+    if name_or_path.endswith(SUFFIX) or "/" in name_or_path:
+        return name_or_path
+    known = tuning_names()
+    if name_or_path not in known:
+        rule = unknown_key(name_or_path, known, noun="tuning")
+        raise UserError(
+            f"tuning {name_or_path!r}: {rule} (the name of a file must end in {SUFFIX})"
+        )
+    return str(TUNINGS / f"{name_or_path}{SUFFIX}")

@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Container, Iterable, Mapping
     from types import MethodType
 
     FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -64,19 +64,26 @@ def without_inner_frames(function: FunctionT) -> FunctionT:
             raise error.with_traceback(None) from None
         except TypeError as error:
             is_of_call = error.__traceback__ is not None and error.__traceback__.tb_next is None
-            if is_of_call and (said := _unknown_argument(function, named)):
+            if is_of_call and (said := _wrong_argument(function, given, named)):
                 raise UserError(said) from None
             raise
 
     return cast("FunctionT", ending_here)
 
 
-def _unknown_argument(function: Callable[..., Any], named: Iterable[str]) -> str:
-    """Return the message for the first argument that a function does not have, or ""."""
-    parameters = signature(function).parameters
+def _wrong_argument(
+    function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
+) -> str:
+    """Return the message for an unknown or a missing argument, or ""."""
+    called = signature(function)
+    parameters = called.parameters
     known = [name for name in parameters if name not in ("self", "cls")]
     unknown = next((name for name in named if name not in known), None)
     if unknown is None or any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        try:
+            called.bind(*given, **named)
+        except TypeError as error:
+            return f"{function.__qualname__.removesuffix('.__init__')}: {error}"
         return ""
     likely = get_close_matches(unknown, known, 1)
     hint = f"did you mean {likely[0]}?" if likely else f"known: {', '.join(known)}"
@@ -130,6 +137,10 @@ class MissingFieldError(FieldError):
     def inside(self, prefix: str) -> MissingFieldError:
         """Return this error with `prefix`, the enclosing object's path, before the field's path."""
         return MissingFieldError(f"{prefix}.{self.field}")
+
+
+class NoAttributeError(UserError, AttributeError):
+    """An error for an attribute that an object does not have; the message names similar ones."""
 
 
 class CutShortError(UserError):

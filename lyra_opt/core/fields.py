@@ -25,7 +25,7 @@ from typing import (
 )
 
 from lyra_opt.core.documents import Record, join_path, unknown_key
-from lyra_opt.core.errors import FieldError, MissingFieldError, without_inner_frames
+from lyra_opt.core.errors import FieldError, MissingFieldError, UserError, without_inner_frames
 from lyra_opt.core.foreign import as_python
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.representations import html_of_object, short_repr
@@ -242,10 +242,13 @@ def _constructor_of(table: type[Any], keys: tuple[Key, ...]) -> Callable[..., No
         fits = not given or len(values) == len(given) + len(named)
         if not (fits and required <= values.keys() <= known):
             unknown = next((name for name in named if name not in known), None)
-            if unknown is None:
-                init(self, *given, **named)
-            hint = meant(unknown, names)
-            raise TypeError(f"{type(self).__name__} has no field {unknown!r}; {hint}")
+            if unknown is not None:
+                hint = meant(unknown, names)
+                raise UserError(f"{type(self).__name__} has no field {unknown!r}; {hint}")
+            if fits:
+                missing = next(name for name in names if name in required - values.keys())
+                raise UserError(f"{type(self).__name__} needs the field {missing}")
+            init(self, *given, **named)
         for name, default in without_rule.items():
             keep(self, name, values.get(name, default))
         for name, path, check, default in checks:

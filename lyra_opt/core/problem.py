@@ -237,6 +237,14 @@ class Problem(ABC):
     detail_keys: tuple[str, ...] = ()
     """The keys of answers that tables omit, and that texts omit if they are empty."""
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are the same problem, as they are after pickling."""
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        """Return the hash of the class, which identifies the problem."""
+        return hash(type(self))
+
     @property
     def name(self) -> str:
         """The name of the problem on the command line, such as ``reclaim``."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from lyra_opt.core.errors import InputError, failure_of, one_line
+from lyra_opt.core.errors import InputError, NoAttributeError, failure_of, one_line
 from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.execution import Call, execute
 from lyra_opt.core.fields import keys_of
@@ -236,7 +236,7 @@ class Answer(Generic[SolutionT]):
             return None
         hint = meant(name, known if nearest(name, known) else self.problem.answer_keys)
         # Without a name, Python does not add its own suggestion to the message.
-        raise AttributeError(f"an answer has no attribute {name!r}; {hint}", name=None, obj=None)
+        raise NoAttributeError(f"an answer has no attribute {name!r}; {hint}", name=None, obj=None)
 
     def __dir__(self) -> list[str]:
         """Return all attributes, including those of the solution and the measures."""

@@ -444,6 +444,9 @@ def _number_in(text: str) -> float | str | None:
         return text
 
 
+RAW = ("json", "csv")
+"""The formats for programs, which have raw numbers and all columns."""
+
 FORMATS: dict[str, Callable[[Table], str]] = {
     "table": lambda table: table.plain(),
     "json": _as_json,

@@ -11,6 +11,7 @@ import lyra_opt.heterogeneous as heterogeneous
 import lyra_opt.network as network
 import lyra_opt.preemption as preemption
 import lyra_opt.reclaim as reclaim
+from lyra_opt.commands.cite import cite as cite
 from lyra_opt.core.errors import UserError as UserError
 from lyra_opt.core.plotting import plot as plot
 from lyra_opt.core.plotting import plot_progress as plot_progress
@@ -37,6 +38,7 @@ from lyra_opt.front_door.models import model as model
 from lyra_opt.front_door.planning import plan as plan
 from lyra_opt.front_door.published import paper as paper
 from lyra_opt.front_door.results import diff as diff
+from lyra_opt.front_door.scoring import score as score
 from lyra_opt.front_door.searching import counterexample as counterexample
 from lyra_opt.front_door.simulating import bound as bound
 from lyra_opt.front_door.simulating import simulate as simulate

@@ -19,10 +19,13 @@ class Listing(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Listing:
-        """Return the frame of some columns, of which the first is the index; lists become text."""
+        """Return the frame of some columns, whose rows are named by the first; lists become text.
+
+        The index has no name, so that ``frame.query`` and ``frame.groupby`` find the column.
+        """
         cells = [[_cell(row[column]) for column in columns] for row in rows]
-        frame: Listing = cls(cells, columns=list(columns)).set_index(columns[0])
-        return frame
+        names = [row[0] for row in cells]
+        return cls(cells, columns=list(columns), index=names)
 
     @property
     def _constructor(self) -> Callable[..., Listing]:
@@ -43,6 +46,20 @@ class Listing(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
                 for name, values in frame.items()
             ]
         )
+
+
+class Comparison(Listing):
+    """The data frame of `compare`, which prints whole, with units and without empty columns."""
+
+    @property
+    def _constructor(self) -> Callable[..., Comparison]:
+        return Comparison
+
+    def _table(self) -> Table:
+        from lyra_opt.experiments.tables import table_of_frame
+
+        is_named = any(self.index.names)
+        return table_of_frame(self.reset_index() if is_named else self).without_empty()
 
 
 def _cell(value: object) -> object:

@@ -1,4 +1,8 @@
-"""Functions that list the names which other functions take, as data frames."""
+"""Functions that list the names which other functions take, as data frames.
+
+The first column of each frame has the names, which are also its index: ``frame.loc["exact"]`` and
+``frame.query("solver == 'exact'")`` select the same row.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,10 @@ def solvers(problem: str | None = None) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per solver, with the name as index ``solver``. Columns: ``problem``, ``summary``,
-        ``proves_optimality`` (the variants for which a run without limits ends with a proof),
-        ``variants``, ``gives_bound``, ``available``, and the ``reason`` of a solver that is not.
+        One row per solver, named by the index and by column ``solver``. Other columns: ``problem``,
+        ``summary``, ``proves_optimality`` (the variants for which a run without limits ends with a
+        proof), ``variants``, ``gives_bound``, ``available``, and the ``reason`` of a solver that is
+        not.
 
     Raises
     ------
@@ -55,7 +60,8 @@ def families(problem: str | None = None) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per family, with the name as index ``family``. Columns: ``problem``, ``summary``.
+        One row per family, named by the index and by column ``family``. Other columns: ``problem``
+        and ``summary``.
 
     Raises
     ------
@@ -89,8 +95,9 @@ def schemes(
     Returns
     -------
     pandas.DataFrame
-        One row per scheme, with the name as index ``scheme``. Columns: ``paper``, ``tenure``,
-        ``summary`` and, for a scenario, ``obstacle``: why the scheme does not run in it, or None.
+        One row per scheme, named by the index and by column ``scheme``. Other columns: ``paper``,
+        ``tenure``, ``summary`` and, for a scenario, ``obstacle``: why the scheme does not run in
+        it, or None.
 
     Raises
     ------
@@ -108,7 +115,7 @@ def schemes(
 
 @without_inner_frames
 def scenarios() -> pd.DataFrame:
-    """List the bundled scenarios: a data frame with index ``scenario`` and a ``description``."""
+    """List the bundled scenarios: a data frame with columns ``scenario`` and ``description``."""
     from lyra_opt.experiments.simulation.showing.catalogue import scenario_descriptions
 
     return _described("scenario", scenario_descriptions())
@@ -121,7 +128,7 @@ def studies() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per study, with the name as index ``study``, and its ``description``.
+        One row per study, named by the index and by column ``study``, and its ``description``.
     """
     from lyra_opt.experiments.command import bundled_studies, find_study
 
@@ -147,8 +154,9 @@ def library(
     Returns
     -------
     pandas.DataFrame
-        One row per instance, with the id as index ``instance``. Columns: ``grade``, ``problem``,
-        ``variant``, ``proof``, ``size``, ``best_known`` (an objective), ``best_bound``.
+        One row per instance, named by the index and by column ``instance``. Other columns:
+        ``grade``, ``problem``, ``variant``, ``proof``, ``size``, ``best_known`` (an objective),
+        ``best_bound``.
 
     Raises
     ------
@@ -178,8 +186,8 @@ def papers() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per paper, with the name as index ``paper``. Columns: ``citation``, and the numbers
-        of its ``tables`` and ``figures`` as text.
+        One row per paper, named by the index and by column ``paper``. Other columns: ``citation``,
+        and the numbers of its ``tables`` and ``figures`` as text.
     """
     from lyra_opt.paper_figures.command import PAPERS
     from lyra_opt.paper_figures.document import find_paper

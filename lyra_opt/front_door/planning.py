@@ -8,6 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from lyra_opt.core.errors import UserError, show_value, without_inner_frames
+from lyra_opt.core.result import Status
 from lyra_opt.core.texts import meant
 from lyra_opt.experiments.planning import asking, words
 from lyra_opt.experiments.planning.page import plan_page, require_page_path
@@ -74,8 +75,24 @@ class ReadablePlan(Printed, ClusterPlan):
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The table of the jobs that lose or move pods, as a data frame."""
-        return words.hurt_table(self).frame()
+        """The table of the jobs that lose or move pods, with the nodes of these pods."""
+        found = words.hurt_table(self).frame()
+        pods = [[*each.lost, *(pod for pod, _ in each.moved)] for each in self.disruptions]
+        found["nodes"] = [", ".join(dict.fromkeys(pod.node for pod in of)) for of in pods]
+        return found
+
+    @property
+    def status(self) -> Status:
+        """Whether the plan is proved to be best (optimal), or only known to work (feasible)."""
+        if self.exists and self.most_nodes is not None:
+            is_proved = self.most_nodes <= len(self.nodes)
+            return Status.OPTIMAL if is_proved else Status.FEASIBLE
+        return self.answer.status
+
+    @property
+    def proof(self) -> str:
+        """The sentence that says what is proved; without a plan, why none exists."""
+        return words.proof_sentence(self) if self.exists else words.headline(self)
 
     @without_inner_frames
     def summary(self, format: str = "table") -> str:  # noqa: A002 - the name of the option
@@ -87,6 +104,8 @@ class ReadablePlan(Printed, ClusterPlan):
     @without_inner_frames
     def plot(self, *, style: str = "page", file: str | Path | None = None) -> Figure:
         """Return a picture of the nodes before and after, and write it to a file if one is given.
+
+        A notebook shows the figure if the call is the last line of a cell, without a semicolon.
 
         Raises
         ------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,9 @@ def paper(  # noqa: PLR0913 - all arguments but the first are keywords
         A row per published number, if the page has such a list: ``row``, ``column``, ``paper``,
         ``ours`` (with its least and greatest value over the seeds, if they differ), their ratio and
         the verdicts. Otherwise the page's table. ``frame.attrs`` has the ``title``, the counts of
-        ``verdicts``, the ``notes`` and the ``page``.
+        ``verdicts`` as a sentence, the ``notes`` and the ``page``; ``verdict_counts`` has the
+        counts of the list's verdicts by their column, such as ``{"verdict on the value":
+        {"reproduced": 31, "near": 36}}``.
 
     Raises
     ------
@@ -140,6 +143,11 @@ def _frame(table: StoredTable) -> pd.DataFrame:
                 )
     frame = Listing(columns)
     frame.attrs = {key: getattr(table, key) for key in ("title", "verdicts", "notes", "page")}
+    frame.attrs["verdict_counts"] = {
+        name: dict(Counter(filter(None, cells)))
+        for name, cells in columns.items()
+        if name.startswith("verdict on ")
+    }
     return frame
 
 

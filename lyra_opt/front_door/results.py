@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
+from lyra_opt.core.table import RAW
 from lyra_opt.experiments.diff import Diff, compare_folders, print_diff
 from lyra_opt.experiments.simulation.showing.results import Runs
 from lyra_opt.front_door.printed import Printed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -17,6 +22,18 @@ class ReadableDiff(Printed, Diff):
 
     def _print(self) -> None:
         print_diff(self)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each measure: first those of ``measures``, then those equal in all pairs."""
+        import pandas as pd
+
+        return pd.concat([self.measures, self.unchanged], ignore_index=True)
+
+    @without_inner_frames
+    def summary(self, format: str = "table") -> str:  # noqa: A002 - the name of the option
+        """Return the measures that differ as a table in a format of `lyra_opt.summary`."""
+        return (self.table() if format in RAW else self.for_papers()).text(format)
 
     def __repr__(self) -> str:
         """Return the numbers of pairs and of measures on one line."""
@@ -45,7 +62,8 @@ def diff(
     -------
     ReadableDiff
         The differences: ``measures`` is a data frame with the paired difference of each measure
-        and its 95 % interval. ``print`` shows them as ``lyra-opt diff`` does.
+        and its 95 % interval, and ``frame`` has the equal measures as well. ``summary`` writes
+        a table. ``print`` shows them as ``lyra-opt diff`` does.
 
     Raises
     ------
@@ -54,6 +72,9 @@ def diff(
     """
     if (b is None) == (by is None):
         raise UserError('diff needs a second folder, or by=("scheme", "fifo", "lyra") instead')
+    if by is not None and (isinstance(by, str) or len(by) != 3):
+        rule = 'must be a property and two of its values, such as ("scheme", "fifo", "lyra")'
+        raise FieldError("by", by, rule)
     folders = [_folder_of(each) for each in (a, b) if each is not None]
     found = compare_folders(*folders, by=by)
     _, first, second = by or ("", *(_name_of(each) for each in (a, b)))

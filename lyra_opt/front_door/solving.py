@@ -141,6 +141,7 @@ def compare(
     """Return a table that compares the answers of several solvers.
 
     `summary` writes its main columns, and with several instances the averages of each solver.
+    ``print`` and notebooks show every column that has a value.
 
     Parameters
     ----------
@@ -172,8 +173,7 @@ def compare(
         ``stopped_by``, ``message``
             The limit that ended the run, and the reason of a failure, a skip or a contradiction.
 
-        Then follow the measures of the problem, such as ``collateral_gpus``. The last columns,
-        which pandas always prints, are:
+        Then follow the measures of the problem, such as ``collateral_gpus``. The last columns are
 
         ``gap_to_optimum_at_most``
             An upper limit on the gap to the optimum: the gap to ``optimum`` or, if that is missing,
@@ -230,11 +230,11 @@ def compare(
 
 def _frame(by_instance: Sequence[list[Answer]], index: list[str]) -> pd.DataFrame:
     """Return the answers as a data frame; its `attrs` have what `summary` needs for averages."""
-    import pandas as pd
+    from lyra_opt.front_door.listed_frame import Comparison
 
     known = [(evidence_of(answers), answers) for answers in by_instance]
     rows = [_row(answer, evidence) for evidence, answers in known for answer in answers]
-    frame = pd.DataFrame(rows, dtype=object).set_index(index)
+    frame = Comparison(rows, dtype=object).set_index(index)
     if index == ["solver"]:
         frame = frame.drop(columns="instance")
     types = {

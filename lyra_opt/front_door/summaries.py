@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, without_inner_frames
 from lyra_opt.core.numbers import in_unit, percent, signed, unit_of
+from lyra_opt.core.table import RAW
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from lyra_opt.core.table import Table
-    from lyra_opt.experiments.diff import Diff
     from lyra_opt.experiments.simulation.showing.results import Runs
     from lyra_opt.front_door.planning import ReadablePlan
-
-RAW = ("json", "csv")
+    from lyra_opt.front_door.results import ReadableDiff
 
 COMPARED = ("status", "objective", "dual_bound", "wall_time_s")
 """The columns of a comparison that are shown; JSON, CSV and the frame itself have all."""
@@ -25,7 +24,7 @@ COMPARED = ("status", "objective", "dual_bound", "wall_time_s")
 
 @without_inner_frames
 def summary(
-    results: Runs | pd.DataFrame | Diff | ReadablePlan | str | Path,
+    results: Runs | pd.DataFrame | ReadableDiff | ReadablePlan | str | Path,
     format: str = "table",  # noqa: A002 - the name of the option
 ) -> str:
     """Return results as a table for a terminal, a program or a paper.
@@ -63,8 +62,9 @@ def summary(
     """
     from lyra_opt.experiments.simulation.showing.results import Runs
     from lyra_opt.front_door.planning import ReadablePlan
+    from lyra_opt.front_door.results import ReadableDiff
 
-    if isinstance(results, Runs | ReadablePlan):
+    if isinstance(results, Runs | ReadablePlan | ReadableDiff):
         return results.summary(format)
     return "\n".join(table.text(format) for table in _tables(results, format))
 
@@ -72,7 +72,6 @@ def summary(
 def _tables(results: Any, form: str) -> list[Table]:
     from lyra_opt.commands.summaries import summaries_of_frame, summary_table
     from lyra_opt.core.table import Table
-    from lyra_opt.experiments.diff import Diff
     from lyra_opt.experiments.simulation.showing.results import replays_frame, results_tables
     from lyra_opt.experiments.tables import table_of_frame
 
@@ -88,8 +87,6 @@ def _tables(results: Any, form: str) -> list[Table]:
             overall = report.analysis.overall_table()
             return [table_of_frame(overall) if form in RAW else report.shown(overall)]
         results = load_replays(folder)
-    elif isinstance(results, Diff):
-        return [results.table() if form in RAW else results.for_papers()]
     elif hasattr(results, "columns"):
         is_named = any(results.index.names)
         table = table_of_frame(results.reset_index() if is_named else results)

@@ -73,7 +73,7 @@ class Tuned(Printed):
 
 @without_inner_frames
 def tune(
-    tuning: str | Path,
+    tuning: str | Path | Mapping[str, Any],
     *,
     changes: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -87,7 +87,7 @@ def tune(
     Parameters
     ----------
     tuning
-        A bundled tuning, such as ``lyra-2``, or a TOML file.
+        A bundled tuning, such as ``lyra-2``, a TOML file, or the content of one as a dictionary.
     changes
         New values for keys of the tuning file, such as ``{"trials": 20}``.
     out
@@ -119,7 +119,7 @@ def tune(
     given = [Change(key, plain(value)) for key, value in (changes or {}).items()]
     with as_loud_as(loudness_of(progress)):
         found, _ = tuned(
-            load_tuning(str(tuning), given),
+            load_tuning(str(tuning) if isinstance(tuning, Path) else tuning, given),
             folder,
             engine=given_engine(scheduler, processes),
             resume=resume,

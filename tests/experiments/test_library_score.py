@@ -9,6 +9,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.solver import SOLVERS
 from lyra_opt.experiments.library_score import STORED_LIMIT_S
@@ -25,6 +26,7 @@ def own(tmp_path, monkeypatch):
     """Stand in a folder with a user's solvers."""
     (tmp_path / "my.py").write_text(TABLES["solvers"])
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
 
 
 def score(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -41,6 +43,17 @@ def test_an_own_solver_is_ranked_among_the_stored_results(capsys, tmp_path):
     assert f"ran on {first.started_at[:10]} on {first.cpu} (2 processors) with 0.5 s" in out
     assert "Times of different machines are not comparable" in out
     assert not (tmp_path / "better-solutions").exists()
+
+
+def test_python_gives_the_same_ranking(capsys):
+    """The frame has the rows of the command's JSON; the solver is a class of an imported file."""
+    from my import Mine
+
+    _, out, _ = score(capsys, "my.py:Mine", "--id", ID, "--format=json")
+    frame = lo.score(Mine, ids=[ID])
+    expected = [each["solver"] for each in json.loads(out)["ranking"]]
+    assert sorted(frame.solver) == sorted(expected)
+    assert frame.attrs["results"][0]["objective"] == json.loads(out)["results"][0]["objective"]
 
 
 def ranks(out: str) -> list[str]:

@@ -112,6 +112,10 @@ def test_python_gives_the_same_plan(run, file, tmp_path, monkeypatch):
         _, out, _ = run(*words, "--snapshot", file, "--format", form)
         assert found.summary(form) == lo.summary(found, form) == out
     assert list(found.frame.lost_gpu_s) == [each.lost_gpu_s for each in found.disruptions]
+    assert found.status == "optimal"
+    assert found.proof in str(found)
+    hurt = {pod.node for each in found.disruptions for pod in each.lost}
+    assert hurt <= set(", ".join(found.frame.nodes).split(", "))
     found.page(tmp_path / "plan.html")
     found.plot(file=tmp_path / "plan.png", style="paper")
     assert found.explanations[0] in (tmp_path / "plan.html").read_text()

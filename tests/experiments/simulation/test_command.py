@@ -51,6 +51,15 @@ class TestFigures:
         assert record["training_usage_while_submitting"] == pytest.approx(1, abs=0.01)
         assert "3 jobs over 0.0 days ask for 775.0 % of 2 GPUs" in err
 
+    def test_a_dry_run_replays_nothing(self, three_jobs, tmp_path):
+        """It lists the replays with the demand that a run would print."""
+        options = ("--scheme=fifo", "--scheme=sjf", "--out", tmp_path / "out", "--format=json")
+        exit_code, out, err = three_jobs(*options, "--dry-run")
+        assert exit_code == 0
+        assert [each["replay"] for each in json.loads(out)] == ["fifo seed=0", "sjf seed=0"]
+        assert all(each["jobs"] in err for each in json.loads(out))
+        assert not (tmp_path / "out").exists()
+
     def test_all_at_one_moment(self, simulate, tmp_path):
         """The load is null, because JSON has no infinity."""
         path = tmp_path / "jobs.csv"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import pandas as pd
 import pytest
@@ -28,7 +29,8 @@ def test_diff(run, tmp_path, monkeypatch):
         "lyra-paper", schemes=["fifo", "lyra"], seeds=2, changes=SMALL_CLUSTER, out=tmp_path
     )
     found = lo.diff(tmp_path, by=("scheme", "fifo", "lyra"))
-    record = printed_json(run, "diff", tmp_path, "--by", "scheme", "fifo", "lyra", "--format=json")
+    by = ("--by", "scheme", "fifo", "lyra")
+    record = printed_json(run, "diff", tmp_path, *by, "--format=json")
     assert found.as_json_object() == record | {"a": "fifo", "b": "lyra"}
     differences = lo.summary(runs.differences(), "markdown")
     assert "difference (%) | 95 % from (%) | to (%)" in differences
@@ -48,6 +50,10 @@ def test_diff(run, tmp_path, monkeypatch):
             bound=True,
             resume=True,
         )
+    assert found.summary("csv") == run("diff", tmp_path, *by, "--format=csv")[1]
+    assert found.summary("latex") == lo.summary(found, "latex")
+    assert list(found.frame.measure.tail(len(found.equal))) == found.equal
+    assert found.frame.difference.tail(len(found.equal)).eq(0).all()
     assert repr(found).startswith("<diff of fifo and lyra: 2 pairs, ")
     assert max(map(len, str(found).splitlines())) <= 80
     page = Page(found._repr_html_())
@@ -80,6 +86,8 @@ def test_the_tables_of_papers():
         table["ours / paper"][3], abs=0.01
     )
     assert table.attrs["verdicts"].startswith(f"{len(table)} published numbers")
+    for counts in table.attrs["verdict_counts"].values():
+        assert all(f"{count} {name}" in table.attrs["verdicts"] for name, count in counts.items())
     for name in lo.papers().index:
         assert lo.paper(name).numbers.dtype == float
         for each in find_paper(name).publications:
@@ -106,4 +114,7 @@ def test_tune(tmp_path):
     for key, value in record["parameters"].items():
         assert tuned.best[key].item() == value
         assert f"  {key} = {value}" in str(tuned)
+    assert f"means of {record['targets'][0]['measure']}" in str(tuned)
+    of_dict = lo.tune(tomllib.loads(SMALL))
+    pd.testing.assert_frame_equal(of_dict.trials, tuned.trials)
     assert lo.simulate(tmp_path / "out/best.toml").frame.jct_mean_s.notna().all()
