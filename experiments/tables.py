@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.numbers import MISSING, count, percent, share, six_digits, three_digits
+from lyra_opt.core.numbers import MISSING, UP, count, percent, share, six_digits, three_digits
 from lyra_opt.core.table import Column, Table, as_text, run_times
 from lyra_opt.core.texts import words
 
@@ -110,7 +110,7 @@ def _axis_value(value: object) -> str:
 
 def _at_most(value: float | None) -> str:
     """Return an upper bound in percent, or a dash if it is not finite."""
-    return percent(value) if value is not None and math.isfinite(value) else MISSING
+    return percent(value, rounding=UP) if value is not None and math.isfinite(value) else MISSING
 
 
 def _left_out(row: Any) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import counted
-from lyra_opt.core.numbers import HOURS, count, in_unit
+from lyra_opt.core.numbers import DOWN, HOURS, count, in_unit
 from lyra_opt.core.result import Status
 from lyra_opt.core.table import Column, Table
 from lyra_opt.core.texts import show_list
@@ -119,8 +119,11 @@ def _why_untouched(gang: RunningGang) -> str:
     return gang.not_preempted_because or f"priority {gang.priority}"
 
 
-def term_phrase(case: Case, key: str, value: int) -> str:
-    """Return the meaning of a value of a term of the objective, as a verb phrase."""
+def term_phrase(case: Case, key: str, value: int, rounding: str | None = None) -> str:
+    """Return the meaning of a value of a term of the objective, as a verb phrase.
+
+    A lower bound on the value is rounded with `lyra_opt.core.numbers.DOWN`.
+    """
     name, _, priority = key.partition("@")
     of_priority = f" of priority {priority}" if priority else ""
     if name == "lost_gangs":
@@ -137,7 +140,7 @@ def term_phrase(case: Case, key: str, value: int) -> str:
         cost = case.choices.cost
         if cost.startswith(ANNOTATION):
             return f"costs {value} by {cost}"
-        return f"loses {in_unit(HOURS)(value)} GPU hours of work"
+        return f"loses {in_unit(HOURS)(value, rounding=rounding)} GPU hours of work"
     resource = name.removeprefix("lost:")
     unit = "GPU" if resource == "gpu" else f"unit of {resource}"
     return f"takes {counted(value, unit)} from running {_whole(case)}"
@@ -160,13 +163,16 @@ def zero_phrase(case: Case, key: str) -> str:
     return f"{phrase} of priority {priority}" if priority else phrase
 
 
-def terms_in_words(case: Case, terms: Mapping[str, int]) -> str:
-    """Return the values of all terms above 0 as one phrase, with each verb once."""
+def terms_in_words(case: Case, terms: Mapping[str, int], rounding: str | None = None) -> str:
+    """Return the values of all terms above 0 as one phrase, with each verb once.
+
+    ``rounding`` is that of `term_phrase`.
+    """
     phrases: list[str] = []
     verb = ""
     for key, value in terms.items():
         if value:
-            phrase = term_phrase(case, key, value)
+            phrase = term_phrase(case, key, value, rounding)
             phrases.append(phrase.removeprefix(f"{verb} ") if verb else phrase)
             verb = phrase.split(" ")[0]
     if len(phrases) < 2:
@@ -197,7 +203,7 @@ def proof_sentence(plan: ClusterPlan) -> str:
         least = dict(zip(keys, objective.decode(bound), strict=True))
         return (
             f"Not proved within the time limit. The proved bound: a {choice} at best "
-            f"{terms_in_words(case, least)}."
+            f"{terms_in_words(case, least, DOWN)}."
         )
     if not any(terms.values()):
         return "Nobody is stopped, so nothing can be better."
@@ -213,7 +219,7 @@ def proof_sentence(plan: ClusterPlan) -> str:
             continue
         if key == "lost_pods" and sentences:
             break  # which decides between plans that are alike in all that matters
-        verb, rest = term_phrase(case, key, value).split(" ", 1)
+        verb, rest = term_phrase(case, key, value, DOWN).split(" ", 1)
         if sentences:
             conditions = [_plural(each) for each in kept]
             sentences.append(

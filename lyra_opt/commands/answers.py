@@ -10,7 +10,7 @@ from lyra_opt.commands.messages import Loudness, loudness
 from lyra_opt.commands.output import print_formatted, print_line, print_table
 from lyra_opt.commands.summaries import summaries_of, summary_table
 from lyra_opt.core.gaps import gap_words
-from lyra_opt.core.numbers import MISSING, count, percent, share, six_digits
+from lyra_opt.core.numbers import DOWN, MISSING, UP, count, percent, share, six_digits
 from lyra_opt.core.result import Status
 from lyra_opt.core.solving import START_KEPT, Answer, evidence_of
 from lyra_opt.core.table import Column, Table, as_text, run_times
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 AnswersOfFile = tuple[str, list[Answer]]
 """A file name as typed, and one or more answers to its instance."""
+
+SAFE = {"min": DOWN, "max": UP}
+"""The direction in which a dual bound is rounded, by the sense of the objective."""
 
 MOST_IN_CELL = 3
 """The largest number of entries of an object that a cell shows."""
@@ -123,7 +126,7 @@ def _table(
         )
 
     objectives = [_value(row.answer.objective, row.evidence) for row in rows]
-    bounds = [_value(row.answer.dual_bound, row.evidence) for row in rows]
+    bounds = [_value(row.answer.dual_bound, row.evidence, SAFE[row.answer.sense]) for row in rows]
     to_best = [_to_best(row) for row in rows]
     to_optimum = [_to_optimum(row) for row in rows]
     columns = [
@@ -163,10 +166,14 @@ def _cell(value: object) -> str:
     return six_digits(value) if isinstance(value, float) else show_count(value)
 
 
-def _value(value: Number | None, evidence: Evidence) -> str:
+def _value(value: Number | None, evidence: Evidence, rounding: str | None = None) -> str:
     if value is None:
         return ""
-    return evidence.terms.in_words(value) if evidence.terms.keys else six_digits(value)
+    return (
+        evidence.terms.in_words(value)
+        if evidence.terms.keys
+        else six_digits(value, rounding=rounding)
+    )
 
 
 def _legends(answers: Sequence[AnswersOfFile]) -> dict[str, list[str]]:
@@ -196,7 +203,7 @@ def _to_optimum(row: Row) -> str:
     reference = evidence.best_bound if evidence.optimum is None else evidence.optimum
     shown = _difference(objective, reference, evidence)
     is_exact = evidence.optimum is not None or (math.isinf(gap) and not shown)
-    return ("" if is_exact else "≤ ") + (shown or _percent(gap))
+    return shown or _percent(gap) if is_exact else f"≤ {shown or _percent(gap, UP)}"
 
 
 def _difference(objective: Number | None, reference: Number | None, evidence: Evidence) -> str:
@@ -206,5 +213,6 @@ def _difference(objective: Number | None, reference: Number | None, evidence: Ev
     return evidence.terms.difference(objective, reference)
 
 
-def _percent(gap: float) -> str:
-    return share(gap) if math.isfinite(gap) else MISSING  # the lines below the table explain it
+def _percent(gap: float, rounding: str | None = None) -> str:
+    # The lines below the table explain a missing percentage.
+    return share(gap, rounding) if math.isfinite(gap) else MISSING

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import counted
 from lyra_opt.core.gaps import GAP, gap_words
-from lyra_opt.core.numbers import count, percent
+from lyra_opt.core.numbers import UP, count, percent
 from lyra_opt.core.result import Status
 from lyra_opt.core.table import Column, Table, run_times
 
@@ -86,10 +87,11 @@ class SolverSummary:
         gaps, where = self.gaps_percent, self.gap.where
         said = f"{self.optimal} optimal of {counted(len(self.outcomes), 'instance')}"
         if gaps:
-            at_most = "at most " if self.unproved else ""
+            at_most, rounding = ("at most ", UP) if self.unproved else ("", None)
+            show = partial(percent, rounding=rounding)
             said = (
-                f"{at_most}{percent(statistics.fmean(gaps))} % {where} the optimum on average "
-                f"(median {percent(statistics.median(gaps))} %, maximum {percent(max(gaps))} %), "
+                f"{at_most}{show(statistics.fmean(gaps))} % {where} the optimum on average "
+                f"(median {show(statistics.median(gaps))} %, maximum {show(max(gaps))} %), "
                 f"{counted(len(gaps), 'instance')}, {self.optimal} of them optimal"
             )
         if self.unproved:
@@ -144,7 +146,7 @@ def summary_table(summaries: Sequence[SolverSummary]) -> Table:
 
     def of_gaps(name: str, key: str, values: Sequence[float | None]) -> Column:
         texts = [
-            ("" if value is None else mark) + percent(value)
+            ("" if value is None else mark) + percent(value, rounding=UP if mark else None)
             for mark, value in zip(marks, values, strict=True)
         ]
         return Column(

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.gaps import gap_words, percent_text, relative_gap
+from lyra_opt.core.numbers import UP, rounded
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.terms import ONE_NUMBER
 
@@ -161,8 +162,10 @@ class Evidence:
             parts.append("no bound on the optimum is known")
         else:
             over, zero = f"{where} the optimum", "the optimum may be 0"
-            distance = self._distance(objective, bound, at_most, over, zero)
-            has_limit = math.isfinite(at_most) or self.terms.keys
+            is_finite = math.isfinite(at_most)
+            ceiling = rounded(at_most, 3, UP) if is_finite else at_most
+            distance = self._distance(objective, bound, ceiling, over, zero)
+            has_limit = is_finite or self.terms.keys
             parts.append(f"at most {distance}" if has_limit else distance)
         return ", ".join(parts)
 

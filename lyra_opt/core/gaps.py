@@ -37,13 +37,15 @@ def finite(gap: float | None) -> float | None:
     return gap if gap is not None and math.isfinite(gap) else None
 
 
-def percent_text(gap: float) -> str:
+def percent_text(gap: float, rounding: str | None = None) -> str:
     """Return a gap as a percentage; a positive gap is never shown as 0 %.
+
+    An upper bound on a gap is rounded with `lyra_opt.core.numbers.UP`.
 
     >>> [percent_text(gap) for gap in (0.0, 1e-7, 0.0667, 31)]
     ['0.0 %', '< 0.1 %', '6.7 %', '3,100.0 %']
     """
-    return f"{share(gap)} %"
+    return f"{share(gap, rounding)} %"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,17 @@
 
 Measures and times have three significant digits, whole numbers all their digits, and percentages
 one decimal. Commas separate thousands. A missing number (None or NaN) is a dash.
+
+Numbers are rounded to the nearest text, except bounds: a lower bound is rounded down, and an upper
+bound is rounded up, so that the text is never a stronger claim than the number. The formats take
+``rounding=DOWN`` or ``rounding=UP`` for this.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, NamedTuple
@@ -32,6 +37,15 @@ LEAST_EXPONENT = -4
 EXACT_DIGITS = 10
 """Significant digits of an objective that is not a whole number."""
 
+DOWN, UP = ROUND_FLOOR, ROUND_CEILING
+"""The directions in which the formats round lower and upper bounds."""
+
+WIDE = Context(prec=400)
+"""Decimal arithmetic with more digits than any float has."""
+
+TRUSTED_DIGITS = 12
+"""A directed rounding ignores later digits, because float arithmetic leaves noise in them."""
+
 Show = Callable[..., str]
 """A function that writes a value as text."""
 
@@ -45,18 +59,32 @@ def _number_format(show: Show) -> Show:
     """Extend a format of finite numbers to missing and infinite ones, with a true minus sign."""
 
     @wraps(show)
-    def shown(value: Any, **largest: Any) -> str:
+    def shown(value: Any, **options: Any) -> str:
         if is_missing(value):
             return MISSING
         is_finite = math.isfinite(value)
-        text = show(value, **largest) if is_finite else f"{value}".replace("inf", INFINITE)
+        text = show(value, **options) if is_finite else f"{value}".replace("inf", INFINITE)
         return text.replace("-", MINUS)
 
     return shown
 
 
+def rounded(value: float, decimals: int, rounding: str | None) -> float:
+    """Return a number rounded to some decimals in a direction; None leaves it as it is.
+
+    The noise of float arithmetic does not move a number to its neighbour.
+
+    >>> rounded(5.4067, 2, DOWN), rounded(5.3, 2, DOWN), rounded(100 * 0.07, 1, UP)
+    (5.4, 5.3, 7.0)
+    """
+    if rounding is None:
+        return value
+    trusted = Decimal(f"{value:.{TRUSTED_DIGITS}g}")
+    return float(trusted.quantize(Decimal(1).scaleb(-decimals), rounding, WIDE))
+
+
 @_number_format
-def three_digits(value: float, largest: float | None = None) -> str:
+def three_digits(value: float, largest: float | None = None, rounding: str | None = None) -> str:
     """Return a number as text with three significant digits; whole digits are never rounded away.
 
     With `largest`, the size of the largest number beside it, it has as many decimals as that one.
@@ -65,14 +93,17 @@ def three_digits(value: float, largest: float | None = None) -> str:
     ['141,318', '12.3', '−0.210', '0', '2.00e−7', '–', '∞']
     >>> three_digits(0.00909, largest=0.832)
     '0.009'
+    >>> three_digits(5.4067), three_digits(5.4067, rounding=DOWN)
+    ('5.41', '5.40')
     """
     size = abs(value) if largest is None else largest
     if size == 0:
         return "0"
     exponent = int(f"{size:.2e}".partition("e")[2])
     if exponent < LEAST_EXPONENT:
-        return f"{value:.2e}".replace("e-0", "e-")
-    return f"{value:z,.{max(0, 2 - exponent)}f}"
+        return f"{rounded(value, 2 - exponent, rounding):.2e}".replace("e-0", "e-")
+    decimals = max(0, 2 - exponent)
+    return f"{rounded(value, decimals, rounding):z,.{decimals}f}"
 
 
 @_number_format
@@ -88,7 +119,7 @@ def count(value: float, largest: float | None = None) -> str:
 
 
 @_number_format
-def percent(value: float) -> str:
+def percent(value: float, rounding: str | None = None) -> str:
     """Return a percentage as text without its sign; only 0 itself is shown as 0.
 
     >>> percent(6.67), percent(0.0), percent(0.004), percent(-3100)
@@ -96,16 +127,16 @@ def percent(value: float) -> str:
     """
     if 0 < abs(value) < SMALLEST_PERCENT / 2:
         return f"< {SMALLEST_PERCENT}" if value > 0 else f"> -{SMALLEST_PERCENT}"
-    return f"{value:,.1f}"
+    return f"{rounded(value, 1, rounding):,.1f}"
 
 
-def share(value: float | None) -> str:
+def share(value: float | None, rounding: str | None = None) -> str:
     """Return a share from 0 to 1 as a percentage without its sign; see `percent`.
 
-    >>> share(0.158)
-    '15.8'
+    >>> share(0.158), share(0.1581, rounding=UP)
+    ('15.8', '15.9')
     """
-    return MISSING if value is None else percent(100 * value)
+    return MISSING if value is None else percent(100 * value, rounding=rounding)
 
 
 @_number_format
@@ -119,13 +150,16 @@ def exact(value: float) -> str:
 
 
 @_number_format
-def six_digits(value: float) -> str:
+def six_digits(value: float, rounding: str | None = None) -> str:
     """Return an objective or a bound for a table: whole numbers in full, others with six digits.
 
-    >>> six_digits(1_234_567), six_digits(1 / 3)
-    ('1,234,567', '0.333333')
+    >>> six_digits(1_234_567), six_digits(2 / 3), six_digits(2 / 3, rounding=DOWN)
+    ('1,234,567', '0.666667', '0.666666')
     """
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    decimals = 5 - int(f"{value:.5e}".partition("e")[2])
+    return f"{rounded(value, decimals, rounding):,.6g}"
 
 
 def signed(show: Show) -> Show:
@@ -198,20 +232,20 @@ def unit_of(duration_s: float, units: tuple[Unit, ...] = UNITS) -> Unit:
 def in_unit(unit: Unit) -> Show:
     """Return a format that writes seconds as a number in `unit`."""
 
-    def shown(value_s: Any, largest: float | None = None) -> str:
+    def shown(value_s: Any, largest: float | None = None, rounding: str | None = None) -> str:
         if is_missing(value_s):
             return MISSING
         largest = None if largest is None else largest / unit.seconds
-        return three_digits(value_s / unit.seconds, largest=largest)
+        return three_digits(value_s / unit.seconds, largest=largest, rounding=rounding)
 
     return shown
 
 
-def duration(value_s: float, unit: Unit | None = None, units: tuple[Unit, ...] = UNITS) -> str:
-    """Return a duration as text in `unit`, or else in the one of `units` that is easiest to read.
+def duration(value_s: float, unit: Unit | None = None, rounding: str | None = None) -> str:
+    """Return a duration as text in `unit`, or else in the one of `UNITS` that is easiest to read.
 
-    >>> duration(5400), duration(-5400), duration(0.0021, units=RUN_UNITS)
+    >>> duration(5400), duration(-5400), duration(0.0021, MILLISECONDS)
     ('1.50 h', '−1.50 h', '2.10 ms')
     """
-    chosen = unit or unit_of(value_s, units)
-    return f"{in_unit(chosen)(value_s)} {chosen.symbol}"
+    chosen = unit or unit_of(value_s)
+    return f"{in_unit(chosen)(value_s, rounding=rounding)} {chosen.symbol}"

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import one_line
-from lyra_opt.core.numbers import RUN_UNITS, duration, exact
+from lyra_opt.core.numbers import RUN_UNITS, duration, exact, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -80,7 +80,7 @@ def show_seconds(time_s: float | None) -> str:
     """Return a duration as text in seconds, or in milliseconds below one second; "" for None."""
     if time_s is None:
         return ""
-    return duration(time_s, units=RUN_UNITS)
+    return duration(time_s, unit_of(time_s, RUN_UNITS))
 
 
 LEAST_LIKENESS = 0.65
