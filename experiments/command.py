@@ -55,7 +55,7 @@ page) and plots/*.svg into the same folder. For a study, also write gap_table.cs
 overall_table.csv and overall_table.md. A running or interrupted study is reported as far as it is
 complete.
 
-Exit code: 0; 1 if results contradict one another; 2 for bad input or usage.
+Exit code: 0; 1 if a run failed or results contradict one another; 2 for bad input or usage.
 """
 
 REPORT_EXAMPLES = """\
@@ -226,9 +226,9 @@ def run_study_command(arguments: argparse.Namespace) -> int:
     )
     if status != EXIT_INTERRUPTED:
         report = make_report(folder)
-        print_report(report, arguments.form)
         if pictures.file is not None:
             pictures.write(lambda name: chosen(report.plot_makers(), name))
+        print_report(report, arguments.form)
     return status
 
 
@@ -256,6 +256,7 @@ def run_report_command(arguments: argparse.Namespace) -> int:
 
 
 def _report_replays(folder: Path, arguments: argparse.Namespace, pictures: ChosenPictures) -> int:
+    from lyra_opt.experiments.executor import complain_of
     from lyra_opt.experiments.random_inputs import require_baseline
     from lyra_opt.experiments.simulation.commands import chosen_measures
     from lyra_opt.experiments.simulation.running.replays import load_replays
@@ -271,16 +272,22 @@ def _report_replays(folder: Path, arguments: argparse.Namespace, pictures: Chose
     print_replays(replays, arguments.form, baseline, measures)
     if arguments.form == "table":
         print(f"{page}: the full report, with plots")
-    return 0
+    return complain_of(replays.failed)
 
 
 def run_diff_command(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt diff``; return the exit code."""
+    from lyra_opt.commands.messages import complain
     from lyra_opt.commands.output import print_formatted
     from lyra_opt.experiments.diff import compare_folders, print_diff
 
     b = None if arguments.b is None else Path(arguments.b)
     diff = compare_folders(Path(arguments.a), b, by=arguments.by)
+    if names := diff.settings.get("name"):
+        complain(
+            f"A is {names['a']} and B is {names['b']}, which are different scenarios or studies: "
+            "their inputs may differ, too, so the differences compare more than two solvers"
+        )
     table = diff.table() if arguments.form == "csv" else diff.for_papers()
     if not print_formatted(arguments.form, [table], diff.as_json_object()):
         print_diff(diff)

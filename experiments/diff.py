@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.csv_text import read_frame
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import UserError, counted
 from lyra_opt.core.numbers import count, three_digits
 from lyra_opt.core.table import Column, Table
 from lyra_opt.core.texts import meant, words
@@ -26,11 +26,10 @@ from lyra_opt.experiments.random_inputs import (
 from lyra_opt.experiments.records import ERROR, ReplayRecord, RunRecord
 from lyra_opt.experiments.simulation.measuring.comparison import (
     ABOVE_BOUND,
-    COMPARED,
     MAIN_MEASURES,
     shown_as,
 )
-from lyra_opt.experiments.simulation.measuring.measures import MEASURES
+from lyra_opt.experiments.simulation.measuring.measures import COMPARED, MEASURES
 from lyra_opt.experiments.store import ResultStore, table_path
 
 if TYPE_CHECKING:
@@ -182,6 +181,8 @@ class Diff:
             if each.key not in ("pairs", "draws") or len({*each.values}) > 1
         ]
         title = f"{self.b} compared with {self.a}. {main.method}"
+        if alone := len(self.failed) + len(self.only_a) + len(self.only_b):
+            title += f" Left out: {counted(alone, 'run')} that failed or have no partner."
         return paired_table(columns, title)
 
 
@@ -445,13 +446,15 @@ def print_diff(diff: Diff) -> None:
     if len(diff.measures):
         print_table(diff.shown(), None)
         print_line(diff.method)
-    elif not diff.equal:
+    if diff.equal:
+        print_line(f"Equal in all pairs: {', '.join(diff.equal)}", indent="    ")
+    elif not len(diff.measures):
         print("No measure has a value in both runs of a pair, so nothing is compared.")
 
 
 def _lines(diff: Diff) -> Iterator[str]:
     """Yield the lines that `print_diff` prints before the table of measures."""
-    yield f"{diff.pairs} pairs of runs."
+    yield f"{counted(diff.pairs, 'pair')} of runs."
     lists = (
         ("Failed in A or B", diff.failed),
         ("Only in A", diff.only_a),
@@ -470,5 +473,3 @@ def _lines(diff: Diff) -> Iterator[str]:
         yield "Versions or machines differ, which affects the differences of times."
     for change, pairs in diff.statuses.items():
         yield f"{change}: {pairs} pairs"
-    if diff.equal:
-        yield f"Equal in all pairs: {', '.join(diff.equal)}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lyra_opt.experiments.pool import Engine, Task
-    from lyra_opt.experiments.records import StudyRecord
+    from lyra_opt.experiments.records import RunRecord, StudyRecord
 
 LOGGER = logging.getLogger(__name__)
 
@@ -156,7 +156,13 @@ def _verdict(study: StudyRecord, store: ResultStore) -> int:
     """Report the failed runs of the store; return the exit code."""
     runs = store.runs()
     failed = [run for run in runs if run.status == ERROR]
+    status = complain_of(failed)
+    say(f"{study.name}: {counted(len(runs), 'run')} stored, {len(failed)} failed")
+    return status
+
+
+def complain_of(failed: Sequence[RunRecord]) -> int:
+    """Print the first failed runs with their errors; return the exit code: 1 if a run failed."""
     for run in failed[:FAILURES_SHOWN]:
         complain(f"failed: {run.key}: {run.message or ''}")
-    say(f"{study.name}: {counted(len(runs), 'run')} stored, {len(failed)} failed")
     return 1 if failed else 0

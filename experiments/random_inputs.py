@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import pairwise
@@ -18,6 +19,7 @@ from lyra_opt.experiments.intervals import (
     bootstrap_interval,
     student_interval,
 )
+from lyra_opt.experiments.simulation.measuring.measures import COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -39,14 +41,16 @@ ASSUMED_INPUTS = (
 ENOUGH_SEEDS = 5
 """With fewer seeds the tails of Student's t are so long that most intervals contain 0."""
 
+FEWEST_UNITS = 3
+"""Fewer units that differ have no interval: Student's t of two is 12.7 times the standard error."""
+
+WIDEST_FACTOR = 10.0
+"""An interval that reaches further than this factor from the ratio of the means is not shown."""
+
 RESAMPLES = 2000
-WIDEST = 100.0
-"""The largest logarithm of a ratio at the end of an interval."""
 
 DRAW_AXIS = "jobs.bootstrap.draw"
 """The axis of a scenario whose values are draws, not settings."""
-
-FIXED_MEASURES = ("jct_mean_s", "queue_mean_s")
 
 
 class Sample(StrEnum):
@@ -67,7 +71,7 @@ class Sample(StrEnum):
 class Paired(NamedTuple):
     """The means of A and B over paired units, B - A with its interval, and the same in % of A.
 
-    The ends of an interval are NaN if they are unknown.
+    The ends of an interval are NaN if they are unknown, which tables show as a dash.
     """
 
     mean_a: float
@@ -92,6 +96,11 @@ class RandomInputs:
     def has_intervals(self) -> bool:
         """Whether the units are a sample, so that their differences have a confidence interval."""
         return self.unit is not Sample.ASSUMPTIONS
+
+    @property
+    def too_few(self) -> str:
+        """The reason why a difference has no interval, such as "too few draws"."""
+        return f"too few {self.unit.split()[0]}"
 
     @property
     def ends_in_words(self) -> tuple[str, str]:
@@ -120,16 +129,25 @@ class RandomInputs:
         linearised around its value (delta method). So the baseline counts as random too, and no end
         is below -100 %. It is NaN if a mean is not above 0, or a single unit is not 0: then nothing
         tells how much the ratio varies.
+
+        Both intervals are NaN if the units are too few: fewer than `FEWEST_UNITS` that differ, or
+        an infinite interval, or an interval of the ratio that reaches further than `WIDEST_FACTOR`
+        from it. Such an interval says nothing, and its two forms contradict one another.
         """
         means = float(before.mean()), float(after.mean())
         low = high = low_percent = high_percent = math.nan
         if len(before) > 1:
             low, high = self.interval(after - before)
+            is_few = self.has_intervals and len(before) < FEWEST_UNITS
+            is_wide = math.isinf(low) or (is_few and low < high)
             if min(means) > 0 and min((before != 0).sum(), (after != 0).sum()) > 1:
                 ratio = math.log(means[1] / means[0])
                 ends = self.interval(ratio + after / means[1] - before / means[0])
-                # A wider end, from very few blocks, would overflow.
-                low_percent, high_percent = (100 * math.expm1(min(end, WIDEST)) for end in ends)
+                is_wide |= self.has_intervals and ends[1] - ratio > math.log(WIDEST_FACTOR)
+                if not is_wide:
+                    low_percent, high_percent = (100 * math.expm1(end) for end in ends)
+            if is_wide:
+                low = high = math.nan
         change = 100 * (means[1] / means[0] - 1) if means[0] else math.nan
         difference = float((after - before).mean())
         return Paired(*means, difference, low, high, change, low_percent, high_percent)
@@ -152,11 +170,10 @@ class RandomInputs:
             "that, use more seeds (set seeds to 5); for a trace, also set jobs.bootstrap.days.",
         }
         text = texts[self.unit]
-        if max(counts) == 1:
-            noun = self.unit.split()[0].removesuffix("s")
-            text = f"Where there is a dash, a single {noun} gives no interval."
+        if self.has_intervals and max(counts) < FEWEST_UNITS:
+            text = f"A dash stands for {self.too_few}: fewer than {FEWEST_UNITS} have no interval."
         elif self.unit in (Sample.SEEDS, Sample.DRAWS) and min(counts) < ENOUGH_SEEDS:
-            text += f" So few {self.unit} make wide intervals; a single one has no interval."
+            text += f" So few {self.unit} make wide intervals. A dash stands for {self.too_few}."
         return f"{text} {self.in_words}".strip()
 
 
@@ -182,13 +199,10 @@ def paired_columns(
             show = signed(percent)
             columns.append(Column(key=name, values=values, show=show, heading=heading, unit="%"))
             continue
-        is_mean = name.startswith("mean")
-        beside = [row[:2] if is_mean else row[2:5] for row in rows]
-        formats = [alike(show, each) for show, each in zip(shows, beside, strict=True)]
-        texts = [
-            (show if is_mean else signed(show))(value)
-            for show, value in zip(formats, values, strict=True)
-        ]
+        formats = shows
+        if not name.startswith("mean"):
+            formats = [signed(alike(show, row[2:5])) for show, row in zip(shows, rows, strict=True)]
+        texts = [show(value) for show, value in zip(formats, values, strict=True)]
         key, number = f"{name}{unit}", three_digits
         columns.append(Column(key=key, values=values, show=number, heading=heading, texts=texts))
     return columns
@@ -225,16 +239,17 @@ def resampling_of(setting: Mapping[str, Any]) -> Resampling | None:
 
 def random_inputs(runs: Sequence[ReplayRecord]) -> RandomInputs:
     """Determine what differs between the finished replays of one variant, apart from the scheme."""
-    of_first = [run for run in runs if run.scheme == runs[0].scheme]
-    inputs = [run.setting.get("inputs") for run in of_first]
+    ((most, _),) = Counter(run.scheme for run in runs).most_common(1)
+    of_one = [run for run in runs if run.scheme == most]
+    inputs = [run.setting.get("inputs") for run in of_one]
     known = [each for each in inputs if isinstance(each, dict)]
-    if len(of_first) < 2 or len(known) < len(inputs):
+    if len(of_one) < 2 or len(known) < len(inputs):
         return RandomInputs()
     differing = {
         name for one, other in pairwise(known) for name in one if one[name] != other.get(name)
     }
     if not differing.isdisjoint(JOB_INPUTS):
-        found, *others = {resampling_of(run.setting) for run in of_first}
+        found, *others = {resampling_of(run.setting) for run in of_one}
         if found is None or others:
             return RandomInputs(in_words="Each seed draws its own jobs.")
         return RandomInputs(
@@ -247,10 +262,10 @@ def random_inputs(runs: Sequence[ReplayRecord]) -> RandomInputs:
         names = ", ".join(name for name in ASSUMED_INPUTS if name in differing)
         text = f"Seeds vary only what is assumed of the jobs ({names})"
     elif any(
-        (before.figures or {}).get(key) != (run.figures or {}).get(key)
+        (before.figures or {}).get(each.key) != (run.figures or {}).get(each.key)
         for before, run in pairwise(sorted(runs, key=lambda run: run.scheme))
         if before.scheme == run.scheme
-        for key in FIXED_MEASURES
+        for each in COMPARED
     ):
         text = "Seeds vary only other random inputs, such as the demand of inference"
     else:

@@ -14,13 +14,14 @@ from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.gaps import gap_words
-from lyra_opt.core.numbers import percent
+from lyra_opt.core.numbers import UP, percent
 from lyra_opt.core.picture_styles import house_style
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.experiments import tables
 from lyra_opt.experiments.analysis import GROUP, Analysis
 from lyra_opt.experiments.chosen_pictures import ChosenPictures, chosen, drawn
+from lyra_opt.experiments.executor import complain_of
 from lyra_opt.experiments.frames import stored_runs
 from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
 from lyra_opt.experiments.plots.figures import plot_makers
@@ -180,7 +181,7 @@ def write_report(
     Returns
     -------
     int
-        0; 1 if results contradict one another.
+        0; 1 if a run failed or results contradict one another.
 
     Raises
     ------
@@ -193,7 +194,8 @@ def write_report(
     print_report(report, form)
     if form == "table":
         print(f"{folder / PAGE}: the full report")
-    return 1 if report.contradictions else 0
+    status = complain_of(report.with_status(Status.ERROR))
+    return 1 if report.contradictions else status
 
 
 def write_files(report: StudyReport, folder: Path, pictures: ChosenPictures | None = None) -> None:
@@ -305,7 +307,7 @@ def _headline(row: Any, words: GapWords) -> str:
         missed = counted(row.several_terms, "instance")
         sentence += f"; optimum of several terms missed on {missed} (no percentage)"
     if row.unproved and math.isfinite(row.mean_excess_at_most_percent):
-        at_most = percent(row.mean_excess_at_most_percent)
+        at_most = percent(row.mean_excess_at_most_percent, rounding=UP)
         sentence += f"; at most {at_most} % on average with the unproved instances"
     elif row.unproved:
         sentence += f"; {counted(row.unproved, 'instance')} without a proved optimum"
@@ -322,7 +324,7 @@ def _without_optima(row: Any, words: GapWords) -> str:
         return ", ".join(f"{said} {counted(n, 'instance')}" for said, n in parts.items() if n)
     solved = f"{row.unproved} of {row.instances} instances without a proved optimum"
     if math.isfinite(row.mean_excess_at_most_percent):
-        at_most = percent(row.mean_excess_at_most_percent)
+        at_most = percent(row.mean_excess_at_most_percent, rounding=UP)
         return f"at most {at_most} % {words.where} the optimum on average, over {solved}"
     return f"solutions of {solved}; the gap is unknown because some bounds are not above 0"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -277,13 +278,14 @@ def run_simulate(arguments: argparse.Namespace) -> int:
         for run in replays.runs:
             if run.figures is not None and "captured" in run.figures:
                 say(run.figures["captured"])
-    if replays.runs:
-        print_replays(replays, arguments.form, arguments.baseline, measures)
-        pictures.write(lambda name: figure_of(replays, name, baseline=arguments.baseline))
-    if out is not None and replays.runs:
-        page = write_report(replays, baseline=arguments.baseline)
-        if arguments.form == "table":
-            print(f"{page}: a page with all results and plots")
+    if not replays.runs:
+        return status
+    # A reader such as head may close the output early, so all files are written before.
+    pictures.write(lambda name: figure_of(replays, name, baseline=arguments.baseline))
+    page = None if out is None else write_report(replays, baseline=arguments.baseline)
+    print_replays(replays, arguments.form, arguments.baseline, measures)
+    if page is not None and arguments.form == "table":
+        print(f"{page}: a page with all results and plots")
     return status
 
 
@@ -411,6 +413,7 @@ def run_bound(arguments: argparse.Namespace) -> int:
 
 def _check_bounds(scenario: Scenario, arguments: argparse.Namespace) -> int:
     from lyra_opt.commands.output import print_formatted, print_line, stdout_kept_clean
+    from lyra_opt.core.numbers import DOWN, rounded
     from lyra_opt.core.table import table_of_records
     from lyra_opt.experiments.simulation.measuring.proving import check
 
@@ -422,18 +425,19 @@ def _check_bounds(scenario: Scenario, arguments: argparse.Namespace) -> int:
             of_class = f" of {each['job_class']} jobs" if each["job_class"] != ALL else ""
             print_line(
                 f"{each['file']}: {each['objective']}{of_class} under {each['reading']} is proved "
-                f"to be at least {each['proved_mean_s']:,.3f} s, {says} the file claims: "
-                f"{each['claimed_mean_s']:,.3f} s"
+                f"to be at least {rounded(each['proved_mean_s'], 3, DOWN):,.3f} s, {says} the file "
+                f"claims: {rounded(each['claimed_mean_s'], 3, DOWN):,.3f} s"
             )
     return 0 if all(each["holds"] for each in checked) else 1
 
 
 def _bounds_table(found: Sequence[Proved]) -> Table:
-    from lyra_opt.core.numbers import share, three_digits
+    from lyra_opt.core.numbers import DOWN, UP, share, three_digits
     from lyra_opt.core.table import Column, Table
 
     def times(key: str, heading: str, values_s: Sequence[float | None]) -> Column:
-        return Column(key=key, values=values_s, show=three_digits, heading=heading, unit="s")
+        show = partial(three_digits, rounding=DOWN) if "bound" in key else three_digits
+        return Column(key=key, values=values_s, show=show, heading=heading, unit="s")
 
     bounds = [proved.bound for proved in found]
     points = [proved.point for proved in found]
@@ -451,5 +455,6 @@ def _bounds_table(found: Sequence[Proved]) -> Table:
         found_s = [None if each.schedule is None else each.schedule.jct_mean_s for each in found]
         columns.append(times("jct_mean_found_s", "mean JCT found", found_s))
         gaps = [proved.gap for proved in found]
-        columns.append(Column(key="gap", values=gaps, show=share, heading="gap", unit="%"))
+        at_most = partial(share, rounding=UP)
+        columns.append(Column(key="gap", values=gaps, show=at_most, heading="gap", unit="%"))
     return Table(columns)

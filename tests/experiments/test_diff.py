@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ def test_cases_are_not_pooled(tmp_path):
 
     The cluster says the same as the case, so it has no rows of its own.
     """
-    cases = {"itp": ([10.0, 20.0], [11.0, 23.0]), "philly": ([5.0, 7.0], [4.0, 7.0])}
+    cases = {"itp": ([10.0, 20.0, 30.0], [11.0, 23.0, 32.0]), "philly": ([5.0, 7.0], [4.0, 7.0])}
     runs = [
         run
         for case, of_schemes in cases.items()
@@ -105,8 +106,8 @@ def test_cases_are_not_pooled(tmp_path):
         ("case", "philly"),
     ]
     found = row(diff, "jct_mean_s", "case", "itp")
-    assert (found.pairs, found.draws, found.difference) == (2, 2, 2.0)
-    assert "over 2 seeds" in diff.method
+    assert (found.pairs, found.draws, found.difference) == (3, 3, 2.0)
+    assert "over 2 to 3 seeds" in diff.method
 
 
 def test_papers_have_the_main_measures_under_the_names_of_the_schemes(tmp_path, run):
@@ -120,7 +121,7 @@ def test_papers_have_the_main_measures_under_the_names_of_the_schemes(tmp_path, 
             wall_time_s=factor,
         )
         for scheme, factor in (("fifo", 1.0), ("lyra", 1.00001))
-        for seed in range(2)
+        for seed in range(3)
     ]
     asked = ("diff", stored(tmp_path / "a", runs), "--by", "scheme", "fifo", "lyra")
     title, _, head, _, *rows = run(*asked, "--format=markdown")[1].splitlines()
@@ -129,10 +130,27 @@ def test_papers_have_the_main_measures_under_the_names_of_the_schemes(tmp_path, 
     assert heads[:3] == ["measure", "fifo", "lyra"]
     assert heads[3:] == ["difference (%)", "95 % from (%)", "to (%)"]
     (cells,) = ([cell.strip() for cell in line.split("|")[1:-1]] for line in rows)
-    assert cells[:3] == ["JCT, mean (hours)", "3.00", "3.00"]
+    assert cells[:3] == ["JCT, mean (hours)", "4.00", "4.00"]
     assert cells[3] == "+0.0"
     measures = [*json.loads(run(*asked, "--format=json")[1])["measures"]]
     assert [each["measure"] for each in measures] == ["jct_mean_s", "queue_p99_s", "wall_time_s"]
+
+
+def test_digits_are_those_of_simulate_and_equal_measures_come_last(tmp_path, run):
+    """A small mean beside a large one keeps its digits; other scenarios are one warning."""
+    folders = [
+        stored(
+            tmp_path / name,
+            [make_replay(seed, figures={"preemptions": each, "jobs": 3}) for seed in range(3)],
+            name=name,
+        )
+        for name, each in (("plain", 250.5), ("itp", 2.49))
+    ]
+    exit_code, printed, err = run("diff", *folders)
+    assert exit_code == 0
+    assert re.search(r"Preemptions +3 +3 +250 +2\.49 ", printed)
+    assert printed.splitlines()[-1].startswith("Equal in all pairs: wall_time_s")
+    assert "A is plain and B is itp, which are different scenarios" in err
 
 
 def test_one_draw_has_no_interval(tmp_path):
@@ -140,7 +158,7 @@ def test_one_draw_has_no_interval(tmp_path):
         stored(tmp_path / "a", replays([1.0])), stored(tmp_path / "b", replays([2.0]))
     )
     assert math.isnan(row(diff, "jct_mean_s").low)
-    assert diff.method == "Where there is a dash, a single seed gives no interval."
+    assert diff.method == "A dash stands for too few seeds: fewer than 3 have no interval."
 
 
 def test_what_all_runs_of_a_folder_share_is_a_setting(tmp_path):
@@ -159,6 +177,7 @@ def test_failed_runs_hide_no_setting(tmp_path):
     diff = compare_folders(a, b)
     assert (diff.pairs, diff.settings["scheme"]["b"]) == (2, "lyra")
     assert diff.failed == ["lyra, load=0.5, seed=2"]
+    assert "Left out: 2 runs that failed or have no partner." in diff.for_papers().title
 
 
 def test_runs_without_a_pair_and_failed_ones_are_named(tmp_path):
@@ -229,8 +248,8 @@ def test_the_other_way_round_differences_change_their_sign(tmp_path, values):
 
 
 def test_forms_say_the_same(tmp_path, run):
-    a = stored(tmp_path / "a", [*replays([10.0, 20.0]), make_replay(9)])
-    b = stored(tmp_path / "b", replays([11.0, 24.0], cpu="another"))
+    a = stored(tmp_path / "a", [*replays([10.0, 20.0, 30.0]), make_replay(9)])
+    b = stored(tmp_path / "b", replays([11.0, 24.0, 32.5], cpu="another"))
     document = json.loads(run("diff", a, b, "--format=json")[1])
     (measured,) = document["measures"]
     assert measured["difference"] == 2.5
@@ -239,9 +258,9 @@ def test_forms_say_the_same(tmp_path, run):
     assert float(of_csv["low"]) == pytest.approx(measured["low"])
     exit_code, printed, _ = run("diff", a, b)
     assert exit_code == 0
-    lines = {"2 pairs of runs.", "Only in A: 1", "cpu: a processor -> another"}
+    lines = {"3 pairs of runs.", "Only in A: 1", "cpu: a processor -> another"}
     assert lines <= {*printed.splitlines()}
-    assert "Student's t over 2 seeds" in printed
+    assert "Student's t over 3 seeds" in printed
     assert document["random"] == "seeds"
 
 

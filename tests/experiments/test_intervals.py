@@ -128,11 +128,26 @@ def test_relative_interval_is_never_below_minus_100_percent():
     expected = logs.mean() + stats.sem(logs) * stats.t.ppf(0.975, 3) * np.array([-1, 1])
     ends = [found.low_percent, found.high_percent]
     assert ends == pytest.approx([*(100 * np.expm1(expected))], abs=2)
-    assert -100 < RandomInputs().paired(before, np.array([1.0, 99.0, 1.0, 1.0])).low_percent < 0
+    uneven = RandomInputs().paired(before, np.array([10.0, 60.0, 5.0, 15.0]))
+    assert uneven.low < -uneven.mean_a
+    assert -100 < uneven.low_percent < 0
     assert math.isnan(RandomInputs().paired(np.zeros(4), after).low_percent)
     alone = RandomInputs().paired(np.array([88.0, 0.0]), np.array([9.0, 0.0]))
     assert alone.change_percent < 0
     assert math.isnan(alone.low_percent), "one unit that is not 0 has no spread"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [([1.0, 2.0], [2.0, 5.0]), ([1.0, 9.0, 1.0], [9.0, 1.0, 9.0])],
+    ids=["two units", "an interval further than a factor of ten"],
+)
+def test_too_few_units_have_no_interval(before, after):
+    """Neither in hours nor in %: the two would contradict one another."""
+    found = RandomInputs(Sample.DRAWS).paired(np.array(before), np.array(after))
+    ends = (found.low, found.high, found.low_percent, found.high_percent)
+    assert all(map(math.isnan, ends))
+    assert found.difference == np.mean(after) - np.mean(before)
 
 
 def trace_of_days(generator: np.random.Generator, path: Path, days: int) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.gaps import percent_text
-from lyra_opt.core.numbers import duration, unit_of
+from lyra_opt.core.numbers import DOWN, UP, duration, unit_of
 from lyra_opt.experiments.simulation.scenario.setup import RACKS, SimulationError
 from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan
 from lyra_opt.heterogeneous.instance import Instance, Objective
@@ -166,6 +166,8 @@ class Winnable:
     ----------
     variant, scheme
         Name of the variant, and label of the scheme.
+    name
+        The label of the scheme, with its number of seeds if it lacks some.
     readings
         The readings of the bounds.
     jct_mean_s, bound_s
@@ -178,6 +180,7 @@ class Winnable:
 
     variant: str
     scheme: str
+    name: str
     readings: tuple[str, ...]
     jct_mean_s: float
     bound_s: float
@@ -186,25 +189,26 @@ class Winnable:
 
     @property
     def most(self) -> str:
-        """The largest possible saving in % of the mean JCT, with its range over seeds.
+        """The largest possible saving in % of the mean JCT, rounded up, with its range over seeds.
 
         It is that of the means over seeds, so that it agrees with them.
         """
-        text = percent_text(max(0.0, 1 - self.bound_s / self.jct_mean_s))
+        text = percent_text(max(0.0, 1 - self.bound_s / self.jct_mean_s), UP)
         if len(self.shares) == 1:
             return text
-        low, high = percent_text(min(self.shares)), percent_text(max(self.shares))
+        low, high = (percent_text(end(self.shares), UP) for end in (min, max))
         return f"{text} (by seed {low} to {high})"
 
     def in_words(self) -> tuple[str, str]:
         """Return the scheme's name and variant, and sentences on how much JCT it could save."""
-        where = f"{self.scheme} with {self.variant}" if self.variant else self.scheme
+        where = f"{self.name} with {self.variant}" if self.variant else self.name
         unit = unit_of(self.jct_mean_s)
         largest = max(self.parts_s.items(), key=lambda part: part[1])
         above_s = sum(self.parts_s.values())
+        bound = duration(self.bound_s, unit, rounding=DOWN)
         text = (
             f"no scheduler, whatever it knows, can win more than {self.most} of its mean JCT of "
-            f"{duration(self.jct_mean_s, unit)}, as none is below {duration(self.bound_s, unit)} "
+            f"{duration(self.jct_mean_s, unit)}, as none is below {bound} "
             f"({' or '.join(self.readings)})"
         )
         if above_s > 0:
@@ -218,7 +222,8 @@ class Winnable:
         """Return the cells of a table row: mean JCT, bound, possible saving, then each decision."""
         unit = unit_of(self.jct_mean_s)
         parts = [duration(self.parts_s[name], unit) for name in decisions]
-        return [duration(self.jct_mean_s, unit), duration(self.bound_s, unit), self.most, *parts]
+        bound = duration(self.bound_s, unit, rounding=DOWN)
+        return [duration(self.jct_mean_s, unit), bound, self.most, *parts]
 
 
 def winnable(variants: Iterable[VariantRuns]) -> Iterator[Winnable]:
@@ -231,6 +236,7 @@ def winnable(variants: Iterable[VariantRuns]) -> Iterator[Winnable]:
             yield Winnable(
                 variant=variant.name,
                 scheme=scheme,
+                name=variant.label(scheme),
                 readings=tuple(dict.fromkeys(str(each["bound_reading"]) for each in figures)),
                 jct_mean_s=statistics.fmean(each["jct_mean_s"] for each in figures),
                 bound_s=statistics.fmean(each[MEAN_JCT] for each in figures),

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lyra_opt.core.numbers import (
-    MISSING,
-    duration,
-    in_unit,
-    share,
-    unit_of,
-)
+from lyra_opt.core.numbers import DOWN, MISSING, duration, in_unit, percent, share, unit_of
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.intervals import CONFIDENCE
 from lyra_opt.experiments.random_inputs import (
@@ -27,11 +23,14 @@ from lyra_opt.experiments.random_inputs import (
 )
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.measures import (
+    COMPARED,
+    JCT,
     LESS,
     MORE,
     TIME_PART_NAMES,
     TIME_PARTS,
     shown_measures,
+    with_seeds,
 )
 
 if TYPE_CHECKING:
@@ -41,9 +40,12 @@ if TYPE_CHECKING:
 
     from lyra_opt.core.numbers import Show, Unit
     from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.measuring.measures import Measure, VariantRuns
+    from lyra_opt.experiments.simulation.measuring.measures import (
+        ComparedMean,
+        Measure,
+        VariantRuns,
+    )
 
-JCT = "jct_mean_s"
 ABOVE_BOUND = "jct_above_bound_share"
 MAIN_MEASURES = (
     *(JCT, MEAN_JCT, ABOVE_BOUND, "jct_p50_s", "jct_p95_s"),
@@ -63,20 +65,6 @@ MOST_BEST = 2 / 3
 """If a larger share of the schemes has the best value of a row, no cell is marked as best."""
 
 
-class ComparedMean(NamedTuple):
-    """A mean by which schemes are compared: key of the figure, column of the jobs table, name."""
-
-    key: str
-    column: str
-    name: str
-
-
-COMPARED = (
-    ComparedMean(JCT, "jct_s", "mean JCT"),
-    ComparedMean("queue_mean_s", "queued_s", "mean queuing time"),
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """The difference between a mean under one scheme and under the baseline, in seconds.
@@ -87,13 +75,13 @@ class Difference:
         The mean that is compared.
     scheme, baseline
         Labels of the two schemes.
-    mean_s, baseline_s
-        The mean under each scheme, averaged over seeds.
-    low_s, high_s
-        95 % confidence interval of ``mean_s - baseline_s``. If all seeds have the same jobs, the
-        least and the greatest difference over seeds.
-    low_share, high_share
-        The same interval for ``mean_s / baseline_s - 1``; NaN for a baseline of 0 s.
+    paired
+        The means under the baseline (A) and the scheme (B), averaged over seeds, in seconds, with
+        the 95 % confidence intervals of their difference. If all seeds have the same jobs, the
+        least and the greatest difference over seeds. NaN if the random units are too few.
+    seeds, every_seed
+        Number of seeds with which both schemes finished, over which the means are taken; and number
+        of all seeds.
     pairs
         Number of pairs of random units.
     random
@@ -106,46 +94,56 @@ class Difference:
     compared: ComparedMean
     scheme: str
     baseline: str
-    mean_s: float
-    baseline_s: float
-    low_s: float
-    high_s: float
-    low_share: float
-    high_share: float
+    paired: Paired
+    seeds: int
+    every_seed: int
     pairs: int
     random: RandomInputs
     part: str = ""
     part_s: float = 0.0
 
     @property
+    def label(self) -> str:
+        """The name of the scheme, with the number of compared seeds if some are lacking."""
+        return with_seeds(self.scheme, self.seeds, self.every_seed)
+
+    @property
     def difference_s(self) -> float:
         """The difference in seconds; negative if the scheme is faster than the baseline."""
-        return self.mean_s - self.baseline_s
+        return self.paired.mean_b - self.paired.mean_a
 
     @property
     def relative(self) -> float:
         """The difference as a share of the baseline; infinite for a baseline of 0 s."""
-        if self.baseline_s:
-            return self.difference_s / self.baseline_s
+        if self.paired.mean_a:
+            return self.difference_s / self.paired.mean_a
         return math.copysign(math.inf, self.difference_s) if self.difference_s else 0.0
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the difference and its interval, if it has one, are known in %."""
+        has_ends = math.isnan(self.paired.low) or not math.isnan(self.paired.low_percent)
+        return math.isfinite(self.relative) and has_ends
 
     @property
     def unit(self) -> Unit:
         """The unit of time in which both means are shown."""
-        return unit_of(max(self.mean_s, self.baseline_s))
+        return unit_of(max(self.paired.mean_b, self.paired.mean_a))
 
     @property
     def may_be_none(self) -> bool:
-        """Whether the interval, relative to the baseline if possible, contains 0."""
-        low, high = self.low_share, self.high_share
-        return self.low_s <= 0 <= self.high_s if math.isnan(low) else low <= 0 <= high
+        """Whether the interval, relative to the baseline if possible, contains 0 or is unknown."""
+        ends = self.paired[6:] if self.is_relative else self.paired[3:5]
+        return math.isnan(ends[0]) or ends[0] <= 0 <= ends[1]
 
     def in_words(self) -> str:
         """Return the difference as a clause, such as ``20.0 % lower (...)``."""
+        seeds = with_seeds("", self.seeds, self.every_seed).strip(" ()")
+        compared = f"on {seeds}; " if seeds else ""
         if self.difference_s == 0:
-            return f"the same ({duration(self.mean_s)})"
+            return f"the same ({compared}{duration(self.paired.mean_b)})"
         size = f"{share(abs(self.relative))} %"
-        if not self.baseline_s:
+        if not self.paired.mean_a:
             size = duration(abs(self.difference_s), self.unit)
         word = "lower" if self.difference_s < 0 else "higher"
         unclear = ""
@@ -159,19 +157,21 @@ class Difference:
                 f"; above all {duration(abs(self.part_s), self.unit)} {more} from {self.part}"
             )
         return (
-            f"{size} {word} ({self.interval_in_words()}{unclear}; {duration(self.mean_s)} instead "
-            f"of {duration(self.baseline_s)}{main_part})"
+            f"{size} {word} ({compared}{self.interval_in_words()}{unclear}; "
+            f"{duration(self.paired.mean_b)} instead of {duration(self.paired.mean_a)}{main_part})"
         )
 
     def interval_in_words(self) -> str:
         """Return the interval of the difference, or its range over seeds, and the units as text."""
         units = self.random.unit
-        if self.low_s == self.high_s:
+        if math.isnan(self.paired.low):
+            return f"{self.random.too_few} for an interval"
+        if self.paired.low == self.paired.high:
             return f"the same with each {units[:-1] if self.random.has_intervals else 'seed'}"
-        if math.isnan(self.low_share):
-            ends = [(end, duration(abs(end), self.unit)) for end in (self.low_s, self.high_s)]
+        if not self.is_relative:
+            ends = [(end, duration(abs(end), self.unit)) for end in self.paired[3:5]]
         else:
-            ends = [(end, f"{share(abs(end))} %") for end in (self.low_share, self.high_share)]
+            ends = [(end, f"{percent(abs(end))} %") for end in self.paired[6:]]
         (low, low_text), (high, high_text) = ends
         if low < 0 < high:
             shown = f"{low_text} lower to {high_text} higher"
@@ -183,34 +183,34 @@ class Difference:
 
 
 def differences(
-    runs: Sequence[ReplayRecord],
+    variant: VariantRuns,
     jobs_of: Callable[[ReplayRecord], pd.DataFrame],
     baseline: str | None = None,
 ) -> list[Difference]:
     """Return the differences in mean JCT and queuing time of each scheme from the baseline.
 
-    The interval depends on the seeds that both schemes have, see
+    Only seeds with which both schemes finished are compared. The interval depends on them, see
     `lyra_opt.experiments.random_inputs.RandomInputs`. With one seed it is a percentile bootstrap
     over the paired differences of the jobs, which treats jobs as independent and says nothing about
     another draw of jobs.
 
     Parameters
     ----------
-    runs
-        The finished runs of one variant.
+    variant
+        The runs of one variant.
     jobs_of
         Returns the table of jobs of a run.
     baseline
         Label of the scheme with which all others are compared; None for the first scheme.
     """
-    by_scheme: dict[str, dict[int, ReplayRecord]] = {}
-    for run in runs:
-        by_scheme.setdefault(run.scheme, {})[run.seed] = run
-    baseline = baseline or runs[0].scheme
+    by_scheme = {
+        scheme: {run.seed: run for run in runs} for scheme, runs in variant.by_scheme.items()
+    }
+    baseline = baseline or next(iter(by_scheme))
     if len(by_scheme) < 2 or baseline not in by_scheme:
         return []
     first = by_scheme.pop(baseline)
-    random_seeds = random_inputs(runs)
+    random_seeds = random_inputs(variant.runs)
     found = []
     for compared in COMPARED:
         for scheme, of_seed in by_scheme.items():
@@ -228,7 +228,6 @@ def differences(
                     np.array([_figures(each[seed])[compared.key] for seed in seeds])
                     for each in (first, of_seed)
                 )
-            paired = random.paired(before, after)
             part, part_s = "", 0.0
             if compared.key == JCT:
                 part, part_s = _largest_part(
@@ -239,12 +238,9 @@ def differences(
                     compared=compared,
                     scheme=scheme,
                     baseline=baseline,
-                    mean_s=paired.mean_b,
-                    baseline_s=paired.mean_a,
-                    low_s=paired.low,
-                    high_s=paired.high,
-                    low_share=paired.low_percent / 100,
-                    high_share=paired.high_percent / 100,
+                    paired=random.paired(before, after),
+                    seeds=len(seeds),
+                    every_seed=variant.every_seed,
                     pairs=len(before),
                     random=random,
                     part=part,
@@ -259,28 +255,21 @@ def differences_table(found: Sequence[Difference]) -> Table:
 
     def format_of(unit: Unit) -> Show:
         def shown(value_s: float, largest: float | None = None) -> str:
-            return f"{in_unit(unit)(value_s, largest=largest)} {unit.symbol}"
+            text = in_unit(unit)(value_s, largest=largest)
+            return text if text == MISSING else f"{text} {unit.symbol}"
 
         return shown
 
-    paired = [
-        Paired(
-            each.baseline_s,
-            each.mean_s,
-            each.difference_s,
-            each.low_s,
-            each.high_s,
-            100 * each.relative,
-            100 * each.low_share,
-            100 * each.high_share,
-        )
-        for each in found
-    ]
+    paired = [each.paired for each in found]
     shows = [format_of(each.unit) for each in found]
     columns = paired_columns(paired, shows, found[0].random, unit="_s")[2:]
     return Table(
         [
-            Column(key="scheme", values=[each.scheme for each in found]),
+            Column(
+                key="scheme",
+                values=[each.scheme for each in found],
+                texts=[each.label for each in found],
+            ),
             Column(key="measure", values=[each.compared.name for each in found]),
             *columns,
         ],
@@ -361,22 +350,28 @@ def known_values(key: str, runs: Sequence[ReplayRecord]) -> list[Any]:
 def rows_of(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> list[MeasureRow]:
     """Return the rows of a variant's results table, with a cell for each scheme.
 
-    ``shown`` are all runs of the page: they determine units and rows, so that its tables agree.
+    The best cell is that of a scheme that finished with every seed: means over other seeds cannot
+    be compared with it. ``shown`` are all runs of the page: they determine units and rows, so that
+    its tables agree.
     """
 
     def largest(key: str) -> float:
         return max(((run.figures or {}).get(key) or 0 for run in shown), default=0)
 
     rows = []
+    is_whole = list(map(variant.is_whole, variant.by_scheme))
     for measure in shown_measures(shown):
         name, unit, show = shown_as(measure, largest)
         cells = [cell_of(measure.key, runs, show) for runs in variant.by_scheme.values()]
-        values = [cell.value for cell in cells if cell.value is not None]
+        values = [cell.value for cell in compress(cells, is_whole) if cell.value is not None]
         if measure.better is not None and len(values) > 1:
             best = {LESS: min, MORE: max}[measure.better](values)
-            best_text = next(cell.text for cell in cells if cell.value == best)
-            if sum(cell.text == best_text for cell in cells) <= MOST_BEST * len(values):
-                cells = [replace(cell, is_best=cell.text == best_text) for cell in cells]
+            text = next(cell.text for cell in compress(cells, is_whole) if cell.value == best)
+            is_best = [one and cell.text == text for one, cell in zip(is_whole, cells, strict=True)]
+            if sum(is_best) <= MOST_BEST * len(values):
+                cells = [
+                    replace(cell, is_best=one) for cell, one in zip(cells, is_best, strict=True)
+                ]
         rows.append(MeasureRow(measure.key, name, unit, cells))
     return rows
 
@@ -389,12 +384,11 @@ def main_rows(rows: Sequence[MeasureRow]) -> list[MeasureRow]:
     return [by_key[key] for key in keys if key in by_key]
 
 
-def shown_as(
-    measure: Measure, largest: Callable[[str], float]
-) -> tuple[str, str, Callable[[Any], str]]:
+def shown_as(measure: Measure, largest: Callable[[str], float]) -> tuple[str, str, Show]:
     """Return a measure's name without its unit, the unit, and the function that formats values.
 
     ``largest`` returns the largest value of a measure in the table, from which the unit follows.
+    Lower bounds are rounded down.
     """
     if measure.key.endswith("_s") and measure.key not in OWN_UNIT and "(s)" in measure.name:
         group = next((start for start in ONE_UNIT if measure.key.startswith(start)), None)
@@ -402,14 +396,17 @@ def shown_as(
         if measure in TIME_PARTS:
             key = JCT
         unit = unit_of(largest(key))
-        return measure.name.removesuffix(" (s)"), unit.name, in_unit(unit)
+        show = in_unit(unit)
+        if measure.key.endswith("_bound_s"):
+            show = partial(show, rounding=DOWN)
+        return measure.name.removesuffix(" (s)"), unit.name, show
     name, bracket, symbol = measure.name.rpartition(" (")
     if bracket and symbol.endswith(")"):
         return name, symbol.removesuffix(")"), measure.show
     return measure.name, "", measure.show
 
 
-def cell_of(key: str, runs: Sequence[ReplayRecord], show: Callable[[Any], str]) -> ShownValue:
+def cell_of(key: str, runs: Sequence[ReplayRecord], show: Show) -> ShownValue:
     """Return the table cell with the mean and the range of a figure over the runs of one scheme."""
     known = known_values(key, runs)
     if not known:

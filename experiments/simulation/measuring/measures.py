@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.resources import files
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.numbers import MILLISECONDS, count, in_unit, share, three_digits
@@ -83,51 +83,112 @@ TIME_PART_NAMES = {
 """The parts that add up to the mean JCT: name by key."""
 
 
+class ComparedMean(NamedTuple):
+    """A mean by which schemes are compared: key of the figure, column of the jobs table, name."""
+
+    key: str
+    column: str
+    name: str
+
+
+JCT = "jct_mean_s"
+COMPARED = (
+    ComparedMean(JCT, "jct_s", "mean JCT"),
+    ComparedMean("queue_mean_s", "queued_s", "mean queuing time"),
+)
+
+
 @dataclass(frozen=True, eq=False)
 class VariantRuns:
     """The finished runs of one variant of a scenario, in the order of the scenario.
 
     ``name`` states the value of each axis, such as "cluster.servers = 8"; it is empty without axes.
+    ``failed`` are the runs of the variant that failed.
     """
 
     name: str
     runs: Sequence[ReplayRecord]
+    failed: Sequence[ReplayRecord] = ()
+
+    @cached_property
+    def _every(self) -> dict[str, list[ReplayRecord]]:
+        """The finished runs of each scheme, in the order of the scenario; empty if all failed."""
+        found: dict[str, list[ReplayRecord]] = {}
+        for run in sorted((*self.runs, *self.failed), key=lambda run: run.position):
+            found.setdefault(run.scheme, []).extend([] if run.figures is None else [run])
+        return found
 
     @cached_property
     def by_scheme(self) -> dict[str, list[ReplayRecord]]:
-        """The runs of each scheme, one per seed."""
-        found: dict[str, list[ReplayRecord]] = {}
-        for run in self.runs:
-            found.setdefault(run.scheme, []).append(run)
-        return found
+        """The runs of each scheme that has some, one per seed."""
+        return {scheme: runs for scheme, runs in self._every.items() if runs}
+
+    @cached_property
+    def every_seed(self) -> int:
+        """The number of seeds, including those with which all schemes failed."""
+        return len({run.seed for run in (*self.runs, *self.failed)})
+
+    def is_whole(self, scheme: str) -> bool:
+        """Return whether a scheme has a finished run with every seed."""
+        return len(self._every[scheme]) == self.every_seed
+
+    def label(self, scheme: str) -> str:
+        """Return the name of a scheme, with its number of seeds if it lacks some."""
+        return with_seeds(scheme, len(self._every[scheme]), self.every_seed)
+
+    @property
+    def lacking_in_words(self) -> str:
+        """The schemes that lack seeds, with the number that they have; empty if none does."""
+        labels = [self.label(scheme) for scheme in self._every if not self.is_whole(scheme)]
+        return f"not every replay finished: {', '.join(labels)}" if labels else ""
 
     @property
     def seeds(self) -> list[int]:
         """The seeds of all runs, in ascending order."""
         return sorted({run.seed for run in self.runs})
 
-    @property
+    @cached_property
     def of_first_seed(self) -> dict[str, ReplayRecord]:
-        """The run of each scheme that has the seed of the first run."""
-        return {run.scheme: run for run in self.runs if run.seed == self.runs[0].seed}
+        """The run of each scheme with the first seed with which the most schemes finished."""
+        seeds = [run.seed for run in self.runs]
+        first = max(seeds, key=seeds.count)
+        return {run.scheme: run for run in self.runs if run.seed == first}
 
     @property
     def first_seed_in_words(self) -> str:
-        """The seed of the first run as text; empty if all runs have the same seed."""
-        return f"seed {self.runs[0].seed}" if len(self.seeds) > 1 else ""
+        """The seed of `of_first_seed` as text; empty if all runs have the same seed."""
+        first, *_ = self.of_first_seed.values()
+        return f"seed {first.seed}" if len(self.seeds) > 1 else ""
 
     def title(self, words: str, *details: str) -> str:
         """Return the title of a plot: words, the variant's name, and all non-empty details."""
         return ", ".join(filter(None, (words, self.name, *details)))
 
 
-def variants_of(runs: Iterable[ReplayRecord]) -> list[VariantRuns]:
-    """Return the runs grouped by the variant of their scenario, in order."""
+def with_seeds(scheme: str, seeds: int, every: int) -> str:
+    """Return the name of a scheme, followed by its number of seeds if it is not the number of all.
+
+    >>> with_seeds("fifo", 5, 5), with_seeds("fifo", 1, 5)
+    ('fifo', 'fifo (1 of 5 seeds)')
+    """
+    return scheme if seeds == every else f"{scheme} ({seeds} of {every} seeds)"
+
+
+def variants_of(
+    runs: Iterable[ReplayRecord], failed: Iterable[ReplayRecord] = ()
+) -> list[VariantRuns]:
+    """Return the finished runs grouped by the variant of their scenario, in order.
+
+    ``failed`` are the failed runs, which join the variant to which they belong.
+    """
 
     def name_of(run: ReplayRecord) -> str:
         return ", ".join(f"{name} = {value}" for name, value in run.point.items())
 
-    return [VariantRuns(name, list(group)) for name, group in groupby(runs, key=name_of)]
+    return [
+        VariantRuns(name, list(group), [run for run in failed if name_of(run) == name])
+        for name, group in groupby(runs, key=name_of)
+    ]
 
 
 def measure_named(key: str) -> Measure:

@@ -7,6 +7,7 @@ import weakref
 import zlib
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import say
@@ -18,7 +19,7 @@ from lyra_opt.experiments.executor import require_own_store, run_stored
 from lyra_opt.experiments.random_inputs import resampling_of
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus
 from lyra_opt.experiments.simulation.measuring.demand import say_demand
-from lyra_opt.experiments.simulation.measuring.measures import MEASURES
+from lyra_opt.experiments.simulation.measuring.measures import MEASURES, variants_of
 from lyra_opt.experiments.simulation.running.tasks import replay_tasks, study_of
 from lyra_opt.experiments.simulation.scenario.loading import absent_cases
 from lyra_opt.experiments.store import STORE_FILE, ResultStore, table_path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.records import StudyRecord
+    from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
 TEXT = {"job_id": str, "model": str, "gpu_types": str}
@@ -86,6 +88,11 @@ class Replays:
     def series(self, run: ReplayRecord) -> pd.DataFrame:
         """Return the state of the cluster during a run, a row per point in time."""
         return self._table(run, "series")
+
+    @cached_property
+    def variants(self) -> list[VariantRuns]:
+        """The runs of each variant of the scenario that has a finished run."""
+        return variants_of(self.runs, self.failed)
 
     @property
     def schemes(self) -> list[str]:

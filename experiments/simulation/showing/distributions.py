@@ -8,7 +8,7 @@ import numpy as np
 
 from lyra_opt.core.numbers import DAY_S, HOUR_S, MINUTE_S
 from lyra_opt.core.picture_styles import style_in_force
-from lyra_opt.core.pictures import record
+from lyra_opt.core.pictures import as_written, record
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import new_row
 from lyra_opt.experiments.simulation.showing.axes import (
@@ -62,12 +62,14 @@ def distributions(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     figure, (left, right) = new_row(2, SIZE_INCHES, sharey=True)
     draw_distributions(left, right, replays, variant)
     add_side_legend(figure, left)
+    if lacking := variant.lacking_in_words:
+        figure.supxlabel(as_written(lacking))
     caption = (
         "Share of the jobs whose time is at most the value on the axis: higher and further left is "
         "better. Jobs with a time below the left end of the axis are counted at the left end."
     )
     if len(variant.seeds) > 1:
-        caption += f" Jobs of all {len(variant.seeds)} seeds."
+        caption += f" Jobs of all {len(variant.seeds)} seeds with a result."
     title = variant.title("Queuing times and job completion times")
     return Plot(name, title, caption, figure)
 

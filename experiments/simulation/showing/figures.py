@@ -10,7 +10,6 @@ from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import Drawing, as_written, legend_above, panel_inches
 from lyra_opt.experiments.chosen_pictures import chosen, drawn
 from lyra_opt.experiments.simulation.measuring.comparison import differences
-from lyra_opt.experiments.simulation.measuring.measures import variants_of
 from lyra_opt.experiments.simulation.showing.axes import (
     LEGEND_LINE,
     OWN_GPUS_LINE,
@@ -113,7 +112,7 @@ def _makers(
     return {
         "time-parts": for_each("time_parts", time_parts_plot),
         "differences": {"differences": differing},
-        "axes": over_axis_makers(replays.runs, replays.schemes),
+        "axes": over_axis_makers(replays),
         "distributions": for_each("distributions", distributions),
         "over-time": for_each("over_time", over_time),
         "jobs": for_each("jobs", partial(gantt, window_h=window_h)),
@@ -142,10 +141,10 @@ def figure_of(
     """
     if name in (None, OVERVIEW):
         return overview(replays).figure()
-    variants = variants_of(replays.runs)
+    variants = replays.variants
 
     def found() -> dict[str, Sequence[Difference]]:
-        return {each.name: differences(each.runs, replays.jobs, baseline) for each in variants}
+        return {each.name: differences(each, replays.jobs, baseline) for each in variants}
 
     groups = _makers(replays, variants, found, window_h).values()
     return chosen({file: make for group in groups for file, make in group.items()}, name)
@@ -155,7 +154,7 @@ def overview(replays: Replays) -> Drawing:
     """Return the overview figure of replays: distributions of times, and GPUs held over time."""
     if not replays.runs:
         raise InputError(replays.study.name, "has no finished replay")
-    variants = variants_of(replays.runs)
+    variants = replays.variants
     is_narrow = style_in_force().is_narrow
     drawn = variants[: 1 if is_narrow else MOST_VARIANTS_DRAWN]
     shape = (3, 1) if is_narrow else (1, 3)
@@ -167,8 +166,8 @@ def overview(replays: Replays) -> Drawing:
             taking.sharey(waiting)
             draw_distributions(waiting, taking, replays, variant)
             _draw_held(held, replays, variant)
-            if variant.name:
-                part.suptitle(as_written(variant.name))
+            if title := "; ".join(filter(None, [variant.name, variant.lacking_in_words])):
+                part.suptitle(as_written(title))
         handles, labels = parts[0].axes[0].get_legend_handles_labels()
         legend_above(figure, handles, labels, **LEGEND_LINE)
         if len(drawn) < len(variants):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from functools import partial
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.numbers import three_digits, unit_of
+from lyra_opt.core.numbers import DOWN, three_digits, unit_of
 from lyra_opt.core.pictures import as_written, legend_above, record
 from lyra_opt.experiments.intervals import CONFIDENCE
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import new_panels, new_row, round_numbers
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
-from lyra_opt.experiments.simulation.measuring.comparison import COMPARED
-from lyra_opt.experiments.simulation.measuring.measures import TIME_PART_NAMES, TIME_PARTS
+from lyra_opt.experiments.simulation.measuring.measures import (
+    COMPARED,
+    TIME_PART_NAMES,
+    TIME_PARTS,
+)
 from lyra_opt.experiments.simulation.showing.axes import (
     add_side_legend,
     capitalised,
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.comparison import Difference
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
@@ -38,6 +41,12 @@ MEANS_INCHES = 9.6
 DIFFERENCE_INCHES, DIFFERENCES_FRAME_INCHES = 0.27, 0.8
 MOST_HEADING_LETTERS = 110
 """Longer headings would be wider than the plot."""
+
+RECORDED = (
+    *("baseline_s", "mean_s", "difference_s", "low_s", "high_s"),
+    *("difference_percent", "low_percent", "high_percent"),
+)
+"""The names of the values of a `Paired` in the data of the picture."""
 
 FAR = 20.0
 """The axis is logarithmic if a difference is more than this many times the median difference."""
@@ -72,6 +81,9 @@ def differences_plot(
 ) -> Plot:
     """Return the plot of the differences in mean times between each scheme and the baseline.
 
+    The differences are in % of the baseline, as in the sentences at the head of the page. A panel
+    in which one of them has no percentage shows times.
+
     ``by_variant`` has the differences from one baseline; ``schemes`` are all schemes.
     """
     from matplotlib.transforms import blended_transform_factory
@@ -88,15 +100,18 @@ def differences_plot(
         }
         _draw_differences(axes, chosen, schemes)
         for (variant, scheme), height in heights.items():
-            each = chosen.get(height)
             words = {"variant": variant, "scheme": scheme, "measure": compared.name}
-            ends = {name: getattr(each, name, None) for name in ("difference_s", "low_s", "high_s")}
-            record(axes, [words | ends])
+            record(axes, [words | dict(zip(RECORDED, chosen[height].paired, strict=True))])
         axes.set_title(capitalised(compared.name))
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
     left = panels[0]
-    left.set_yticks(list(heights.values()), [as_written(scheme) for _, scheme in heights])
+    labels = {
+        (variant, each.scheme): as_written(each.label)
+        for variant, found in by_variant.items()
+        for each in found
+    }
+    left.set_yticks(list(heights.values()), [labels[row] for row in heights])
     left.set_ylim(-0.7, max(heights.values()) + (1.4 if headings else 0.7))
     across = blended_transform_factory(figure.transFigure, left.transData)
     for variant, height in headings.items():
@@ -143,18 +158,24 @@ def _draw_differences(
 ) -> None:
     """Draw the differences in one mean, each at the height of its row."""
     unit = max((each.unit for each in chosen.values()), key=lambda unit: unit.seconds)
+    name, seconds, shown = capitalised(unit.name), unit.seconds, slice(2, 5)
+    if all(each.is_relative for each in chosen.values()):
+        name, seconds, shown = "%", 1.0, slice(5, 8)
+    sizes = []
     axes.axvline(0, color="#222222", linewidth=0.9, zorder=1)
     for height, each in chosen.items():
         colour = scheme_colour(each.scheme, schemes)
-        ends = [each.low_s / unit.seconds, each.high_s / unit.seconds]
+        middle, low, high = (value / seconds for value in tuple(each.paired)[shown])
+        sizes.append(abs(middle))
         bar: dict[str, Any] = {"linewidth": 2.2, "solid_capstyle": "butt", "alpha": 0.45}
-        axes.plot(ends, [height] * 2, color=colour, **bar)
-        mark = scheme_mark(each.scheme, schemes)
-        axes.plot(each.difference_s / unit.seconds, height, color=colour, **mark)
-    sizes = (abs(each.difference_s) / unit.seconds for each in chosen.values())
+        axes.plot([low, high], [height] * 2, color=colour, **bar)
+        axes.plot(middle, height, color=colour, **scheme_mark(each.scheme, schemes))
+        if math.isnan(each.paired.low):
+            words: dict[str, Any] = {"textcoords": "offset points", "va": "center"}
+            axes.annotate(each.random.too_few, (middle, height), (7, 0), **words)
     moved = sorted(size for size in sizes if size > 0)
     (baseline,) = {each.baseline for each in chosen.values()}
-    label = f"{capitalised(unit.name)} more than {as_written(baseline)}"
+    label = f"{name} more than {as_written(baseline)}"
     if moved and moved[-1] > FAR * (typical := moved[len(moved) // 2]):
         axes.set_xscale("symlog", linthresh=2 * typical, linscale=1.5)
         far = round_numbers(2 * typical, 2 * moved[-1], (1,))
@@ -165,19 +186,15 @@ def _draw_differences(
     axes.set_xlabel(label)
 
 
-def over_axis_makers(
-    runs: Sequence[ReplayRecord], schemes: Sequence[str]
-) -> dict[str, Callable[[], Plot]]:
-    """Return functions that draw the means over each axis: a panel per mean, a line per scheme.
-
-    ``runs`` are the finished runs of all variants; ``schemes`` are all schemes.
-    """
+def over_axis_makers(replays: Replays) -> dict[str, Callable[[], Plot]]:
+    """Return functions that draw the means over each axis: a panel per mean, a line per scheme."""
+    runs = replays.runs
     names = dict.fromkeys(name for run in runs for name in run.point)
     values = {axis: list(dict.fromkeys(run.axes[axis] for run in runs)) for axis in names}
     others = len(names) > 1
     return {
         f"over_axis_{number + 1}": partial(
-            _over_axis, axis, values[axis], runs, schemes, others=others, number=number
+            _over_axis, axis, values[axis], replays, others=others, number=number
         )
         for number, axis in enumerate(names)
         if len(values[axis]) > 1
@@ -187,12 +204,12 @@ def over_axis_makers(
 def _over_axis(
     axis: str,
     values: Sequence[Any],
-    runs: Sequence[ReplayRecord],
-    schemes: Sequence[str],
+    replays: Replays,
     *,
     others: bool,
     number: int,
 ) -> Plot:
+    runs, schemes = replays.runs, replays.schemes
     figure, panels = new_row(len(COMPARED), OVER_AXIS_INCHES)
     are_numbers = not any(isinstance(value, str) for value in values)
     has_seeds = len({run.seed for run in runs}) > 1
@@ -239,6 +256,9 @@ def _over_axis(
         axes.set_xlabel(as_written(axis))
         axes.grid(visible=False, axis="x")
     add_side_legend(figure, panels[0])
+    if replays.failed:
+        failed = f"{len(replays.failed)} of {replays.study.runs} replays failed"
+        figure.supxlabel(f"{failed}; their marks average fewer replays or are missing")
     over = ["seeds"] * has_seeds + ["all other axes"] * others
     marks = f"Each mark is a mean over {' and '.join(over)}" if over else "Each mark is one replay"
     caption = f"{marks}. Values are evenly spaced, in the order of the scenario."
@@ -288,7 +308,8 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
         "are waiting time and losses. Together the parts are the mean JCT"
     )
     caption += ", averaged over seeds." if len(variant.seeds) > 1 else "."
-    bounds_s = [each[MEAN_JCT] for each in figures if MEAN_JCT in each]
+    by_seed = {run.seed: run.figures or {} for run in variant.runs}
+    bounds_s = [each[MEAN_JCT] for each in by_seed.values() if MEAN_JCT in each]
     if bounds_s:
         bound = statistics.fmean(bounds_s) / unit.seconds
         record(axes, [{"part": "proved lower bound", "mean_s": statistics.fmean(bounds_s)}])
@@ -298,13 +319,13 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
             color="black",
             linewidth=2.2,
             linestyle=(0, (3, 1.5)),
-            label=f"proved lower bound: {three_digits(bound)} {unit.symbol}",
+            label=f"proved lower bound: {three_digits(bound, rounding=DOWN)} {unit.symbol}",
         )
         caption += (
             " The dashed line is a proved lower bound: no schedule, even one that knows the "
             "future, has a smaller mean JCT."
         )
-    axes.set_yticks(rows, [as_written(scheme) for scheme in of_scheme])
+    axes.set_yticks(rows, [as_written(variant.label(scheme)) for scheme in of_scheme])
     axes.set_ylim(len(of_scheme) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")

@@ -17,7 +17,7 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
     method_in_words,
     rows_of,
 )
-from lyra_opt.experiments.simulation.measuring.measures import shown_measures, variants_of
+from lyra_opt.experiments.simulation.measuring.measures import shown_measures
 from lyra_opt.experiments.simulation.showing.axes import scheme_colour
 from lyra_opt.experiments.simulation.showing.figures import draw_plots, figure_of
 
@@ -55,8 +55,8 @@ def write_report(
     """
     if not replays.runs:
         raise InputError(str(replays.folder), "has no finished replay")
-    variants = variants_of(replays.runs)
-    found = {each.name: differences(each.runs, replays.jobs, baseline) for each in variants}
+    variants = replays.variants
+    found = {each.name: differences(each, replays.jobs, baseline) for each in variants}
     groups = draw_plots(replays, variants, found, window_h)
     pictures = pictures or ChosenPictures()
     pictures.write(lambda name: figure_of(replays, name, window_h, baseline))
@@ -109,7 +109,7 @@ def page_text(
         entries=entries,
         failed=replays.failed,
         missing=replays.study.runs - len(runs) - len(replays.failed),
-        headline=headline(found, runs),
+        headline=headline(found, variants),
         winnable=left,
         winnable_in_words=[each.in_words() for each in left],
         winnable_columns=[*COLUMNS, *decisions_of(left)],
@@ -134,7 +134,7 @@ def page_text(
 
 
 def headline(
-    found: Mapping[str, Sequence[Difference]], runs: Sequence[ReplayRecord]
+    found: Mapping[str, Sequence[Difference]], variants: Sequence[VariantRuns]
 ) -> list[tuple[str, str]]:
     """Return the main results as pairs of a scheme and a sentence on its differences.
 
@@ -157,12 +157,14 @@ def headline(
         (_, first), *_ = next(iter(of_scheme.values()))
         sentences.append((f"{scheme} against {first.baseline}", f"{'; '.join(clauses)}."))
     if not sentences:
-        for section in (_section(each, runs) for each in variants_of(runs)):
+        runs = [run for each in variants for run in each.runs]
+        for section in (_section(each, runs) for each in variants):
             figures = ", ".join(
                 f"{row.name} {row.cells[0].text} {row.unit}".strip() for row in section["main"][:4]
             )
             where = f" with {section['name']}" if section["name"] else ""
-            sentences.append((f"{section['schemes'][0]}{where}", f"{figures}."))
+            (label, *_) = section["schemes"].values()
+            sentences.append((f"{label}{where}", f"{figures}."))
     return sentences
 
 
@@ -179,7 +181,8 @@ def _section(variant: VariantRuns, shown: Sequence[ReplayRecord]) -> dict[str, A
     rows = rows_of(variant, shown)
     return {
         "name": variant.name,
-        "schemes": list(variant.by_scheme),
+        "schemes": {scheme: variant.label(scheme) for scheme in variant.by_scheme},
+        "lacking": variant.lacking_in_words,
         "lines": rows,
         "main": main_rows(rows),
     }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.output import print_formatted, print_line, print_table
-from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.errors import methods_without_inner_frames, one_line
-from lyra_opt.core.numbers import alike, three_digits
+from lyra_opt.core.numbers import DOWN, alike, three_digits
 from lyra_opt.core.plotting import drawn_figure
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.frames import frame_of
@@ -27,7 +26,7 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
     rows_of,
     shown_as,
 )
-from lyra_opt.experiments.simulation.measuring.measures import MEASURES, measure_named, variants_of
+from lyra_opt.experiments.simulation.measuring.measures import MEASURES, measure_named, with_seeds
 from lyra_opt.experiments.simulation.showing.figures import figure_of
 from lyra_opt.experiments.tables import table_of_frame
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from lyra_opt.experiments.simulation.measuring.comparison import ShownValue
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
     from lyra_opt.experiments.simulation.running.replays import Replays
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
@@ -66,9 +66,9 @@ def results_tables(
     """
     means = _paper_table if form in ("markdown", "latex") else _means_table
     tables = []
-    for variant in variants_of(replays.runs):
+    for variant in replays.variants:
         tables.append(means(replays, variant, measures or None))
-        if found := differences(variant.runs, replays.jobs, baseline):
+        if found := differences(variant, replays.jobs, baseline):
             table = differences_table(found)
             title = f"{table.title}. {method_in_words(found)}"
             note = f"{_name(replays, variant)}: {table.title[0].lower()}{table.title[1:]}"
@@ -85,7 +85,8 @@ def _title(replays: Replays, variant: VariantRuns) -> str:
     where = f"{first.workload} on {first.cluster}"
     if seeds > 1:
         where = f"on {first.cluster}, means over {seeds} seeds (least – greatest)"
-    return ", ".join(filter(None, [f"scenario {replays.study.name}", variant.name, where]))
+    title = ", ".join(filter(None, [f"scenario {replays.study.name}", variant.name, where]))
+    return "; ".join(filter(None, [title, variant.lacking_in_words]))
 
 
 def _paper_table(replays: Replays, variant: VariantRuns, keys: Sequence[str] | None) -> Table:
@@ -103,34 +104,29 @@ def _paper_table(replays: Replays, variant: VariantRuns, keys: Sequence[str] | N
         if keys is not None or known_values(measure.key, variant.runs)
     ]
     bounds = {each.key: f"{each.key.removesuffix('_s')}_bound_s" for each in measures}
-    rows = dict(variant.by_scheme)
-    by_reading: dict[str, list[ReplayRecord]] = {}
-    for runs in sorted(rows.values(), key=len):
-        if any(known_values(key, runs) for key in bounds.values()):
-            by_reading[(runs[0].figures or {})["bound_reading"]] = runs
+    rows = variant.by_scheme
+    by_reading: dict[str, dict[int, ReplayRecord]] = {}
+    for run in variant.runs:
+        if any(known_values(key, [run]) for key in bounds.values()):
+            by_reading.setdefault((run.figures or {})["bound_reading"], {})[run.seed] = run
     columns = []
     for measure in measures:
         name, unit, show = shown_as(measure, largest)
         places = [(measure.key, runs) for runs in rows.values()]
-        places += [(bounds[measure.key], runs) for runs in by_reading.values()]
+        places += [(bounds[measure.key], [*of_seed.values()]) for of_seed in by_reading.values()]
         known = [value for place in places for value in known_values(*place)]
         if all(isinstance(value, int | float) for value in known):
             means = [cell_of(key, runs, show).value for key, runs in places]
             show = alike(show, [*known, *means])
-        cells = [cell_of(key, runs, show) for key, runs in places]
-        columns.append(
-            Column(
-                key=measure.key,
-                values=[cell.value for cell in cells],
-                show=three_digits,
-                heading=name,
-                unit=unit,
-                texts=[cell.with_spread.replace(" – ", "–") for cell in cells],
-            )
-        )
+        shows = [show] * len(rows) + [partial(show, rounding=DOWN)] * len(by_reading)
+        cells = [cell_of(*place, each) for place, each in zip(places, shows, strict=True)]
+        columns.append(_column(measure.key, name, cells, unit, dash="–"))
     several = len(by_reading) > 1
     last = [f"proved lower bound{f' ({each})' if several else ''}" for each in by_reading]
-    names = Column(key="scheme", values=[*rows, *last], heading="")
+    counts = map(len, by_reading.values())
+    labelled = map(partial(with_seeds, every=variant.every_seed), last, counts)
+    texts = [*map(variant.label, rows), *labelled]
+    names = Column(key="scheme", values=[*rows, *last], heading="", texts=texts)
     seeds = len(variant.seeds)
     note = _name(replays, variant)
     if seeds > 1:
@@ -152,16 +148,19 @@ def _means_table(
     columns = [Column(key="measure", values=names, heading="")]
     for place, scheme in enumerate(variant.by_scheme):
         cells = [row.cells[place] for row in rows]
-        columns.append(
-            Column(
-                key=scheme,
-                values=[cell.value for cell in cells],
-                show=three_digits,
-                heading=scheme,
-                texts=[cell.with_spread for cell in cells],
-            )
-        )
+        columns.append(_column(scheme, variant.label(scheme), cells))
     return Table(columns, _title(replays, variant))
+
+
+def _column(
+    key: str, heading: str, cells: Sequence[ShownValue], unit: str = "", dash: str = " – "
+) -> Column:
+    """Return cells as a column of a table; ``dash`` stands within their ranges."""
+    values = [cell.value for cell in cells]
+    texts = [cell.with_spread.replace(" – ", dash) for cell in cells]
+    return Column(
+        key=key, values=values, show=three_digits, heading=heading, unit=unit, texts=texts
+    )
 
 
 def print_replays(
@@ -176,7 +175,7 @@ def print_replays(
     `results_tables`.
     """
     if form == "csv":
-        print(frame_text(replays_frame(replays)), end="")
+        print(table_of_frame(replays_frame(replays)).text(form), end="")
         return
     figures = [
         ({"axes": run.point} if run.point else {}) | dict(run.figures or {}) for run in replays.runs
@@ -184,11 +183,11 @@ def print_replays(
     document = figures[0] if replays.study.runs == 1 else figures
     if print_formatted(form, results_tables(replays, baseline, form, measures), document):
         return
-    for variant in variants_of(replays.runs):
+    for variant in replays.variants:
         table = _means_table(replays, variant, measures or None, has_all=True)
         print_line(f"{table.title}:")
         print_table(table, None)
-        if found := differences(variant.runs, replays.jobs, baseline):
+        if found := differences(variant, replays.jobs, baseline):
             table = differences_table(found)
             print(f"{table.title}:")
             print_table(table, None)
@@ -279,7 +278,8 @@ class Runs:
         if format in ("json", "csv"):
             return table_of_frame(self.frame).text(format)
         tables = results_tables(self.replays, form=format, measures=list(measures))
-        return "\n".join(table.text(format) for table in tables)
+        failures = self._failures() if format == "table" else []
+        return "\n".join([*(table.text(format) for table in tables), *failures])
 
     @cached_property
     def jobs(self) -> pd.DataFrame:
@@ -305,9 +305,9 @@ class Runs:
         """Return the differences of the mean JCT and queuing time from a baseline scheme.
 
         It has a row for each variant, scheme and mean. Columns: the axes; ``scheme``; ``measure``;
-        ``difference_s`` with the ends ``low_s`` and ``high_s`` of its 95 % interval; and the same
-        three in % of the baseline. The frame's ``attrs["method"]`` says how the intervals are
-        computed.
+        ``seeds``, the number of seeds with which both schemes finished; ``difference_s`` with the
+        ends ``low_s`` and ``high_s`` of its 95 % interval; and the same three in % of the baseline.
+        The frame's ``attrs["method"]`` says how the intervals are computed.
 
         Parameters
         ----------
@@ -323,9 +323,10 @@ class Runs:
 
         require_baseline(baseline, self.replays.schemes)
         tables, methods, ends = [], [], ("low", "high")
-        for variant in variants_of(self.replays.runs):
-            if found := differences(variant.runs, self.replays.jobs, baseline):
+        for variant in self.replays.variants:
+            if found := differences(variant, self.replays.jobs, baseline):
                 table = differences_table(found).frame()
+                table.insert(2, "seeds", [each.seeds for each in found])
                 for position, (name, value) in enumerate(variant.runs[0].point.items()):
                     table.insert(position, name, value)
                 tables.append(table)

@@ -10,6 +10,7 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.gaps import percent_text
+from lyra_opt.core.numbers import UP
 from lyra_opt.experiments.simulation.measuring.bounds import (
     DECISIONS,
     MAKESPAN,
@@ -285,7 +286,7 @@ def test_what_is_left_is_the_distance_to_the_bound():
         assert each.shares == pytest.approx(shares)
         assert all(0 <= share < 1 for share in each.shares)
         saving = 1 - rows.jct_mean_bound_s.mean() / rows.jct_mean_s.mean()
-        assert each.most.startswith(f"{percent_text(saving)} (by seed ")
+        assert each.most.startswith(f"{percent_text(saving, UP)} (by seed ")
         above_s = (rows.jct_mean_s - rows.least_run_mean_s).mean()
         assert sum(each.parts_s.values()) == pytest.approx(above_s, rel=1e-6, abs=1e-6)
     assert decisions_of(list(found.values()))

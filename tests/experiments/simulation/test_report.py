@@ -21,9 +21,11 @@ from lyra_opt.core.numbers import three_digits
 from lyra_opt.core.picture_styles import house_style
 from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
 from lyra_opt.experiments.random_inputs import RESAMPLES
-from lyra_opt.experiments.simulation.measuring.comparison import differences
+from lyra_opt.experiments.records import ReplayStatus
+from lyra_opt.experiments.simulation.measuring.comparison import differences, differences_table
 from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS, VariantRuns
 from lyra_opt.experiments.simulation.running.replays import load_replays
+from lyra_opt.experiments.simulation.showing import results
 from lyra_opt.experiments.simulation.showing.decision import decision
 from lyra_opt.experiments.simulation.showing.distributions import points
 from lyra_opt.experiments.simulation.showing.means import COLOURS, time_parts_plot
@@ -35,6 +37,7 @@ from lyra_opt.experiments.simulation.showing.timelines import (
     chosen_jobs,
     window_of,
 )
+from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import TIME_PARTS as KEYS
 from tests.experiments.simulation.conftest import changes, schemes
@@ -155,36 +158,98 @@ def test_a_window_is_drawn_and_a_wrong_one_refused(folders, run):
 
 
 def test_headline_over_seeds_is_a_paired_t_interval(folders):
-    """Each seed of the generated workload draws its own jobs, so seeds are the sample."""
+    """Each seed of the generated workload draws its own jobs, so seeds are the sample.
+
+    Two seeds are too few for an interval: sentences, tables and the picture say so.
+    """
     replays = load_replays(folders["loans"])
-    (of_jct, _) = differences(replays.runs, replays.jobs)
-    fifo, lyra = (
-        np.array([run.figures["jct_mean_s"] for run in replays.runs if run.scheme == scheme])
-        for scheme in ("fifo", "lyra")
-    )
+    (of_jct, _) = differences(replays.variants[0], replays.jobs)
     assert (of_jct.random.unit, of_jct.pairs) == ("seeds", 2)
-    assert (of_jct.low_s, of_jct.high_s) == student_interval(lyra - fifo)
+    assert "too few seeds for an interval, so it may be chance" in of_jct.in_words()
+    assert of_jct.in_words() in (folders["loans"] / "report.html").read_text(encoding="utf-8")
+    cells = differences_table([of_jct]).rows()[0]
+    assert [cell for cell in cells if "–" in cell] == ["–"] * 4
+    drawn = (folders["loans"] / "plots" / "differences.svg").read_text(encoding="utf-8")
+    assert "too few seeds" in drawn
+    assert "% more than fifo" in drawn
+
+
+def fail(folder, scheme, seeds):
+    """Turn the replays of a scheme with these seeds into failed ones."""
+    with ResultStore.open(folder) as store:
+        study, runs = store.study, store.runs()
+    lost = {"status": ReplayStatus.ERROR, "message": "no memory", "figures": None, "setting": {}}
+    (folder / STORE_FILE).unlink()
+    with ResultStore.create(folder, study) as store:
+        for run in runs:
+            is_lost = run.scheme == scheme and run.seed in seeds
+            store.add(replace(run, **lost) if is_lost else run)
+
+
+def test_schemes_that_lack_seeds_are_marked_everywhere(three_jobs, run, tmp_path):
+    """Every table, sentence and picture says that SJF, though faster, has one of three seeds.
+
+    It is compared with FIFO on that seed, but is nowhere marked as the best.
+    """
+    out, label = tmp_path / "out", "sjf (1 of 3 seeds)"
+    given = changes("seeds=3", "bounds=true")
+    assert three_jobs(*given, *schemes("fifo", "sjf", "tiresias"), "--out", out)[0] == 0
+    fail(out, "sjf", {0, 2})
+    fail(out, "tiresias", {0, 1, 2})
+    code, printed, err = run("report", out)
+    assert code == 1
+    assert "failed: sjf seed=2: no memory" in err
+    assert len(re.findall(re.escape(label), printed)) >= 3
+    title = f"; not every replay finished: {label}, tiresias (0 of 3 seeds)"
+    for form, begin in (("markdown", "scenario"), ("latex", "% scenario")):
+        text = run("report", out, "--format", form)[1]
+        assert text.startswith(begin)
+        assert title in text.splitlines()[0]
+        assert "proved lower bound (" not in text, "it averages the seeds of fifo"
+        assert text.count(label) == 4
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "5 of 9 replays failed" in page
+    assert page.count(f"</span>{label}") == 3
+    assert "on 1 of 3 seeds; " in page
+    assert 'class="number best"' not in page
+    for picture in ("distributions", "time_parts", "differences"):
+        assert label in (out / "plots" / f"{picture}.svg").read_text(encoding="utf-8")
+    replays = load_replays(out)
+    assert [each.seeds for each in differences(replays.variants[0], replays.jobs)] == [1, 1]
+    assert replays.variants[0].first_seed_in_words == "seed 1"
+
+
+def test_the_page_is_written_before_anything_is_printed(three_jobs, tmp_path, monkeypatch):
+    """A reader of the output that stops early, such as ``head``, does not lose the page."""
+    found = []
+
+    def printed(replays, *_):
+        found.append((replays.folder / "report.html").exists())
+
+    monkeypatch.setattr(results, "print_replays", printed)
+    assert three_jobs(*schemes("fifo"), "--out", tmp_path / "out")[0] == 0
+    assert found == [True]
 
 
 def test_headline_of_one_seed_pairs_jobs(folders):
     """The interval pairs jobs, is close to the normal interval, and is explained."""
     replays = load_replays(folders["racks"])
-    of_jct, _ = differences(replays.runs, replays.jobs)
+    of_jct, _ = differences(replays.variants[0], replays.jobs)
     first, second = (replays.jobs(run).set_index("job_id").jct_s for run in replays.runs)
     changes = second - first
     assert of_jct.random.unit == "jobs"
     assert of_jct.pairs == len(changes)
     assert of_jct.difference_s == pytest.approx(changes.mean())
     error = changes.std(ddof=0) / math.sqrt(len(changes))
-    assert of_jct.low_s == pytest.approx(changes.mean() - 1.96 * error, abs=0.6 * error)
-    assert of_jct.high_s == pytest.approx(changes.mean() + 1.96 * error, abs=0.6 * error)
+    assert of_jct.paired.low == pytest.approx(changes.mean() - 1.96 * error, abs=0.6 * error)
+    assert of_jct.paired.high == pytest.approx(changes.mean() + 1.96 * error, abs=0.6 * error)
     page = (folders["racks"] / "report.html").read_text(encoding="utf-8")
     assert "of one seed only a bootstrap" in page
     replays = load_replays(folders["types"])
-    of_jct, _ = differences(replays.runs, replays.jobs)
+    of_jct, _ = differences(replays.variants[0], replays.jobs)
     diff = lo.diff(folders["types"], by=("scheme", "hadar", "gavel-las"))
     row = diff.measures.set_index("measure").loc["jct_mean_s"]
-    assert (row.low, row.high) == (of_jct.low_s, of_jct.high_s)
+    assert (row.low, row.high) == of_jct.paired[3:5]
     assert "of one seed only a bootstrap" in diff.method
 
 
@@ -204,8 +269,8 @@ def test_seeds_of_one_trace_are_no_sample_of_jobs(changed, told, run, tmp_path):
     replays = load_replays(out)
     means = {(run.scheme, run.seed): run.figures["jct_mean_s"] for run in replays.runs}
     of_seed = [means["lyra", seed] - means["fifo", seed] for seed in range(3)]
-    of_jct, _ = differences(replays.runs, replays.jobs)
-    assert (of_jct.low_s, of_jct.high_s) == (min(of_seed), max(of_seed))
+    of_jct, _ = differences(replays.variants[0], replays.jobs)
+    assert of_jct.paired[3:5] == (min(of_seed), max(of_seed))
     page = (out / "report.html").read_text(encoding="utf-8")
     assert told in page
     assert "confidence intervals of the difference" not in page
@@ -228,20 +293,21 @@ def test_draws_of_days_are_the_sample(run, tmp_path):
     assert "from the spread of 3 draws of its days" in text
     assert "9 days, sampled from the 9 days of the jobs in blocks of 2 days." in text
     replays = load_replays(out)
-    of_jct, _ = differences(replays.runs, replays.jobs)
+    of_jct, _ = differences(replays.variants[0], replays.jobs)
     means = [
         np.array([run.figures["jct_mean_s"] for run in replays.runs if run.scheme == scheme])
         for scheme in ("fifo", "sjf")
     ]
     expected = of_jct.random.resampling.interval(means[1] - means[0])
-    assert (of_jct.low_s, of_jct.high_s) == expected
-    assert f"−{three_digits(-of_jct.low_s / of_jct.unit.seconds)} {of_jct.unit.symbol}" in printed
+    assert of_jct.paired[3:5] == expected
+    shown = three_digits(expected[0] / of_jct.unit.seconds)
+    assert f"{shown} {of_jct.unit.symbol}" in printed
     found = json.loads(run("diff", out, "--by", "scheme", "fifo", "sjf", "--format", "json")[1])
     (row,) = (each for each in found["measures"] if each["measure"] == "jct_mean_s")
     assert found["random"] == "draws"
     assert (row["low"], row["high"]) == pytest.approx(expected)
-    turned, _ = differences(replays.runs, replays.jobs, "sjf")
-    assert (turned.low_s, turned.high_s) == pytest.approx((-expected[1], -expected[0]))
+    turned, _ = differences(replays.variants[0], replays.jobs, "sjf")
+    assert turned.paired[3:5] == pytest.approx((-expected[1], -expected[0]))
     assert "Differences from sjf:" in run("report", out, "--baseline", "sjf")[1]
     assert_one_line_error(run("report", out, "--baseline", "fif"), "did you mean fifo?")
     bounds = json.loads(run("bound", "plain", *given, "--scheme", "fifo", "--format", "json")[1])
@@ -314,16 +380,16 @@ def test_a_captured_decision_is_drawn_as_two_solvers_take_it(folders, figure_5_d
 def test_a_head_with_many_schemes_begins_with_the_best(folders):
     """With many schemes the best one is named first."""
     replays = load_replays(folders["types"])
-    (of_jct, of_queue) = differences(replays.runs, replays.jobs)
+    (of_jct, of_queue) = differences(replays.variants[0], replays.jobs)
     many = [
-        replace(each, scheme=f"s{place}", mean_s=each.mean_s - place)
+        replace(each, scheme=f"s{place}", paired=each.paired._replace(mean_b=-place))
         for place in range(6)
         for each in (of_jct, of_queue)
     ]
-    assert [who.split()[0] for who, _ in headline({"": many}, replays.runs)] == [
+    assert [who.split()[0] for who, _ in headline({"": many}, replays.variants)] == [
         *("s5", "s4", "s3", "s2", "s1", "s0")
     ]
-    assert [who.split()[0] for who, _ in headline({"": many[:4]}, replays.runs)] == ["s0", "s1"]
+    assert [who.split()[0] for who, _ in headline({"": many[:4]}, replays.variants)] == ["s0", "s1"]
 
 
 def jobs(starts_h, hours=1.0):
