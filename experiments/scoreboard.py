@@ -158,20 +158,18 @@ class Scoreboard:
             .astype(str)
             .where(rows.instances == rows.of, "(" + rows["rank"].astype(str) + ")")
         )
-        return Table(
-            [
-                column_of(rows, "grade", as_text, "Grade", texts=grades),
-                column_of(rows, "rank", count, "Rank", texts=list(ranks)),
-                column_of(rows, "solver", as_text, "Solver"),
-                column_of(rows, "instances", count, "Instances"),
-                *(
-                    column_of(
-                        rows, name, show, heading, unit, texts=_with_interval(rows, name, show)
-                    )
-                    for name, (heading, unit, show) in MEASURES.items()
-                ),
-            ]
-        )
+        columns = [
+            column_of(rows, "grade", as_text, "Grade", texts=grades),
+            column_of(rows, "rank", count, "Rank", texts=list(ranks)),
+            column_of(rows, "solver", as_text, "Solver"),
+            column_of(rows, "instances", count, "Instances"),
+            *(
+                column_of(rows, name, show, heading, unit, texts=_with_interval(rows, name, show))
+                for name, (heading, unit, show) in MEASURES.items()
+            ),
+        ]
+        without = ("rank", "gap_to_bound_percent")
+        return Table(columns, paper=[each for each in columns if each.key not in without])
 
     @cached_property
     def results(self) -> pd.DataFrame:
@@ -206,7 +204,8 @@ class Scoreboard:
             run_times("time_s", values_of(rows.time_s), "Time"),
         ]
         remarks = column_of(rows, "remark", as_text, "Remark")
-        return Table([*columns, remarks] if any(remarks.cells) else columns)
+        columns += [remarks] if any(remarks.cells) else []
+        return Table(columns, paper=[each for each in columns if each.key != "grade"])
 
     @cached_property
     def records_in_words(self) -> str:

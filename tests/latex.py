@@ -8,12 +8,19 @@ import subprocess
 
 COMMANDS = {
     *("infty", "leq", "geq", "times", "cdot", "rightarrow"),
-    *("textbackslash", "textasciitilde", "textasciicircum", "mu", "ldots"),
+    *("textbackslash", "textasciitilde", "textasciicircum", "mu", "ldots", "allowbreak"),
 }
 """The commands of letters that tables use; others have one sign."""
 
-NEEDS = "% Needs \\usepackage{booktabs}."
-_TABULAR = re.compile(r"\\begin\{tabular\}\{([lr]+)\}\n(.*?)\n\\end\{tabular\}", re.DOTALL)
+TEXT_WIDTH = 345
+"""The width of a line of the class article in points."""
+
+NEEDS = "% Needs \\usepackage{"
+_COLUMN = r"[lr]|>\{\\ragged(?:left|right)\\arraybackslash\}p\{[\d.]+em\}"
+_TABULAR = re.compile(
+    rf"\\begin\{{tabular\}}\{{@\{{\}}((?:{_COLUMN})+)@\{{\}}\}}\n(.*?)\n\\end\{{tabular\}}",
+    re.DOTALL,
+)
 
 
 def rows_of_latex(text: str) -> list[list[list[str]]]:
@@ -23,11 +30,13 @@ def rows_of_latex(text: str) -> list[list[list[str]]]:
     around = _TABULAR.sub("", text)
     assert all(not line or line[0] == "%" for line in around.split("\n"))
     for alignment, body in _TABULAR.findall(text):
+        columns = len(re.findall(_COLUMN, alignment))
         top, *lines, bottom = body.split("\n")
         assert [top, bottom] == ["\\toprule", "\\bottomrule"]
-        if lines[0].startswith(f"\\multicolumn{{{len(alignment)}}}{{l}}{{"):
-            assert lines.pop(0).endswith("} \\\\")
-            assert lines.pop(0) == "\\midrule"
+        spanned = f"\\multicolumn{{{columns}}}{{@{{}}l@{{}}}}{{"
+        is_noted = lines[0].startswith(spanned)
+        lines = [line for line in lines if not line.startswith(spanned)]
+        lines = [line for line in lines[is_noted:] if line != "\\addlinespace"]
         heads = lines.index("\\midrule")
         rows = []
         for line in [line for line in lines if line != "\\midrule"]:
@@ -35,9 +44,9 @@ def rows_of_latex(text: str) -> list[list[list[str]]]:
             assert set(re.findall(r"\\([A-Za-z]+)", line)) <= COMMANDS
             bare = re.sub(r"\\[&%$#_{}]|\$[^$]+\$", "", line.removesuffix(" \\\\"))
             assert bare.count("{") == bare.count("}")
-            assert not set(bare) & set("%#~^_<>$")
+            assert not set(bare) & set("%#^_<>$")
             rows.append(re.split(r" (?<!\\)& ", line.removesuffix(" \\\\")))
-        assert {len(row) for row in rows} == {len(alignment)}
+        assert {len(row) for row in rows} == {columns}
         head = [" ".join(cell).strip() for cell in zip(*rows[:heads], strict=True)]
         rows[:heads] = [head]
         tabulars.append(rows)
@@ -46,21 +55,26 @@ def rows_of_latex(text: str) -> list[list[list[str]]]:
 
 
 def compile_latex(text, folder):
-    """Compile tabulars as wide tables of a paper with pdflatex; return its remarks on the width.
+    """Compile tabulars with pdflatex; return those that are wider than a line, with their widths.
 
     Fail with the log if it finds an error.
     """
     program = shutil.which("pdflatex")
     assert program is not None
-    around = "\\begin{table*}\\small\n", "\n\\end{table*}\\clearpage\n"
-    tables = _TABULAR.sub(lambda tabular: tabular[0].join(around), text)
+    tabulars = [found[0] for found in _TABULAR.finditer(text)]
+    boxes = "\n".join(
+        f"\\sbox\\measured{{{tabular}}}\\typeout{{width=\\the\\wd\\measured}}\n\\usebox\\measured\\clearpage"
+        for tabular in tabulars
+    )
     page = (
-        "\\documentclass[10pt,twocolumn]{article}\n\\usepackage{booktabs}\n\\textwidth=506pt\n"
-        f"\\begin{{document}}\n{tables}\n\\end{{document}}\n"
+        "\\documentclass{article}\n\\usepackage{array,booktabs}\n\\newsavebox\\measured\n"
+        f"\\begin{{document}}\n{boxes}\n\\end{{document}}\n"
     )
     (folder / "page.tex").write_text(page, encoding="utf-8")
     command = [program, "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout[-2000:]
     assert (folder / "page.pdf").stat().st_size > 1000
-    return [line for line in done.stdout.splitlines() if line.startswith("Overfull")]
+    widths = [float(each) for each in re.findall(r"width=([\d.]+)pt", done.stdout)]
+    pairs = zip(tabulars, widths, strict=True)
+    return [(width, tabular) for tabular, width in pairs if width > TEXT_WIDTH]

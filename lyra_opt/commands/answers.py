@@ -146,10 +146,40 @@ def _table(
     shown = [each for each in columns if each.key not in optional or any(each.cells)]
     paper = [each for each in shown if each.key not in {*tabled, "gap_to_best"}]
     files = [row.file for row in rows]
+    note = ""
     if len(set(files)) > 1:
         shown.insert(0, Column(key="file", values=files))
         paper.insert(0, Column(key="instance", values=_stems(files)))
-    return Table(shown, least=(*reversed(tabled), "dual_bound"), paper=paper)
+    if len({row.answer.solver for row in rows}) > 1 and len(set(files)) > 1:
+        paper = _by_instance(rows)
+        note = f"objective and, in brackets, {where} the optimum" + f" ({unit})" * bool(unit)
+    return Table(shown, least=(*reversed(tabled), "dual_bound"), paper=paper, note=note)
+
+
+def _by_instance(rows: Sequence[Row]) -> list[Column]:
+    """Return a row per instance and a column per solver, with objectives and gaps as texts."""
+    values, texts = {}, {}
+    for row in rows:
+        place, gap = (row.file, row.answer.solver), _to_optimum(row)
+        values[place] = row.answer.objective
+        is_unsupported = row.answer.status is Status.UNSUPPORTED
+        status = MISSING if is_unsupported else row.status
+        shown = _value(row.answer.objective, row.evidence) or status
+        texts[place] = f"{shown} ({gap})" if gap else shown
+    files = list(dict.fromkeys(row.file for row in rows))
+    return [
+        Column(key="instance", values=_stems(files)),
+        *(
+            Column(
+                key=solver,
+                values=[values.get((file, solver)) for file in files],
+                show=six_digits,
+                heading=solver,
+                texts=[texts.get((file, solver), "") for file in files],
+            )
+            for solver in dict.fromkeys(row.answer.solver for row in rows)
+        ),
+    ]
 
 
 def _stems(files: Sequence[str]) -> Sequence[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError, one_line
 from lyra_opt.core.folding import fold
-from lyra_opt.core.table import FORMATS, WIDE, Table, table_of_records
+from lyra_opt.core.table import FORMATS, WIDE, Table, table_of_records, text_of_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ def print_formatted(form: str, tables: Sequence[Table], document: Any = None) ->
         rows = table_of_records(document) if isinstance(document, list) else tables[0]
         print(rows.text(form), end="")
     elif form in FORMATS and form != "table":
-        print("\n".join(table.text(form) for table in tables), end="")
+        print(text_of_tables(tables, form), end="")
     else:
         return False
     return True

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _BESIDE_NUMBER = re.compile(r"(?<=[\d%∞]) (?!\(|and |or )|(?<=[\d%∞] (?:of|to)) (?=[\d∞])")
 _PIECE = re.compile(r" *[^ ]+?(?:[/_](?=[^ ])|(?<=[^\W\d]-)(?=[^\W\d])| +|$)")
 _WORD = re.compile(r" *[^ ]+(?: +|$)")
-_NO_BREAK_SPACE = "\u00a0"
+NO_BREAK_SPACE = "\u00a0"
 
 
 def fold(text: str, width: int, *, keeps_words: bool = False) -> list[str]:
@@ -29,14 +29,14 @@ def fold(text: str, width: int, *, keeps_words: bool = False) -> list[str]:
     ['17 of 18,', '3 failed,', '16.7', '(10.0 to 20.0)']
     """
     if _width(text) <= width:
-        return [text.rstrip(" ").replace(_NO_BREAK_SPACE, " ")]
+        return [text.rstrip(" ").replace(NO_BREAK_SPACE, " ")]
     lines = [""]
     pieces = _WORD if keeps_words else _PIECE
-    for piece in pieces.findall(_BESIDE_NUMBER.sub(_NO_BREAK_SPACE, text)):
+    for piece in pieces.findall(_BESIDE_NUMBER.sub(NO_BREAK_SPACE, text)):
         if lines[-1] and _width(lines[-1] + piece.rstrip(" ")) > width:
             lines.append("")
         lines[-1] += piece
-    return [line.rstrip(" ").replace(_NO_BREAK_SPACE, " ") for line in lines]
+    return [line.rstrip(" ").replace(NO_BREAK_SPACE, " ") for line in lines]
 
 
 def _width(text: str) -> int:

@@ -13,16 +13,17 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.errors import UserError, one_line
-from lyra_opt.core.folding import FoldedColumn, fitting_widths, fold
+from lyra_opt.core.folding import NO_BREAK_SPACE, FoldedColumn, fitting_widths, fold
 from lyra_opt.core.numbers import MINUS, MISSING, RUN_UNITS, Show, in_unit, is_missing, unit_of
 from lyra_opt.core.texts import meant, show_value_of, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -123,7 +124,11 @@ class Table:
     title
         What the table shows, in words; empty if the text around the table says it.
     note
-        A short first line of the table in LaTeX, which is printed: the case, and what brackets are.
+        A short first line of the table in LaTeX, which is printed, such as the meaning of brackets.
+    case
+        The case that the rows belong to, which LaTeX prints above them.
+    comments
+        Sentences that LaTeX has as comments, such as assumptions.
     least
         The keys of columns that a narrow terminal can leave out, least important first.
     paper
@@ -135,6 +140,8 @@ class Table:
     least: Sequence[str] = ()
     paper: Sequence[Column] = ()
     note: str = ""
+    case: str = ""
+    comments: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         lengths = {column.key: len(column.cells) for column in self.columns}
@@ -216,17 +223,7 @@ class Table:
         shown = [column for _, column in columns]
         while elsewhere is not None and len(shown) > 1 and _width(shown, "least_width") > width:
             gone.append(shown.pop().header)
-        first = next((place for place, each in enumerate(shown) if each.is_number), len(shown))
-        named, others = shown[:first], shown[first:]
-        blocks = []
-        while True:
-            fitting = len(others)
-            while fitting > 1 and _width([*named, *others[:fitting]], "least_width") > width:
-                fitting -= 1
-            blocks.append(_grid([*named, *others[:fitting]], width))
-            others = others[fitting:]
-            if not others:
-                break
+        blocks = [_grid(block, width) for block in _blocks(shown, width)]
         if gone:
             remark = f"columns that do not fit: {'; '.join(gone)}. Show them with {elsewhere}"
             blocks[-1] += "\n".join(fold(remark, width, keeps_words=True)) + "\n"
@@ -237,8 +234,29 @@ def _folded(column: Column) -> FoldedColumn:
     return FoldedColumn(column.title, column.cells, column.is_number)
 
 
-def _width(columns: Sequence[FoldedColumn], which: str) -> int:
-    between = LEAST_BETWEEN_COLUMNS * (len(columns) - 1)
+def _blocks(
+    columns: Sequence[FoldedColumn], width: float, gap: float = LEAST_BETWEEN_COLUMNS
+) -> Iterator[Sequence[FoldedColumn]]:
+    """Yield the columns of each of the tables, one below another, that are at most so wide.
+
+    All of them begin with the columns of words that name the rows.
+    """
+    first = next((place for place, each in enumerate(columns) if each.is_number), len(columns))
+    named, others = columns[:first], columns[first:]
+    while True:
+        fitting = len(others)
+        while fitting > 1 and _width([*named, *others[:fitting]], "least_width", gap) > width:
+            fitting -= 1
+        yield [*named, *others[:fitting]]
+        others = others[fitting:]
+        if not others:
+            return
+
+
+def _width(
+    columns: Sequence[FoldedColumn], which: str, gap: float = LEAST_BETWEEN_COLUMNS
+) -> float:
+    between = gap * (len(columns) - 1)
     widths: list[int] = [getattr(column, which) for column in columns]
     return sum(widths) + between
 
@@ -307,6 +325,7 @@ LATEX_SIGNS = {
     **{sign: f"{{{sign}}}" for sign in "[]*`"},  # after the end of a row, [ and * are options
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
+    NO_BREAK_SPACE: "~",
     "^": r"\textasciicircum{}",
     "\0": "{}",
     "\1": "``",
@@ -323,14 +342,14 @@ LATEX_SIGNS = {
 }
 """The signs that LaTeX reads as commands, or that its standard fonts lack."""
 
-LATEX_WIDTH = 108
-"""The characters in a line of both columns of a paper, in the size small."""
+LATEX_WIDTH = 68
+"""The characters in a line of the class article, which is 345 points wide, in the usual size."""
 
-LATEX_GAP = 3
-"""The width of the gap beside a column, in characters."""
+LATEX_GAP = 2.4
+"""The width of the gap between two columns, in characters."""
 
-LEAST_HEADING = 7
-"""The least width in characters to which headings are folded in LaTeX."""
+EM = 0.5
+"""The width of a character in em, the unit of the widths of columns in LaTeX."""
 
 _LATIN = re.compile(r"[\x20-\x7e\xc0-\xcf\xd1-\xd6\xd8-\xdd\xdf-\xef\xf1-\xf6\xf8-\xfd\xff]")
 _OPENING = re.compile(r'(?<![^\s(\[])"')
@@ -349,47 +368,101 @@ def latex_text(text: str) -> str:
     )
 
 
-def _latex_number(text: str) -> str:
-    """Return a cell of numbers as LaTeX, in which 2.00e−7 becomes a power of ten."""
-    return _POWER.sub(
-        lambda power: rf"$\cdot10^{{{'-' if power[1] else ''}{power[2]}}}$", latex_text(text)
-    )
+def _latex_cell(text: str, column: FoldedColumn, *, is_folded: bool) -> str:
+    """Return a cell as LaTeX: 2.00e−7 becomes a power of ten, and a missing number a dash.
+
+    A cell of a folded column can break where `lyra_opt.core.folding.fold` breaks it.
+    """
+    if is_folded:
+        text = " ".join(
+            each.replace(" ", NO_BREAK_SPACE) for each in fold(text, 1, keeps_words=True)
+        )
+    written = latex_text(text or MISSING * column.is_number)
+    if column.is_number:
+        return _POWER.sub(
+            lambda power: rf"$\cdot10^{{{'-' if power[1] else ''}{power[2]}}}$", written
+        )
+    return re.sub(r"(?<=/|_)(?=[^ ])", r"\\allowbreak{}", written) if is_folded else written
 
 
-def _as_latex(full: Table) -> str:
-    table = replace(full, columns=full.paper or full.columns)
-    columns = table.columns
-    alignment = "".join("r" if column.is_number else "l" for column in columns)
-    writers = [_latex_number if column.is_number else latex_text for column in columns]
-    lines = [[latex_text(each) for each in line] for line in _headings_of_paper(columns)]
-    heads = len(lines)
-    lines += [
-        [write(cell) for write, cell in zip(writers, row, strict=True)] for row in table.rows()
+def latex_of(tables: Sequence[Table]) -> str:
+    """Return tables as LaTeX no wider than a line of the class article.
+
+    Tables with the same columns and the same note become one, with the cases as groups of rows.
+    Words and headings are folded if necessary. Columns that still do not fit are left out, if the
+    table says that they matter least, or continue in a further table below.
+    """
+    groups: dict[tuple[str, ...], list[Table]] = {}
+    for place, full in enumerate(tables):
+        table = replace(full, columns=full.paper or full.columns)
+        form = (table.note, *(column.title for column in table.columns))
+        groups.setdefault(form if table.case else (str(place),), []).append(table)
+    return "\n".join(text for group in groups.values() for text in _tabulars(group))
+
+
+def text_of_tables(tables: Sequence[Table], form: str) -> str:
+    """Return tables as text in one of `FORMATS`, with an empty line between them."""
+    if form == "latex":
+        return latex_of(tables)
+    return "\n".join(table.text(form) for table in tables)
+
+
+def _tabulars(cases: Sequence[Table]) -> Iterator[str]:
+    """Yield the tabulars of tables with the same columns; the first has comments before it."""
+    columns = [
+        FoldedColumn(each[0].title, sum((one.cells for one in each), ()), each[0].is_number)
+        for each in zip(*(table.columns for table in cases), strict=True)
     ]
-    note = rf"\multicolumn{{{len(columns)}}}{{l}}{{{latex_text(table.note)}}} \\"
-    written = [" & ".join(line) + r" \\" for line in lines]
-    return "\n".join(
-        [
-            *([f"% {one_line(table.title)}"] if table.title else []),
-            r"% Needs \usepackage{booktabs}.",
-            rf"\begin{{tabular}}{{{alignment}}}",
-            *(r"\toprule", *([note, r"\midrule"] if table.note else []), *written[:heads]),
-            *(r"\midrule", *written[heads:], r"\bottomrule", r"\end{tabular}", ""),
+    by_key = dict(zip((column.key for column in cases[0].columns), columns, strict=True))
+    for key in cases[0].least:
+        if _width([*by_key.values()], "least_width", LATEX_GAP) > LATEX_WIDTH:
+            by_key.pop(key, None)
+    gone = [column.header for column in columns if column not in by_key.values()]
+    sentences = [each for table in cases for each in (table.title, *table.comments) if each]
+    sentences += [f"Columns that do not fit: {'; '.join(gone)}."] if gone else []
+    comments = "".join(f"% {one_line(each)}\n" for each in dict.fromkeys(sentences))
+    for block in _blocks([*by_key.values()], LATEX_WIDTH, LATEX_GAP):
+        yield comments + _tabular(block, cases)
+        comments = ""
+
+
+def _tabular(columns: Sequence[FoldedColumn], cases: Sequence[Table]) -> str:
+    gaps = LATEX_GAP * (len(columns) - 1)
+    widths = fitting_widths(columns, int(LATEX_WIDTH - gaps))
+    are_folded = [
+        any(len(fold(cell, width)) > 1 for cell in column.cells)
+        for column, width in zip(columns, widths, strict=True)
+    ]
+    alignment, written, headings = "", [], []
+    for column, width, is_folded in zip(columns, widths, are_folded, strict=True):
+        ragged, side = ("left", "r") if column.is_number else ("right", "l")
+        alignment += (
+            rf">{{\ragged{ragged}\arraybackslash}}p{{{EM * width:g}em}}" if is_folded else side
+        )
+        written.append([_latex_cell(each, column, is_folded=is_folded) for each in column.cells])
+        headings.append(list(map(latex_text, fold(column.header, width))))
+    height = max(map(len, headings))
+    heads = zip(*([""] * (height - len(each)) + each for each in headings), strict=True)
+    rows = zip(*written, strict=True)
+    whole = max(int(sum(widths) + gaps), 2 * LATEX_WIDTH // 3)
+
+    def spanned(text: str) -> list[str]:
+        return [
+            rf"\multicolumn{{{len(columns)}}}{{@{{}}l@{{}}}}{{{latex_text(line)}}} \\"
+            for line in fold(text, whole, keeps_words=True)
         ]
-    )
 
-
-def _headings_of_paper(columns: Sequence[Column]) -> list[tuple[str, ...]]:
-    """Return the lines of headings, which are folded if the table is wider than a page."""
-    widths = [_folded(each) for each in columns]
-    if sum(each.width + LATEX_GAP for each in widths) <= LATEX_WIDTH:
-        return [tuple(each.title for each in columns)]
-    folded = [
-        fold(each.header, max(each.width_of_cells, LEAST_HEADING), keeps_words=True)
-        for each in widths
-    ]
-    height = max(map(len, folded))
-    return list(zip(*([""] * (height - len(each)) + each for each in folded), strict=True))
+    first = ": ".join(filter(None, ("" if len(cases) > 1 else cases[0].case, cases[0].note)))
+    packages = "array,booktabs" if any(are_folded) else "booktabs"
+    lines = [rf"% Needs \usepackage{{{packages}}}.", rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}"]
+    lines += [r"\toprule", *([*spanned(first), r"\midrule"] if first else [])]
+    lines += [" & ".join(line) + r" \\" for line in heads]
+    for table in cases:
+        lines += [r"\midrule", *(spanned(table.case) if len(cases) > 1 else [])]
+        for place, row in enumerate(islice(rows, len(table.columns[0].cells))):
+            lines += [r"\addlinespace"] if place and any(are_folded) else []
+            lines.append(" & ".join(row) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def table_of_records(records: Sequence[Mapping[str, Any]]) -> Table:
@@ -452,6 +525,6 @@ FORMATS: dict[str, Callable[[Table], str]] = {
     "json": _as_json,
     "csv": _as_csv,
     "markdown": _as_markdown,
-    "latex": _as_latex,
+    "latex": lambda table: latex_of([table]),
 }
 """The formats of a table, by the value of ``--format``."""

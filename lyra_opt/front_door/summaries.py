@@ -37,9 +37,9 @@ def summary(
         frame, such as one computed from `load_study`; the differences that `diff` returned; or a
         folder that ``lyra-opt study`` or `simulate` wrote, of which the report's table is shown.
     format
-        ``"table"``, ``"markdown"`` or ``"latex"`` (which needs the package booktabs) with the
-        digits that a paper would print, or ``"json"`` or ``"csv"`` with raw numbers. In data frames
-        the unit of a column follows from its name, such as ``jct_mean_s`` or ``excess_percent``.
+        ``"table"``, ``"markdown"`` or ``"latex"`` (whose comments name the packages it needs) with
+        the digits that a paper would print, or ``"json"`` or ``"csv"`` with raw numbers. In data
+        frames the unit of a column follows from its name, such as ``jct_mean_s``.
 
     Returns
     -------
@@ -60,13 +60,14 @@ def summary(
     | --- | ---: |
     | scf | 1.3 |
     """
+    from lyra_opt.core.table import text_of_tables
     from lyra_opt.experiments.simulation.showing.results import Runs
     from lyra_opt.front_door.planning import ReadablePlan
     from lyra_opt.front_door.results import ReadableDiff
 
     if isinstance(results, Runs | ReadablePlan | ReadableDiff):
         return results.summary(format)
-    return "\n".join(table.text(format) for table in _tables(results, format))
+    return text_of_tables(_tables(results, format), format)
 
 
 def _tables(results: Any, form: str) -> list[Table]:
@@ -100,7 +101,8 @@ def _tables(results: Any, form: str) -> list[Table]:
         is_bounded = results.gap_to_optimum_at_most.notna().any()
         gap = "gap_to_optimum_at_most" if is_bounded else "gap_to_best"
         kept = ("instance", "solver", *COMPARED, gap)
-        main = Table([each for each in table.columns if each.key in kept]).without_empty()
+        columns = [each for each in table.columns if each.key in kept]
+        main = Table(columns, least=("wall_time_s", "dual_bound")).without_empty()
         if "sense" not in results.attrs or "instance" not in results.index.names:
             return [main]
         return [main, summary_table(summaries_of_frame(results))]

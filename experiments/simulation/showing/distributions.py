@@ -60,6 +60,7 @@ def distributions(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     ``name`` is the file name of the plot.
     """
     figure, (left, right) = new_row(2, SIZE_INCHES, sharey=True)
+    left.set_title(as_written(variant.name), loc="left")
     draw_distributions(left, right, replays, variant)
     add_side_legend(figure, left)
     if lacking := variant.lacking_in_words:

@@ -273,6 +273,8 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
 
     ``name`` is the plot's file name. None if the replays are too old to have the parts.
     """
+    from matplotlib.patheffects import withStroke
+
     of_scheme = {
         scheme: [run.figures or {} for run in variant.by_scheme[scheme]]
         for scheme in replays.schemes
@@ -289,6 +291,7 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
     inches = MEANS_INCHES, BARS_FRAME_INCHES + BAR_INCHES * len(of_scheme)
     figure, grid = new_panels(1, 1, inches)
     axes = grid[0, 0]
+    axes.set_title(as_written(variant.name), loc="left")
     rows = range(len(of_scheme))
     ends = [0.0] * len(of_scheme)
     for key, label in TIME_PART_NAMES.items():
@@ -313,12 +316,12 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
     if bounds_s:
         bound = statistics.fmean(bounds_s) / unit.seconds
         record(axes, [{"part": "proved lower bound", "mean_s": statistics.fmean(bounds_s)}])
-        axes.axvline(bound, color="white", linewidth=5.0)
         axes.axvline(
             bound,
             color="black",
             linewidth=2.2,
             linestyle=(0, (3, 1.5)),
+            path_effects=[withStroke(linewidth=3.6, foreground="white")],
             label=f"proved lower bound: {three_digits(bound, rounding=DOWN)} {unit.symbol}",
         )
         caption += (

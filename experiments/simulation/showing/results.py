@@ -11,7 +11,7 @@ from lyra_opt.commands.output import print_formatted, print_line, print_table
 from lyra_opt.core.errors import methods_without_inner_frames, one_line
 from lyra_opt.core.numbers import DOWN, alike, three_digits
 from lyra_opt.core.plotting import drawn_figure
-from lyra_opt.core.table import Column, Table
+from lyra_opt.core.table import Column, Table, text_of_tables
 from lyra_opt.experiments.frames import frame_of
 from lyra_opt.experiments.random_inputs import random_inputs, require_baseline
 from lyra_opt.experiments.records import ReplayRecord
@@ -71,9 +71,31 @@ def results_tables(
         if found := differences(variant, replays.jobs, baseline):
             table = differences_table(found)
             title = f"{table.title}. {method_in_words(found)}"
-            note = f"{_name(replays, variant)}: {table.title[0].lower()}{table.title[1:]}"
-            tables.append(replace(table, title=title, note=note))
-    return tables
+            note = f"{table.title[0].lower()}{table.title[1:]}"
+            case = _name(replays, variant)
+            least = ("low_percent", "high_percent")
+            tables.append(replace(table, title=title, note=note, case=case, least=least))
+    if not tables:
+        return []
+    comments = filter(None, [_reading_of_bounds(replays), *_assumptions(replays)])
+    return [replace(tables[0], comments=list(comments)), *tables[1:]]
+
+
+def _reading_of_bounds(replays: Replays) -> str:
+    """Return a sentence on the reading to which the proved bounds apply; empty without bounds."""
+    readings = sorted(
+        {each["bound_reading"] for run in replays.runs if MEAN_JCT in (each := run.figures or {})}
+    )
+    if not readings:
+        return ""
+    return (
+        f"The proved bounds apply to the reading {' or '.join(readings)}, see "
+        '"lyra-opt bound --help".'
+    )
+
+
+def _assumptions(replays: Replays) -> dict[str, None]:
+    return dict.fromkeys(each for run in replays.runs for each in run.assumptions)
 
 
 def _name(replays: Replays, variant: VariantRuns) -> str:
@@ -101,7 +123,7 @@ def _paper_table(replays: Replays, variant: VariantRuns, keys: Sequence[str] | N
     measures = [
         measure
         for measure in map(measure_named, keys or PAPER_MEASURES)
-        if keys is not None or known_values(measure.key, variant.runs)
+        if keys is not None or known_values(measure.key, replays.runs)
     ]
     bounds = {each.key: f"{each.key.removesuffix('_s')}_bound_s" for each in measures}
     rows = variant.by_scheme
@@ -128,10 +150,9 @@ def _paper_table(replays: Replays, variant: VariantRuns, keys: Sequence[str] | N
     texts = [*map(variant.label, rows), *labelled]
     names = Column(key="scheme", values=[*rows, *last], heading="", texts=texts)
     seeds = len(variant.seeds)
-    note = _name(replays, variant)
-    if seeds > 1:
-        note += f": means and, in brackets, least to greatest of {seeds} seeds"
-    return Table([names, *columns], _title(replays, variant), note=note)
+    note = f"means and, in brackets, least to greatest of {seeds} seeds" if seeds > 1 else ""
+    case = _name(replays, variant)
+    return Table([names, *columns], _title(replays, variant), note=note, case=case)
 
 
 def _means_table(
@@ -194,16 +215,10 @@ def print_replays(
             print_line(method_in_words(found))
         elif varied := random_inputs(variant.runs).in_words:
             print_line(varied)
-    readings = sorted(
-        {each["bound_reading"] for run in replays.runs if MEAN_JCT in (each := run.figures or {})}
-    )
-    if readings:
-        print_line(
-            f"The proved bounds apply to the reading {' or '.join(readings)}, see "
-            '"lyra-opt bound --help".'
-        )
+    if reading := _reading_of_bounds(replays):
+        print_line(reading)
     print("What is assumed:")
-    for sentence in dict.fromkeys(each for run in replays.runs for each in run.assumptions):
+    for sentence in _assumptions(replays):
         print_line(f"- {sentence}", indent="  ")
 
 
@@ -279,7 +294,7 @@ class Runs:
             return table_of_frame(self.frame).text(format)
         tables = results_tables(self.replays, form=format, measures=list(measures))
         failures = self._failures() if format == "table" else []
-        return "\n".join([*(table.text(format) for table in tables), *failures])
+        return "\n".join([text_of_tables(tables, format), *failures])
 
     @cached_property
     def jobs(self) -> pd.DataFrame:

@@ -86,8 +86,7 @@ def test_every_text_is_written_so_that_each_format_can_be_read(rows, title):
         ],
         title,
     )
-    [found] = rows_of_latex(table.text("latex"))
-    assert len(found) == len(rows) + 1
+    assert {len(found) for found in rows_of_latex(table.text("latex"))} == {len(rows) + 1}
     assert len(list(csv.reader(io.StringIO(table.text("csv"), newline="")))) == len(rows) + 1
     assert len(json.loads(table.text("json"))) == len(rows)
     assert len(table.text("markdown").splitlines()) == len(rows) + 2 + 2 * bool(table.title)
