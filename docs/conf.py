@@ -64,10 +64,7 @@ pages_of_files = {
 }
 """Files of the tree, outside of this folder, that a page includes."""
 models_of_files = {
-    "formulations/allocation/README.md": [
-        "formulations/allocation/pulp_model.py",
-        "formulations/allocation/mean_jct/mathopt_model.py",
-    ],
+    "formulations/allocation/README.md": ["formulations/allocation/pulp_model.py"],
     "formulations/heterogeneous/README.md": ["formulations/heterogeneous/model.py"],
     "formulations/heterogeneous/shares/README.md": [
         "lyra_opt/heterogeneous/exact/shares/highs_model.py"

@@ -28,7 +28,6 @@ from lyra_opt.formulations.backends.backend import (
     Backend,
     BackendRun,
     Built,
-    NoSolutionError,
     Settings,
     add_bounded,
 )
@@ -258,7 +257,7 @@ class ExactModelSolver(Solver):
         self.is_parallel = backend.is_parallel
         self.gives_bound = formulation.gives_bound
         self.modules = backend.modules
-        self.engine = backend.engine or backend.name.rpartition("-")[2]
+        self.engine = backend.name.rpartition("-")[2]
         self.language, self.form = backend.language, formulation.suffix.removeprefix("-")
 
     @property
@@ -356,12 +355,6 @@ class ExactModelSolver(Solver):
         try:
             run = self.backend.run(built, start, Settings(seed=seed, watch=watch))
         except Exception as error:
-            if isinstance(error, NoSolutionError) and not form.is_exact:
-                ending["message"] = (
-                    "the backend reports an infeasible model, but a solution exists: times and "
-                    "work differ too much for its tolerances, so nothing is proved"
-                )
-                return result_of(instance, incumbent, bound, **ending)
             if not is_out_of_time():
                 raise
             # If a backend crashes at its time limit, the incumbent found so far is still returned.

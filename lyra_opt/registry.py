@@ -61,11 +61,9 @@ def _allocation_models() -> Objects:
     from lyra_opt.formulations.allocation.brute_force import BruteForce
     from lyra_opt.formulations.allocation.cpsat_model import CPSAT_STRENGTHENED
     from lyra_opt.formulations.allocation.mean_jct.cpsat_model import CpsatSolver
-    from lyra_opt.formulations.allocation.mean_jct.mathopt_model import TIME_INDEXED
     from lyra_opt.formulations.allocation.mean_jct.order_tree import OrderTree
 
     return _by_problem(
-        TIME_INDEXED,
         OrderTree,
         BruteForce,
         *_all_of(Solver, pulp_model),
@@ -438,6 +436,7 @@ BUILT_IN.update(
     }
 )
 REMOVED["lyra_opt.solvers"] = {
+    "allocation.time-indexed-milp": "was removed in version 0.3; `exact` proves better bounds",
     "heterogeneous.lp-makespan": "was removed in version 0.3; `solve --certify` bounds a makespan",
     "heterogeneous.lp-pdlp": "was removed in version 0.3; use lp-highs or lp-glop",
 }

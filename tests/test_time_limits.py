@@ -30,7 +30,7 @@ TAKEN = [
 ]
 
 
-WITHOUT_SOLUTION = {"lp-highs", "time-indexed-milp", "gavel-rounds", "water-filling"}
+WITHOUT_SOLUTION = {"lp-highs", "gavel-rounds", "water-filling"}
 """Relaxations, and rules whose first steps are no shares yet."""
 
 LATE_LOOKS = 40

@@ -142,9 +142,6 @@ class Backend:
         Whether the backend computes in floats; otherwise it computes in integers only.
     modules
         The Python modules that the backend needs.
-    engine
-        The solver that runs, as in `lyra_opt.core.solver.Solver.engine`. Empty if it is the last
-        part of the name, such as ``highs`` in ``pulp-highs``.
     title
         A description such as ``PuLP with SCIP_CMD``; empty if `in_words` can build it from the
         name.
@@ -170,7 +167,6 @@ class Backend:
     run: Callable[[Built, Values | None, Settings], BackendRun]
     in_floats: bool
     modules: tuple[str, ...]
-    engine: str = ""
     title: str = ""
     missing: Callable[[], str | None] = lambda: None
     is_parallel: bool = False

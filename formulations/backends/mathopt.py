@@ -79,15 +79,13 @@ def set_unit(model: Any, unit: CostUnit) -> None:
     objective.offset = float(unit.scale) * objective.offset + float(unit.offset)
 
 
-def run_gscip(
-    built: Built, start: Values | None, settings: Settings, **parameters: Any
-) -> BackendRun:
-    """Run SCIP on one thread; `parameters` replace the default MathOpt parameters.
+def run_gscip(built: Built, start: Values | None, settings: Settings) -> BackendRun:
+    """Run SCIP through MathOpt, on one thread.
 
     SCIP's callbacks are not used. With callbacks, SCIP has returned a different bound, and OR-Tools
     9.15 has printed SCIP errors and reported a bound of 0 before a bound existed.
     """
-    return run("GSCIP", built, start, settings, threads=1, **parameters)
+    return run("GSCIP", built, start, settings, threads=1)
 
 
 def run_highs(built: Built, start: Values | None, settings: Settings) -> BackendRun:

@@ -35,8 +35,6 @@ RECORDED = 0.2
 """The share of runs that are asked to tell what they find on the way."""
 MOST_DRAWS = 20
 SHORT_TIME_S = 0.05
-WEAK_AT_THE_EDGE = ("time-indexed-milp",)
-"""Not asked there: with its slots SCIP calls infeasible what is 1e9 times shorter than others."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +152,6 @@ def try_instance(seed: int, problem: str, number: int) -> Tally:
     count("with a limit", limits != Limits())  # whether it stops a solver depends on the machine
     answers = []
     for solver in asked(draw, problem, variant):
-        if edged is not None and solver.name in WEAK_AT_THE_EDGE:
-            continue
         is_given = start is not None and draw.sometimes(WITH_START)
         given = start if is_given else None
         record = draw.sometimes(RECORDED)

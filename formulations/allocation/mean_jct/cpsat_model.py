@@ -147,7 +147,7 @@ def schedule_on_grid(step_s: float | None = None) -> GridSolver:
     The result is never below the optimum of `mean_jct`. It equals the optimum if an optimal
     schedule has whole workers and changes only on the grid. The solver gives no bound.
     """
-    return GridSolver(on_grid(ScheduleModel, step_s), STATEMENT, BACKEND)
+    return GridSolver(on_grid(step_s), STATEMENT, BACKEND)
 
 
 class CpsatSolver(Solver):

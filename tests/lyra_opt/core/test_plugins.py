@@ -196,8 +196,15 @@ class TestOwn:
                 fruits.of(given, "pear")
 
 
-@pytest.mark.parametrize("name", ["lp-pdlp", "lp-makespan"])
-def test_a_removed_solver(name):
+@pytest.mark.parametrize(
+    ("problem", "name"),
+    [
+        ("heterogeneous", "lp-pdlp"),
+        ("heterogeneous", "lp-makespan"),
+        ("allocation", "time-indexed-milp"),
+    ],
+)
+def test_a_removed_solver(problem, name):
     """A study of an earlier version gets one line that says so."""
     with pytest.raises(UserError, match=f"solver '{name}': was removed in version 0.3"):
-        SOLVERS.find(name, "heterogeneous")
+        SOLVERS.find(name, problem)

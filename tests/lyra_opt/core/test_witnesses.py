@@ -52,9 +52,6 @@ def test_one_engine_is_one_witness():
     own = {"exact", "fast", "tabu", "peeling", "lyra-greedy"}
     assert {engines[name] for name in own} == {OWN_ENGINE}
     assert len({engines[name] for name in ("pulp-cbc", "cpsat", "mathopt-gscip", "exact")}) == 4
-    assert engine_of(find_solver("allocation", "time-indexed-milp")) == engine_of(
-        find_solver("allocation", "mathopt-gscip")
-    )
     assert engine_of(Scripted(Status.UNKNOWN)) == "scripted"
 
 
