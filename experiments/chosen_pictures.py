@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import require_file_path
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.picture_styles import house_style, require_style
 from lyra_opt.core.pictures import require_picture_path, save_picture
-from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     import argparse

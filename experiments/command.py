@@ -17,7 +17,7 @@ from lyra_opt.commands.arguments import (
     completed_by_solvers,
 )
 from lyra_opt.core.errors import InputError, UserError
-from lyra_opt.core.texts import meant
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.experiments.simulation.commands import add_measures_option
 
 if TYPE_CHECKING:

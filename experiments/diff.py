@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.csv_text import read_frame
 from lyra_opt.core.errors import UserError, counted
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.numbers import count, three_digits
 from lyra_opt.core.table import Column, Table
-from lyra_opt.core.texts import meant, words
+from lyra_opt.core.texts import words
 from lyra_opt.experiments.frames import frame_of, in_order, stored_runs
 from lyra_opt.experiments.random_inputs import (
     DRAW_AXIS,

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import FieldError, UserError, counted
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.numbers import alike, percent, signed, three_digits
 from lyra_opt.core.table import Column, Table
-from lyra_opt.core.texts import meant
 from lyra_opt.experiments.intervals import (
     CONFIDENCE,
     Resampling,

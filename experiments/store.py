@@ -29,7 +29,7 @@ from urllib.parse import quote
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.documents import unwritable, write_bytes
 from lyra_opt.core.errors import DiskFullError, InputError, UserError
-from lyra_opt.core.texts import nearest
+from lyra_opt.core.nearest_names import nearest, one_of
 from lyra_opt.experiments.records import KINDS, RunRecord, StudyRecord, columns_of, decoded, encoded
 
 if TYPE_CHECKING:
@@ -240,10 +240,8 @@ class ResultStore:
         """The record class of the stored runs; raises `InputError` if their kind is unknown."""
         found = KINDS.get(self.study.kind)
         if found is None:
-            known = ", ".join(KINDS)
-            raise InputError(
-                str(self.path), f"kind of runs is {self.study.kind}: must be one of {known}"
-            )
+            rule = one_of(self.study.kind, KINDS)
+            raise InputError(str(self.path), f"kind of runs is {self.study.kind}: {rule}")
         return found
 
     def add(self, record: RunRecord) -> None:

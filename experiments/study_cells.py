@@ -11,6 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.documents import unreadable
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError
 from lyra_opt.core.loading import load_instance
 from lyra_opt.core.own_files import stand_in
@@ -65,7 +66,7 @@ def find_trace(file: str) -> Trace:
     """
     path = locate(file)
     if not path.is_file():
-        raise InputError(file, f"is not a file, {not_there()}")
+        raise InputError(file, f"is not a file, {not_there(file)}")
     read_trace(path)  # report a damaged trace once, not in every row
     return Trace(str(path), _sha256(str(path)))
 
@@ -318,7 +319,7 @@ def _sha256(path: str) -> str:
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, error) from None
 
 
 def read_instance_file(cell: Cell) -> Any:

@@ -15,6 +15,7 @@ from lyra_opt.commands.arguments import add_command, completed_by
 from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import make_folder, require_folder_path
 from lyra_opt.core.errors import UserError, show_value
+from lyra_opt.core.nearest_names import suggestion
 from lyra_opt.instances.family_parameters import (
     AllocationParameters,
     HeterogeneousParameters,
@@ -201,7 +202,8 @@ def _argument_type(parameter: Parameter) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         value = parameter.parse(text)
         if not parameter.accepts(value):
-            raise argparse.ArgumentTypeError(f"{show_value(value)}: {parameter.rule}")
+            hint = suggestion(value, parameter.choices)
+            raise argparse.ArgumentTypeError(f"{show_value(value)}: {parameter.rule}{hint}")
         return value
 
     return parse

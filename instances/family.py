@@ -18,8 +18,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.plugins import PROBLEMS, Plugins
-from lyra_opt.core.texts import meant
 from lyra_opt.instances.parameters import SEED, option, parameters_of, require_parameter
 from lyra_opt.instances.randomness import IntegerStream
 

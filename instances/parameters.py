@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, UserError, show_value
+from lyra_opt.core.nearest_names import suggestion
 from lyra_opt.core.rules import Rule
 
 if TYPE_CHECKING:
@@ -64,12 +65,15 @@ class Parameter(ABC):
         The placeholder for the value in ``--help``.
     family
         The only family that takes the parameter; empty if several families take it.
+    choices
+        The only valid values, if the parameter has a fixed list of them.
     """
 
     meaning: str
     default: Any = None
     metavar: str = "N"
     family: str = ""
+    choices: tuple[str, ...] = ()
 
     @property
     def help(self) -> str:
@@ -238,4 +242,5 @@ def require_parameter(name: str, parameter: Parameter, value: object) -> None:
     """Raise `UserError`, naming option, value and rule, if a parameter value is not valid."""
     if not parameter.accepts(value):
         shown = show_value(str(value) if isinstance(value, Path) else value)
-        raise UserError(f"{option(name)} is {shown}: {parameter.rule}")
+        hint = suggestion(value, parameter.choices)
+        raise UserError(f"{option(name)} is {shown}: {parameter.rule}{hint}")

@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import InputError, UserError, show_value
-from lyra_opt.core.texts import nearest
+from lyra_opt.core.nearest_names import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

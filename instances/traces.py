@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.csv_text import csv_rows
-from lyra_opt.core.documents import read_text
+from lyra_opt.core.documents import hint_at_similar_file, read_text
 from lyra_opt.core.errors import InputError, show_value
+from lyra_opt.core.nearest_names import suggestion
 from lyra_opt.core.own_files import stand_in
 from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.instances.rows import BadRows, Row, require_columns, require_once
@@ -35,11 +36,17 @@ TRACES_VARIABLE = "LYRA_OPT_TRACES"
 """The environment variable that names the folder of traces, searched if a path does not exist."""
 
 
-def not_there() -> str:
-    """Return the end of errors about a trace file that does not exist."""
-    if folder := os.environ.get(TRACES_VARIABLE):
-        return f"neither in the working folder nor in {folder}, which {TRACES_VARIABLE} names"
-    return f"not in the working folder; set {TRACES_VARIABLE} to the folder of your traces"
+def not_there(file: str = "") -> str:
+    """Return the end of errors about a trace file that does not exist.
+
+    If the name of the `file` is given, the text suggests a file with a similar name.
+    """
+    folder = os.environ.get(TRACES_VARIABLE)
+    if not folder:
+        rule = f"not in the working folder; set {TRACES_VARIABLE} to the folder of your traces"
+        return f"{rule}{hint_at_similar_file(file)}"
+    hint = hint_at_similar_file(file) or hint_at_similar_file(Path(folder, file))
+    return f"neither in the working folder nor in {folder}, which {TRACES_VARIABLE} names{hint}"
 
 
 LARGEST_TRACE_BYTES = 512 * 2**20
@@ -287,7 +294,9 @@ class Clusters:
             known = ", ".join(sorted(self._seen)[:LISTED_CLUSTERS])
             more = ", ..." if len(self._seen) > LISTED_CLUSTERS else ""
             asked = show_value(self._vc)
-            raise InputError(self._source, f"has no jobs of vc {asked}; it has {known}{more}")
+            hint = suggestion(self._vc, self._seen)
+            reason = f"has no jobs of vc {asked}; it has {known}{more}{hint}"
+            raise InputError(self._source, reason)
 
 
 def name_of(source: str) -> str:

@@ -19,7 +19,8 @@ from uuid import uuid4
 import cloudpickle
 
 from lyra_opt.commands.messages import Loudness, loudness
-from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.core.documents import unreadable
+from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.pool import SentOnce, in_words
 from lyra_opt.experiments.records import current_environment
 from lyra_opt.instances.traces import TRACES_VARIABLE
@@ -136,7 +137,7 @@ class Contents:
             try:
                 self._files[path] = self._kept(Path(path).read_bytes())
             except OSError as error:
-                raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+                raise unreadable(path, error) from None
         return self._files[path]
 
     def _kept(self, data: bytes) -> str:

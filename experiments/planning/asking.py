@@ -14,12 +14,16 @@ from lyra_opt.experiments.planning.questions import (
     selector_of,
 )
 from lyra_opt.instances.snapshots.quantities import amount
-from lyra_opt.instances.snapshots.snapshot import Owner, PendingGang
+from lyra_opt.instances.snapshots.snapshot import GPU, Owner, PendingGang
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lyra_opt.instances.snapshots.snapshot import Snapshot
+
+
+MOST_PODS = 1_000_000
+"""The largest number of pending pods in an instance."""
 
 
 def names_in(given: str | Iterable[str]) -> tuple[str, ...]:
@@ -98,11 +102,14 @@ def fit(
     """
     if (gang is None) == (pods is None):
         raise UserError("fit: either name a pending gang, or describe pods by their number")
+    described = [*(request or {}).values(), priority, *names_in(tolerate)]
+    if pods is None and any(each is not None for each in described):
+        raise UserError("fit: a pending gang has its own requests, priority and tolerations")
     if pods is None:
         pending = pending_gang(snapshot, str(gang))
     else:
-        if not isinstance(pods, int) or pods < 1:
-            raise UserError(f"pods is {show_value(pods)}: must be an integer of at least 1")
+        if not isinstance(pods, int) or not 1 <= pods <= MOST_PODS:
+            raise UserError(f"pods is {show_value(pods)}: must be an integer from 1 to {MOST_PODS}")
         amounts = {name: each for name, each in (request or {}).items() if each is not None}
         pending = _described(snapshot, pods, amounts, priority, names_in(tolerate))
     return Fit(gang=pending, gpu_type=type or "", level=level or "")
@@ -142,7 +149,10 @@ def _described(
     if not request:
         raise UserError("fit: give the GPUs, CPUs, memory or another resource of each pod")
     try:
-        amounts = {name: amount(name, text) for name, text in request.items()}
+        amounts = {
+            GPU if name == snapshot.gpu_name else name: amount(name, text)
+            for name, text in request.items()
+        }
     except ValueError as error:
         raise UserError(f"fit: {error}") from None
     if any("pods" in node.capacity for node in snapshot.nodes):

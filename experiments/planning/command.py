@@ -17,6 +17,7 @@ from lyra_opt.commands.arguments import (
 from lyra_opt.commands.messages import complain
 from lyra_opt.commands.output import print_json, print_line, require_file_path
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.nearest_names import suggestion
 
 if TYPE_CHECKING:
     import argparse
@@ -330,6 +331,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _owner(text: str) -> tuple[str, Form]:
     kind, _, word = text.partition("=")
     forms: Mapping[str, Form] = {"gang": "gang", "single": "single", "fixed": "fixed"}
-    if word in forms:
+    if kind and word in forms:
         return kind, forms[word]
-    raise UserError(f"--owner {text}: must be KIND=gang, KIND=single or KIND=fixed")
+    hint = "" if word in forms else suggestion(word, forms)
+    raise UserError(f"--owner {text}: must be KIND=gang, KIND=single or KIND=fixed{hint}")

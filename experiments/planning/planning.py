@@ -404,6 +404,8 @@ class Explanation:
 def explain(found: ClusterPlan, name: str, *, time_limit_s: float = 60.0) -> Explanation:
     """Return why a plan uses a node or does not, by solving the case with the opposite decision.
 
+    If no plan exists, nothing is solved.
+
     Raises
     ------
     UserError
@@ -422,10 +424,10 @@ def explain(found: ClusterPlan, name: str, *, time_limit_s: float = 60.0) -> Exp
         is_candidate = CANDIDATE in instance.nodes[instance.node_position[name]].labels
         if not is_candidate and not reason:
             reason = "not among the nodes that can be chosen"
-        if isinstance(question, Consolidate) and not reason:
+        if isinstance(question, Consolidate) and not reason and found.exists:
             return _explained_moves(found, question, name, is_used, time_limit_s)
         changed = _uncandidate(instance, name) if is_used else _forced(instance, name)
-    if reason or changed is None:
+    if reason or changed is None or not found.exists:
         return Explanation(node=name, is_used=is_used, reason=reason)
     other = _solved(changed, Exact(), time_limit_s)
     return Explanation(node=name, is_used=is_used, other=other)

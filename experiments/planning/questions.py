@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from lyra_opt.core.errors import UserError, counted, show_value
-from lyra_opt.core.texts import meant, nearest
+from lyra_opt.core.nearest_names import meant, suggestion
 from lyra_opt.instances.snapshots.placement import ANYWHERE, Placement, Toleration
 from lyra_opt.instances.snapshots.snapshot import GPU, PendingPods
 from lyra_opt.preemption import Budget, Demand, Gang, Instance, Moves, Node, PodGroup, Shape
@@ -176,9 +176,7 @@ def choices_of(*, cost: str, is_forced: bool, keeps_budgets: bool) -> Choices:
     """Return an operator's choices; `UserError` for an unknown cost."""
     if cost not in COSTS and not (cost.startswith(ANNOTATION) and cost != ANNOTATION):
         rule = f"must be {', '.join(COSTS)} or annotation:KEY"
-        likely = nearest(cost, COSTS)
-        hint = f"; did you mean {likely}?" if likely else ""
-        raise UserError(f"cost is {show_value(cost)}: {rule}{hint}")
+        raise UserError(f"cost is {show_value(cost)}: {rule}{suggestion(cost, COSTS)}")
     return Choices(cost=cost, is_forced=is_forced, keeps_budgets=keeps_budgets)
 
 
@@ -276,7 +274,7 @@ class _Builder:
     def _require_known_names(self) -> None:
         key = self._choices.cost.removeprefix(ANNOTATION)
         if key != self._choices.cost:
-            known = {name for gang in self._snapshot.gangs for name in gang.annotations}
+            known = sorted({name for gang in self._snapshot.gangs for name in gang.annotations})
             if key not in known:
                 rule = f"no pod has this annotation with a number or a time; {hint_for(key, known)}"
                 raise UserError(f"cost is {show_value(self._choices.cost)}: {rule}")
@@ -438,7 +436,7 @@ class _Builder:
         """The conditions on the nodes that can be chosen, with the labels in full."""
         question = self._question
         return tuple(
-            replace(each, key=label_named(self._snapshot, each.key, "selector"))
+            _with_known_names(self._snapshot, each)
             for each in (() if isinstance(question, Fit) else question.among)
         )
 
@@ -450,13 +448,15 @@ class _Builder:
         gang = question.gang
         types = {node.gpu_type for node in self._snapshot.nodes if node.gpu_type}
         if question.gpu_type and not any(map(self._has_type, self._snapshot.nodes)):
-            listed = ", ".join(sorted(types)) or "none that the snapshot names"
-            raise UserError(f"no node has GPUs of type {question.gpu_type}; types: {listed}")
-        known = {name for node in self._snapshot.nodes for name in node.capacity}
+            hint = hint_for(question.gpu_type, sorted(types))
+            rule = f"{hint}; --type takes a part of the name" if types else "no label names a type"
+            raise UserError(f"no node has GPUs of type {show_value(question.gpu_type)}; {rule}")
+        known = dict.fromkeys(name for node in self._snapshot.nodes for name in node.capacity)
         for shape in gang.shapes:
             for name in shape.request:
                 if name not in known:
-                    raise UserError(f"no node has the resource {name}; {hint_for(name, known)}")
+                    names = filter(None, (*known, self._snapshot.gpu_name))
+                    raise UserError(f"no node has the resource {name}; {hint_for(name, names)}")
         level = gang.level
         if question.level:
             level = label_named(self._snapshot, question.level, "level")
@@ -503,6 +503,17 @@ class _Builder:
         else:
             terms = ["weighted_gangs", by_gang, *gpus, *pods]
         return (*first, *terms)
+
+
+def _with_known_names(snapshot: Snapshot, condition: Condition) -> Condition:
+    """Return a condition with its label in full; `UserError` if no node has the label or value."""
+    key = label_named(snapshot, condition.key, "selector")
+    labels = (node.labels.get(key) for node in snapshot.nodes)
+    values = dict.fromkeys(each for each in labels if each is not None)
+    if condition.value is not None and condition.value not in values:
+        rule = f"no node has the value {show_value(condition.value)} of the label {key}"
+        raise UserError(f"selector {condition.key}: {rule}; {hint_for(condition.value, values)}")
+    return replace(condition, key=key)
 
 
 def label_named(snapshot: Snapshot, name: str, role: str) -> str:

@@ -48,7 +48,10 @@ def headline(plan: ClusterPlan) -> str:
     if isinstance(question, Consolidate):
         held = {pod.node for gang in plan.case.snapshot.gangs for pod in gang.pods}
         free = sum(name not in held for name in plan.nodes)
-        already = f"; {free} of them are empty already" if free else ""
+        subject = f"{free:,} of them {'is' if free == 1 else 'are'}"
+        if free == len(plan.nodes):
+            subject = "it is" if free == 1 else "all of them are"
+        already = f"; {subject} empty already" if free else ""
         return f"{counted(len(plan.nodes), 'node')} can be empty: {nodes}{already}."
     pods = counted(sum(count for _, _, count in plan.placements), _part(plan.case))
     if not question.gang.owner.name:
@@ -102,14 +105,20 @@ def _impossible(plan: ClusterPlan) -> str:
     question = plan.case.question
     if isinstance(question, Consolidate):
         return f"no further node can be emptied by moving {_whole(plan.case)}."
-    reason = plan.answer.message or "every choice breaks a condition of the question"
-    reason = re.sub(r"\bgangs\b", "jobs", reason)
-    reason = re.sub(r"\bpods\b", f"{_part(plan.case)}s", reason)
+    reason = _reason(plan.case, plan.answer)
     if not plan.blocking:
         return f"{reason}."
     names = show_list([f"{gang.id} ({_why_untouched(gang)})" for gang in plan.blocking])
     all_of = "all of " if len(plan.blocking) > 1 else ""
     return f"{reason}. It would be possible without {all_of}{names}."
+
+
+def _reason(case: Case, answer: Answer[Solution]) -> str:
+    """Return the reason of the solver in an operator's words, without the names of shapes."""
+    reason = answer.message or "every choice breaks a condition of the question"
+    reason = re.sub(r" of shape '[^']*'", "", reason)
+    reason = re.sub(r"\bgang(s?)\b", r"job\1", reason)
+    return re.sub(r"\bpod(s?)\b", rf"{_part(case)}\1", reason)
 
 
 def _why_untouched(gang: RunningGang) -> str:
@@ -221,14 +230,13 @@ def proof_sentence(plan: ClusterPlan) -> str:
             break  # which decides between plans that are alike in all that matters
         verb, rest = term_phrase(case, key, value, DOWN).split(" ", 1)
         if sentences:
-            conditions = [_plural(each) for each in kept]
-            sentences.append(
-                f"those that {' and '.join(conditions)} {_plural(verb)} at least {rest}"
-            )
+            also = "also " * (len(sentences) > 1)
+            conditions = " and ".join(map(_plural, kept))
+            sentences.append(f"those that {also}{conditions} {_plural(verb)} at least {rest}")
         else:
             condition = f" that {' and '.join(kept)}" if kept else ""
             sentences.append(f"{subject}{condition} {verb} at least {rest}")
-        kept = [f"{verb} only {rest.split(' ')[0]}"]
+        kept = [f"{verb} only {rest.removesuffix(f' from running {_whole(case)}')}"]
     return f"Proved: {'; '.join(sentences)}."
 
 
@@ -271,6 +279,8 @@ def _explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
     decision = uses if found.is_used else f"{uses.replace('is ', 'is not ')}"
     if found.reason:
         return f"Node {node} {decision}: it is {found.reason}."
+    if not plan.exists:
+        return f"Node {node} {decision}: it may be chosen, but there is no plan."
     opposite = "without it" if found.is_used else "with it"
     if found.other_nodes is not None:
         nodes = counted(found.other_nodes, "node")
@@ -278,7 +288,7 @@ def _explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
     if found.other is None:
         return f"Node {node} {decision}: the question leaves no choice."
     if found.other.solution is None:
-        return f"Node {node} {decision}: {opposite}, {_no_plan(found.other)}."
+        return f"Node {node} {decision}: {opposite}, {_no_plan(case, found.other)}."
     terms, other = plan.answer.measures["terms"], found.other.measures["terms"]
     if terms == other:
         return f"Node {node} {decision}, but another plan {opposite} is equally good."
@@ -288,10 +298,10 @@ def _explanation_sentence(plan: ClusterPlan, found: Explanation) -> str:
     )
 
 
-def _no_plan(answer: Answer[Solution]) -> str:
+def _no_plan(case: Case, answer: Answer[Solution]) -> str:
     if answer.status is not Status.INFEASIBLE:
         return "no plan was found within the time limit"
-    return f"no plan exists: {answer.message}" if answer.message else "no plan exists"
+    return f"no plan exists, because {_reason(case, answer)}"
 
 
 def hurt_table(plan: ClusterPlan) -> Table:

@@ -163,7 +163,10 @@ def chosen_measures(arguments: argparse.Namespace) -> list[str]:
     if arguments.measures is None:
         return []
     if arguments.form in ("csv", "json"):
-        raise UserError(f"--measures: --format {arguments.form} has all measures")
+        raise UserError(
+            f"--measures cannot be combined with --format {arguments.form}, which has all measures;"
+            " choose the format table, markdown or latex, or leave out --measures"
+        )
     return [measure_named(key.strip()).key for key in arguments.measures.split(",")]
 
 

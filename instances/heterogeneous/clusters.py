@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import Record, join_path, parse_toml, read_text
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.core.rules import require_integer
-from lyra_opt.core.texts import meant
 from lyra_opt.simulation.cluster import DEFAULT_PRICE_PER_HOUR, Cluster, GpuType, Server
 
 if TYPE_CHECKING:

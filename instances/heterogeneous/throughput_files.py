@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import parse_json, read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError, show_value
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.core.rules import require_number
-from lyra_opt.core.texts import meant
 from lyra_opt.instances.heterogeneous.clusters import known_gpu_types
 from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
 from lyra_opt.instances.rows import Row, require_columns, require_once

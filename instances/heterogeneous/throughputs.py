@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.nearest_names import one_of
 from lyra_opt.core.rules import require_integer, require_number, require_text
 from lyra_opt.heterogeneous.instance import GangJob, PackedRate
 from lyra_opt.heterogeneous.utility import InverseJct
@@ -108,7 +109,7 @@ class ThroughputTable:
     def __post_init__(self) -> None:
         require_text("name", self.name)
         if self.reference not in self.gpu_types:
-            rule = f"must be one of the table's types: {', '.join(self.gpu_types)}"
+            rule = one_of(self.reference, self.gpu_types, "the table's types")
             raise FieldError("reference", self.reference, rule)
         if self.reference_speed is not None:
             require_number("reference_speed", self.reference_speed, minimum=0, above=True)

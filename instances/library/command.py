@@ -233,9 +233,7 @@ def _table(found: Sequence[Mapping[str, Any]], filtered: Sequence[str]) -> Table
     from lyra_opt.core.table import Column, Table, as_text
 
     def shown(key: str, show: Show, heading: str | None = None) -> Column:
-        values = [each[key] for each in found]
-        texts = ["" if value is None else show(value) for value in values]
-        return Column(key=key, values=values, show=show, heading=heading, texts=texts)
+        return Column(key=key, values=[each[key] for each in found], show=show, heading=heading)
 
     names = ("grade", "problem", "variant", "proof")
     return Table(

@@ -11,9 +11,10 @@ from lyra_opt.core.documents import read_json_object, require_format
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.fields import parsed
 from lyra_opt.core.loading import LoadedInstance, content_hash, load_instance, load_solution
+from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import same_value
-from lyra_opt.core.texts import meant, nearest, show_value_of
+from lyra_opt.core.texts import show_value_of
 from lyra_opt.core.verifying import verify
 from lyra_opt.instances.family import find_family
 from lyra_opt.instances.library.documents import (

@@ -137,6 +137,7 @@ class _Cluster:
                     **{each.metadata.name: each.value for each in classes},
                 }
             ),
+            gpu_name=next(iter(self._shared.renamed), ""),
             assumptions=self._assumed.sentences(),
             not_read=self._ignored.sentences(),
             newest_s=max(self._times).timestamp() if self._times else None,

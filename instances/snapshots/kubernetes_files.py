@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from lyra_opt.core.errors import InputError
 from lyra_opt.instances.snapshots import kai
+from lyra_opt.instances.snapshots.json_errors import damage, mistyped
 from lyra_opt.instances.snapshots.kubernetes_objects import (
     BindRequest,
     KubernetesObject,
@@ -57,14 +58,6 @@ READ_ANNOTATIONS = {mark for mark, _ in POD_GROUP_MARKS} | {"kubernetes.io/confi
 """The annotations that are read whatever their value is."""
 
 Text: TypeAlias = Raw | memoryview
-_TYPES = {
-    "str": "a string",
-    "int": "an integer",
-    "float": "a number",
-    "bool": "true or false",
-    "object": "an object",
-    "array": "a list",
-}
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 
 ObjectT = TypeVar("ObjectT", bound=KubernetesObject)
@@ -149,7 +142,9 @@ def _add(objects: Objects, file: SnapshotFile) -> None:
         try:
             each = _DECODERS[decoded].decode(text)
         except msgspec.ValidationError as error:
-            raise InputError(file.source, f"{_title(kind, text)}: {_reason(error)}") from None
+            raise InputError(file.source, f"{_title(kind, text)}: {mistyped(error)}") from None
+        if not each.metadata.name:
+            raise InputError(file.source, f"an object of kind {kind}: metadata.name is missing")
         each.kind, each.api_version = kind, version
         objects.versions.add(version)
         objects.by_class.setdefault(decoded, []).append((file.source, each))
@@ -171,7 +166,7 @@ def _items_of(file: SnapshotFile) -> Iterator[tuple[str, str, Text]]:
                 try:
                     header = _DECODE_HEADER(item)
                 except msgspec.ValidationError as error:
-                    raise InputError(file.source, f"items[{index}]: {_reason(error)}") from None
+                    raise InputError(file.source, f"items[{index}]: {mistyped(error)}") from None
                 yield header.kind or kind, header.apiVersion or document.apiVersion, item
 
 
@@ -182,46 +177,16 @@ def _documents(source: str, content: bytes) -> Iterator[tuple[_Document, memoryv
         try:
             yield _DECODE_DOCUMENT(rest), rest
         except msgspec.ValidationError as error:
-            raise InputError(source, f"is not a Kubernetes list: {_reason(error)}") from None
+            raise InputError(source, f"is not a Kubernetes list: {mistyped(error)}") from None
         except (msgspec.DecodeError, RecursionError) as error:
             trailing = _TRAILING.search(str(error))
             if trailing is None:
-                raise InputError(source, _damage(error, len(content) - len(rest))) from None
+                raise InputError(source, damage(error, len(content) - len(rest))) from None
             end = int(trailing[1]) - 1  # msgspec has passed the first character of the next one
             yield _DECODE_DOCUMENT(rest[:end]), rest[:end]
             rest = rest[end:]
         else:
             return
-
-
-def _damage(error: Exception, start: int) -> str:
-    """Return the reason why a file is not JSON; `start` bytes of it were read before."""
-    if "truncated" in str(error):
-        return "is cut short: the JSON text ends in the middle"
-    found = re.search(r"malformed: (.*) \(byte (\d+)\)$", str(error))
-    if found is None:
-        return f"is not JSON ({error})"
-    return f"is not JSON ({found[1]} at byte {start + int(found[2])})"
-
-
-def _reason(error: msgspec.ValidationError) -> str:
-    """Return a message on a wrong type, with the path of the field in front."""
-    message, _, path = str(error).partition(" - at ")
-    missing = re.fullmatch(r"Object missing required field `(.+)`", message)
-    path = path.strip("`").removeprefix("$").removeprefix(".")
-    if missing is not None:
-        return f"{path}.{missing[1]} is missing".removeprefix(".")
-    if "datetime" in message:
-        message = "must be a time such as 2026-01-31T12:00:00Z"
-    elif unknown := re.fullmatch("Invalid enum value (.+)", message):
-        message = f"has the unknown value {unknown[1]}"
-    elif types := re.fullmatch(r"Expected `(.+)`, got `(.+)`", message):
-        wanted, given = (
-            " or ".join(_TYPES.get(name, name) for name in each.split(" | ") if name != "null")
-            for each in (types[1], f"{types[2]} | null")
-        )
-        message = f"must be {wanted}, not {given or 'null'}"
-    return f"{path or 'the object'} {message}"
 
 
 def _title(kind: str, text: Text) -> str:

@@ -349,11 +349,13 @@ class Groups:
             return "gang"
         assert owner is not None
         if placed.gpus:
+            kinds = ", ".join(self.owners.given)
+            given = f"; --owner names only {kinds}" if kinds else ""
             raise InputError(
                 placed.source,
                 f"{placed.title} requests GPUs, and its owner {titled(owner.kind, '', owner.name)} "
                 f"is of a kind that is not known. State how its pods stand, as --owner "
-                f"{owner.kind}=gang (together), {owner.kind}=single or {owner.kind}=fixed",
+                f"{owner.kind}=gang (together), {owner.kind}=single or {owner.kind}=fixed{given}",
             )
         text = f"without GPUs of owners of kind {owner.kind}: each is taken to stand singly"
         self._assumed.add("pod", text)

@@ -32,6 +32,8 @@ def exact(quantity: str) -> Fraction:
         hint = ""
         if re.fullmatch(r"[0-9.]+K", quantity):
             hint = "; the suffix for 1,000 is k, and the one for 1,024 is Ki"
+        elif _QUANTITY.fullmatch(quantity[:-1]) and quantity[-1] in "bB":
+            hint = f"; did you mean {quantity[:-1]}?"
         raise ValueError(f"{show_value(quantity)} is not a quantity of Kubernetes{hint}")
     value = Fraction(match["number"]) * _FACTORS[match["suffix"] or ""]
     value *= Fraction(10) ** int(match["exponent"] or 0)

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import codecs
+import re
 import sys
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.documents import source_name, unpacked
+from lyra_opt.core.documents import source_name, unpacked, unreadable
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
@@ -24,6 +25,18 @@ if TYPE_CHECKING:
 
 READERS = Plugins("lyra_opt.snapshot_readers", "snapshot reader", SnapshotReader)
 """All registered readers of snapshots by name."""
+
+OTHER_FORMS = (
+    (
+        re.compile(rb"(?:(?:#|---)[^\n]*\n)*(?:apiVersion|items|kind|metadata):"),
+        "; it looks like YAML: give kubectl the option -o json",
+    ),
+    (
+        re.compile(rb"(?:NAME|NAMESPACE|JOBID|PARTITION|NODELIST)\b"),
+        "; it looks like a table for people: give kubectl -o json, and Slurm --json",
+    ),
+)
+"""How files begin that are in a form that no reader takes, and what to do about it."""
 
 LARGEST_FILE_BYTES = 2 * 2**30
 _NO_OWNERS: Mapping[str, Form] = MappingProxyType({})
@@ -71,8 +84,7 @@ def read_file(path: str | Path) -> SnapshotFile:
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise InputError(source, f"cannot be read: {reason or error}") from None
+        raise unreadable(path, error) from None
     if not data.startswith(b"PK\x03\x04"):
         data = unpacked(source, data, LARGEST_FILE_BYTES + 1)
     if len(data) > LARGEST_FILE_BYTES:
@@ -103,9 +115,8 @@ def reader_of(files: list[SnapshotFile], name: str | None = None) -> SnapshotRea
     for file in files:
         found = next((each for each in readers.values() if each.recognises(file)), None)
         if found is None:
-            hint = ""
-            if file.content.lstrip().startswith((b"apiVersion:", b"---")):
-                hint = "; it looks like YAML: give kubectl the option -o json"
+            start = file.content[:4096].lstrip()
+            hint = next((hint for begin, hint in OTHER_FORMS if begin.match(start)), "")
             wanted = "; ".join(f"{name}: {each.example}" for name, each in readers.items())
             raise InputError(
                 file.source, f"is not a snapshot that a reader knows{hint}. Known are {wanted}"

@@ -41,7 +41,7 @@ from lyra_opt.instances.snapshots.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from lyra_opt.instances.snapshots.owners import Form
     from lyra_opt.instances.snapshots.slurm_records import SlurmPartition
@@ -103,6 +103,8 @@ class SlurmReader(SnapshotReader):
             if not records.jobs and any(state.upper().startswith(IN_USE) for state in node.state):
                 rule = "is in use, but no jobs are given"
                 raise InputError(sources, f"node {node.name} {rule}; collect {self.collect}")
+        _require_once(sources, "node", (node.name for node in records.nodes))
+        _require_once(sources, "job", (str(job.job_id) for job in records.jobs))
         return _Interpretation(records, sources).snapshot(versions)
 
     def _records(self, files: Sequence[SnapshotFile]) -> tuple[Records, str]:
@@ -133,6 +135,13 @@ class SlurmReader(SnapshotReader):
 
 
 SLURM = SlurmReader()
+
+
+def _require_once(sources: str, noun: str, names: Iterable[str]) -> None:
+    """Raise `InputError` if a name occurs twice, for example because a file is given twice."""
+    name, number = next(iter(Counter(names).most_common(1)), ("", 0))
+    if number > 1:
+        raise InputError(sources, f"{noun} {name} occurs twice in the files; give each file once")
 
 
 @contextmanager
@@ -187,6 +196,7 @@ class _Interpretation:
             gangs=tuple(gangs),
             pending=tuple(waiting),
             priorities=FrozenDict(self._ranks or tiers),
+            gpu_name="gres/gpu",
             assumptions=tuple(self._assumptions()),
             not_read=tuple(self._unread),
             newest_s=float(newest_s) or None,

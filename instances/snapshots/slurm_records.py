@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from lyra_opt.core.errors import InputError
+from lyra_opt.instances.snapshots.json_errors import damage, mistyped
 from lyra_opt.instances.snapshots.slurm_names import count, hosts, seconds, span, words
 
 if TYPE_CHECKING:
@@ -251,10 +252,14 @@ def records_of_json(source: str, content: bytes) -> tuple[Records, str]:
     """
     try:
         output = msgspec.json.decode(content, type=_Output, dec_hook=decoded)
-    except msgspec.MsgspecError as error:
-        raise InputError(source, f"is not output of Slurm: {error}") from None
+    except msgspec.ValidationError as error:
+        raise InputError(source, f"is not output of Slurm: {mistyped(error)}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(source, damage(error)) from None
     if output.errors:
-        raise InputError(source, f"reports that the command failed: {output.errors[0]}")
+        first = output.errors[0]
+        reason = first.get("description") or first.get("error") if isinstance(first, dict) else None
+        raise InputError(source, f"reports that the command failed: {reason or first}")
     if output.sinfo:
         rule = "lists groups of nodes that may differ; collect scontrol show nodes --json"
         raise InputError(source, f"sinfo {rule}")

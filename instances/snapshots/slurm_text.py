@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from lyra_opt.core.errors import show_value
+from lyra_opt.instances.snapshots.json_errors import mistyped
 from lyra_opt.instances.snapshots.slurm_names import hosts
 from lyra_opt.instances.snapshots.slurm_records import (
     Records,
@@ -107,7 +108,7 @@ def _record(kind: type[RecordT], fields: Mapping[str, str], **more: Any) -> Reco
     try:
         return msgspec.convert(found | more, kind, strict=False, dec_hook=decoded)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{title}: {error}") from None
+        raise ValueError(f"{title}: {mistyped(error)}") from None
 
 
 def _job(block: str, fields: dict[str, str]) -> SlurmJob:

@@ -261,6 +261,8 @@ class Snapshot:
         The budgets for disruptions.
     priorities
         The value of each priority class, partition or QOS.
+    gpu_name
+        The name of the resource `GPU` in the files; empty if no resource has this name.
     assumptions
         Sentences on the defaults that were used because an object is missing.
     not_read
@@ -277,6 +279,7 @@ class Snapshot:
     pending: tuple[PendingGang, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
     priorities: Mapping[str, int] = field(default_factory=FrozenDict)
+    gpu_name: str = ""
     assumptions: tuple[str, ...] = ()
     not_read: tuple[str, ...] = ()
     newest_s: float | None = None

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lyra_opt.commands.messages import Loudness
 from lyra_opt.core.errors import one_line
+from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.rules import LARGEST_INTEGER
 from lyra_opt.core.table import FORMATS
-from lyra_opt.core.texts import meant, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

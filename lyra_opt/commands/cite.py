@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import add_command, completed_by
 from lyra_opt.core.errors import UserError, without_inner_frames
-from lyra_opt.core.texts import meant
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.version import VERSION
 
 if TYPE_CHECKING:

@@ -33,8 +33,9 @@ from lyra_opt.commands.output import (
 )
 from lyra_opt.core.documents import gzip_bytes, write_bytes
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.representations import html_of_object
-from lyra_opt.core.texts import meant, nearest, show_seconds, show_value_of
+from lyra_opt.core.texts import show_seconds, show_value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.arguments import add_command, completed_by
 from lyra_opt.commands.output import text_width
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.texts import meant
+from lyra_opt.core.nearest_names import meant
 
 if TYPE_CHECKING:
     import argparse

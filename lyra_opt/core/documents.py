@@ -18,6 +18,7 @@ import re
 import sys
 import tomllib
 from contextlib import nullcontext, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -29,9 +30,9 @@ from lyra_opt.core.errors import (
     UserError,
     show_value,
 )
+from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.reading_memory import require_memory_for_json, require_memory_for_text
 from lyra_opt.core.temporary import unfinished_file
-from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -48,6 +49,9 @@ DEEP_TOML_KEY = re.compile(
     rf"(?:^|[\[{{,])[ \t]*+{_TOML_KEY}(?:[ \t]*+\.[ \t]*+{_TOML_KEY}){{99}}", re.MULTILINE
 )
 """A key with 100 parts or more, for which the parser would need minutes (quadratic time)."""
+
+MOST_FILES_COMPARED = 1000
+"""The largest number of files of a folder that are compared with the name of a missing file."""
 
 JSON_WHITE_SPACE = " \t\r\n"
 LONGEST_SHOWN_KEY = 60
@@ -124,8 +128,7 @@ def _read_bytes(path: str | Path, largest_bytes: int) -> bytes:
         with _opened(path) as stream:
             data = stream.read(largest_bytes + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise InputError(source, f"cannot be read: {reason or error}") from None
+        raise unreadable(path, error) from None
     content = unpacked(source, data, largest_bytes + 1)
     if content is data and source.endswith(".gz") and data:
         raise InputError(source, "is named .gz but is not a gzip file")
@@ -133,6 +136,24 @@ def _read_bytes(path: str | Path, largest_bytes: int) -> bytes:
     if len(data) > largest_bytes:
         raise too_large
     return data
+
+
+def unreadable(path: str | Path, error: Exception) -> InputError:
+    """Return the error for a file that cannot be read; it suggests a file with a similar name."""
+    hint = hint_at_similar_file(path) if isinstance(error, FileNotFoundError) else ""
+    reason = error.strerror if isinstance(error, OSError) else None
+    return InputError(source_name(path), f"cannot be read: {reason or error}{hint}")
+
+
+def hint_at_similar_file(path: str | Path) -> str:
+    """Return "; did you mean FILE?" for a missing file; "" if its folder has no similar name."""
+    path = Path(path)
+    with suppress(OSError):
+        beside = islice(path.parent.iterdir(), MOST_FILES_COMPARED)
+        likely = nearest(path.name, (each.name for each in beside if each.is_file()))
+        if likely is not None:
+            return f"; did you mean {path.with_name(likely)}?"
+    return ""
 
 
 def _opened(path: str | Path) -> AbstractContextManager[BinaryIO]:

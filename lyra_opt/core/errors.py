@@ -6,13 +6,14 @@ import json
 import sys
 import sysconfig
 import traceback
-from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from numbers import Integral
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from lyra_opt.core.nearest_names import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -85,9 +86,7 @@ def _wrong_argument(
         except TypeError as error:
             return f"{function.__qualname__.removesuffix('.__init__')}: {error}"
         return ""
-    likely = get_close_matches(unknown, known, 1)
-    hint = f"did you mean {likely[0]}?" if likely else f"known: {', '.join(known)}"
-    return f"{function.__name__} has no argument {unknown}; {hint}"
+    return f"{function.__name__} has no argument {unknown}; {meant(unknown, known)}"
 
 
 def methods_without_inner_frames(made: type[ClassT]) -> type[ClassT]:

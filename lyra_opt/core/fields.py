@@ -28,10 +28,10 @@ from lyra_opt.core.documents import Record, join_path, unknown_key
 from lyra_opt.core.errors import FieldError, MissingFieldError, UserError, without_inner_frames
 from lyra_opt.core.foreign import as_python
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rows import rows_as_documents
 from lyra_opt.core.rules import Number, OrNull, Rule, require_choice
-from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -20,8 +20,9 @@ from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.documents import unreadable
 from lyra_opt.core.errors import InputError
-from lyra_opt.core.texts import meant, nearest
+from lyra_opt.core.nearest_names import meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,10 +176,7 @@ def _read(path: Path) -> bytes:
     try:
         return stand_in(path).read_bytes()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        beside = nearest(path.name, (each.name for each in path.parent.glob("*.py")))
-        hint = f"; did you mean {path.with_name(beside)}?" if beside else ""
-        raise InputError(str(path), f"cannot be read: {reason or error}{hint}") from None
+        raise unreadable(path, error) from None
 
 
 class _Source(SourceLoader):

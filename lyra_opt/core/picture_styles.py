@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.core.texts import meant
+from lyra_opt.core.nearest_names import meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

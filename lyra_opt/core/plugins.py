@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.built_in import BUILT_IN, REMOVED
 from lyra_opt.core.errors import LONGEST_SHOWN_VALUE, FieldError, UserError
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.own_files import is_reference, load_reference
-from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -221,6 +221,8 @@ class Plugins:
             return f"is a {self._noun} of {' and of '.join(others)}, not of {problem}"
         of_problem = "" if problem is None else f" for problem {problem}"
         hint = meant(name, self.names(problem), also=self._also_meant())
+        if "," in name:
+            hint = "give each name separately, not with commas"
         return f"unknown {self._noun}{of_problem}; {hint}"
 
     def _load(self, point: EntryPoint, name: str) -> Any:

@@ -29,6 +29,7 @@ from lyra_opt.core.fields import (
     schema_of,
     written,
 )
+from lyra_opt.core.nearest_names import one_of
 from lyra_opt.core.plugins import PROBLEMS
 from lyra_opt.core.representations import sizes_of
 from lyra_opt.core.result import RELATIVE_TOLERANCE, Number
@@ -519,5 +520,5 @@ def problem_of_format(document: JsonObject) -> Problem:
         )
         raise FieldError("format", given, rule)
     if not isinstance(given, str) or given not in known:
-        raise FieldError("format", given, f"must be one of: {', '.join(known)}")
+        raise FieldError("format", given, one_of(given, known))
     return known[given]

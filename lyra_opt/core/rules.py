@@ -18,6 +18,7 @@ from lyra_opt.core.documents import join_path, unknown_key
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.foreign import as_list, as_python, is_frame
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.nearest_names import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -100,7 +101,7 @@ def require_flag(field: str, value: object) -> bool:
 def require_choice(field: str, value: object, choices: Collection[str]) -> str:
     """Return `value` if it is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        raise FieldError(field, value, f"must be one of: {', '.join(sorted(choices))}")
+        raise FieldError(field, value, one_of(value, sorted(choices)))
     return value
 
 

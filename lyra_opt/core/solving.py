@@ -12,6 +12,7 @@ from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.execution import Call, execute
 from lyra_opt.core.fields import keys_of
 from lyra_opt.core.gaps import finite, relative_gap
+from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.problem import ProblemInstance, SolutionT
 from lyra_opt.core.representations import html_of, picture_of
 from lyra_opt.core.result import (
@@ -24,7 +25,7 @@ from lyra_opt.core.result import (
 )
 from lyra_opt.core.stopwatch import OutOfTimeError, Stopwatch, interruption_in_force
 from lyra_opt.core.terms import ONE_NUMBER
-from lyra_opt.core.texts import meant, nearest, show_seconds, show_value_of, words
+from lyra_opt.core.texts import show_seconds, show_value_of, words
 from lyra_opt.core.trajectory import TrajectoryPoint, ended
 from lyra_opt.core.verifying import for_another_instance
 

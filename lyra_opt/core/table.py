@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.csv_text import frame_text
 from lyra_opt.core.errors import UserError, one_line
 from lyra_opt.core.folding import NO_BREAK_SPACE, FoldedColumn, fitting_widths, fold
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.numbers import MINUS, MISSING, RUN_UNITS, Show, in_unit, is_missing, unit_of
-from lyra_opt.core.texts import meant, show_value_of, words
+from lyra_opt.core.texts import show_value_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence

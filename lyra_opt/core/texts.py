@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.numbers import RUN_UNITS, duration, exact, unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 LONGEST_LIST = 12
 
@@ -81,46 +80,3 @@ def show_seconds(time_s: float | None) -> str:
     if time_s is None:
         return ""
     return duration(time_s, unit_of(time_s, RUN_UNITS))
-
-
-LEAST_LIKENESS = 0.65
-"""Similarity, from 0 to 1, from which a name counts as a misspelling of another name."""
-LONGEST_COMPARED = 60
-
-
-def nearest(given: object, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to `given`; None if no known name is similar.
-
-    Upper and lower case count as equal.
-
-    >>> nearest("lyra-gredy", ["exact", "lyra-greedy"]), nearest("CPSAT", ["cpsat"])
-    ('lyra-greedy', 'cpsat')
-    >>> nearest("best", ["exact", "lyra-greedy"])
-    """
-    folded = {name.casefold(): name for name in known}
-    likeliest = str(given)[:LONGEST_COMPARED].casefold()
-    found = get_close_matches(likeliest, folded, 1, LEAST_LIKENESS)
-    return folded[found[0]] if found else None
-
-
-def meant(
-    given: object, known: Iterable[str], listing: str = "known:", also: Iterable[str] = ()
-) -> str:
-    """Return the hint for an unknown name: the similar known name, or else all known names.
-
-    Parameters
-    ----------
-    listing
-        The words before the list of known names.
-    also
-        Names that may be suggested but are too many to list.
-
-    >>> meant("servres", ["servers", "jobs"]), meant("colour", ["servers", "jobs, all"])
-    ('did you mean servers?', "known: servers, 'jobs, all'")
-    """
-    names = list(known)
-    likely = nearest(given, [*names, *also])
-    if likely is not None:
-        return f"did you mean {likely}?"
-    listed = (repr(name) if "," in name else name for name in names)
-    return f"{listing} {', '.join(listed) or 'none'}"

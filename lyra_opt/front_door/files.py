@@ -10,9 +10,9 @@ from typing import Any, TypeVar, overload
 from lyra_opt.core.documents import format_document, gzip_bytes, require_path, write_bytes
 from lyra_opt.core.errors import FieldError, InputError, UserError, show_value, without_inner_frames
 from lyra_opt.core.loading import LoadedInstance, load_instance
+from lyra_opt.core.nearest_names import nearest
 from lyra_opt.core.problem import ProblemInstance, problem_of_instance
 from lyra_opt.core.solving import Answer
-from lyra_opt.core.texts import nearest
 from lyra_opt.instances.library import library
 
 InstanceT = TypeVar("InstanceT", bound="ProblemInstance")

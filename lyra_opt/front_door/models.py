@@ -18,9 +18,9 @@ from typing import (
 from lyra_opt.core.documents import write_bytes
 from lyra_opt.core.errors import InputError, UserError, counted, without_inner_frames
 from lyra_opt.core.loading import load_solution as load_solution_document
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.solver import find_solver, solver_names
-from lyra_opt.core.texts import meant
 from lyra_opt.formulations.model_files import OBJECTIVE_CONSTANT, cpsat_bytes, linear_bytes
 from lyra_opt.formulations.solution_files import INTEGER_TOLERANCE, read_solver_file
 
@@ -278,11 +278,12 @@ def claimed_solution(instance: ProblemInstance, path: str | Path) -> tuple[Any, 
         if one.supports(instance) is not None:
             continue
         if instance.variant not in one.exact_variants:
-            refused.append(f"the values of this model describe no solution: {one.summary}")
+            rule = "cannot be read back, because the model of these instances is a relaxation"
+            refused.append(f"{rule}: {one.summary}")
             continue
         back = one.read_back(instance)
         try:
-            solution = back.solution(_values_of(back, given))
+            solution = back.solution(_values_of(instance, back, given))
         except ValueError as error:
             refused.append(str(error))
             continue
@@ -302,13 +303,15 @@ def claimed_solution(instance: ProblemInstance, path: str | Path) -> tuple[Any, 
     return found[0]
 
 
-def _values_of(back: ReadBack, given: SolverFile) -> list[float]:
+def _values_of(instance: ProblemInstance, back: ReadBack, given: SolverFile) -> list[float]:
     """Return the value of each variable; raise `ValueError` if one is unknown or fractional."""
-    names = [variable.name for variable in back.variables]
+    known = {OBJECTIVE_CONSTANT, *(variable.name for variable in back.variables)}
     values = given.values or {}
-    for name in values.keys() - {*names, OBJECTIVE_CONSTANT}:
+    unknown = next((name for name in values if name not in known), None)
+    if unknown is not None:
         raise ValueError(
-            f"this file belongs to another model: no model of this instance has variable {name!r}"
+            f"belongs to another instance or model: variable {unknown!r} is in no model of "
+            f"instance {instance.name}; solve a model that solve --export writes for it"
         )
     found = []
     for variable in back.variables:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lyra_opt.core.errors import UserError, show_value, without_inner_frames
+from lyra_opt.core.nearest_names import meant, one_of
 from lyra_opt.core.result import Status
-from lyra_opt.core.texts import meant
 from lyra_opt.experiments.planning import asking, words
 from lyra_opt.experiments.planning.page import plan_page, require_page_path
 from lyra_opt.experiments.planning.picture import plan_picture
@@ -33,15 +33,21 @@ if TYPE_CHECKING:
 
 Kind = Literal["drain", "fit", "consolidate"]
 
-OPTIONS = {
-    "drain": ("nodes", "among", "without"),
-    "fit": (
-        *("pods", "gpus", "cpu", "memory", "resource"),
-        *("priority", "level", "type", "tolerate"),
-    ),
-    "consolidate": ("moves", "among"),
-}
-"""The options of each question."""
+OPTIONS: Mapping[Kind, tuple[str, ...]] = dict(
+    zip(
+        get_args(Kind),
+        (
+            ("nodes", "among", "without"),
+            (
+                *("pods", "gpus", "cpu", "memory", "resource"),
+                *("priority", "level", "type", "tolerate"),
+            ),
+            ("moves", "among"),
+        ),
+        strict=True,
+    )
+)
+"""The options of each question, in the order of `Kind`."""
 
 COMMON = ("cost", "force", "keep_budgets", "time_limit_s", "explain", "reader", "owner")
 
@@ -184,8 +190,7 @@ def plan(
         If a file, a name or an option is not valid.
     """
     if question not in OPTIONS:
-        rule = f"must be drain, fit or consolidate; {meant(question, OPTIONS)}"
-        raise UserError(f"question is {show_value(question)}: {rule}")
+        raise UserError(f"question is {show_value(question)}: {one_of(question, OPTIONS)}")
     for name in options:
         known = OPTIONS[question]
         if name not in known:

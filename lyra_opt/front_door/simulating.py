@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import Loudness, as_loud_as
 from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
+from lyra_opt.core.nearest_names import one_of
 from lyra_opt.core.rules import Integer
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import Workload
@@ -195,7 +196,7 @@ def bound(
     names = [readings] if isinstance(readings, str) else list(readings)
     for name in names:
         if name not in known:
-            raise FieldError("readings", str(name), f"must be one of: {', '.join(known)}")
+            raise FieldError("readings", str(name), one_of(name, known))
     if isinstance(scenario, Runs):
         given = {"seeds": seeds, "changes": changes, "jobs": jobs, "cluster": cluster}
         for name, value in given.items():

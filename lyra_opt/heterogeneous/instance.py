@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import OneOfTables, Table, declared, key
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.nearest_names import one_of
 from lyra_opt.core.problem import ProblemInstance, Variant
 from lyra_opt.core.rules import (
     Choice,
@@ -359,22 +360,23 @@ class Instance(ProblemInstance["Solution"]):
 
     def _require_known_types(self) -> None:
         known = {gpu_type.name for gpu_type in self.gpu_types}
-        rule = f"must be one of the gpu_types: {', '.join(sorted(known))}"
         for position, server in enumerate(self.servers):
             for name in server.gpus:
                 if name not in known:
+                    rule = one_of(name, sorted(known), "the gpu_types")
                     raise FieldError(f"servers[{position}].gpus", name, rule)
         for position, job in enumerate(self.jobs):
             for table in ("throughput", "spread_throughput"):
                 for name in getattr(job, table) or ():
                     if name not in known:
+                        rule = one_of(name, sorted(known), "the gpu_types")
                         raise FieldError(f"jobs[{position}].{table}", name, rule)
 
     def _require_known_entities(self) -> None:
         known = [entity.name for entity in self.entities]
         for position, job in enumerate(self.jobs):
             if known and job.entity not in known:
-                rule = f"must be one of the entities: {', '.join(known)}"
+                rule = one_of(job.entity, known, "the entities")
                 raise FieldError(f"jobs[{position}].entity", job.entity, rule)
 
     def _require_current_to_fit(self) -> None:
@@ -627,7 +629,7 @@ def require_sound_packing(
         seen.add((entry.kind, entry.beside))
         for name in entry.throughput:
             if name not in gpu_types:
-                rule = f"must be one of the gpu_types: {', '.join(sorted(gpu_types))}"
+                rule = one_of(name, sorted(gpu_types), "the gpu_types")
                 raise FieldError(f"{path}.throughput", name, rule)
 
 

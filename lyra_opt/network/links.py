@@ -11,8 +11,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.rules import require_number, require_text
-from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

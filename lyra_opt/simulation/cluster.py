@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError, methods_without_inner_frames
 from lyra_opt.core.fields import declared, key
+from lyra_opt.core.nearest_names import one_of
 from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rules import Flag, require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
@@ -187,7 +188,7 @@ class Cluster:
             ids.add(server.id)
             for name in server.gpus:
                 if name not in known:
-                    rule = f"must be one of the gpu_types: {', '.join(sorted(known))}"
+                    rule = one_of(name, sorted(known), "the gpu_types")
                     raise FieldError(f"servers[{position}].gpus", name, rule)
                 if not server.is_lent:
                     own_types.add(name)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.nearest_names import one_of
 from lyra_opt.core.rules import require_integer, require_number, require_text
 from lyra_opt.network.links import LINK_SETS, TIER_OF_LABEL, LinkSet, Tier
 
@@ -115,8 +116,8 @@ class CommunicationModel(ABC):
     def unknown(self, model: str, job: str) -> UserError:
         """Return the error for a job whose trained model has no known communication time."""
         return UserError(
-            f"job {job}: model is {model!r}: must be one of: {', '.join(self.models())}; to use "
-            "other models, give a file of measured slowdowns"
+            f"job {job}: model is {model!r}: {one_of(model, self.models())}; to use other models, "
+            "give a file of measured slowdowns"
         )
 
     def tier_efficiency(self, model: str, gang: int, topology: Topology) -> tuple[float, ...]:
@@ -184,7 +185,7 @@ class ClosedForm(CommunicationModel):
         """Return the computing time of an iteration divided by its whole time."""
         found = self.known.get(model)
         if found is None:
-            raise UserError(f"model {model!r}: must be one of: {', '.join(self.known)}")
+            raise UserError(f"model {model!r}: {one_of(model, self.known)}")
         if gang == 1:
             return 1.0
         return found.compute_s / self.iteration_s(found, tier, units)
@@ -216,10 +217,8 @@ class SlowdownTable(CommunicationModel):
 
     def unknown(self, model: str, job: str) -> UserError:
         """Return the error for a job whose model has no line in the table."""
-        has = ", ".join(self._models)
-        return InputError(
-            self._source, f"has no lines for model {model!r} of job {job}; its models are: {has}"
-        )
+        rule = one_of(model, self._models, "its models")
+        return InputError(self._source, f"has no lines for model {model!r} of job {job}: {rule}")
 
     def efficiency(self, model: str, gang: int, tier: Tier, units: int) -> float:  # noqa: ARG002
         """Return the inverse of the slowdown for the model, the number of GPUs and the tier."""
@@ -277,7 +276,7 @@ def _table_line(row: list[str]) -> tuple[tuple[str, int, Tier], float]:
         raise FieldError("gpus", gpus, "must be an integer of at least 1")
     require_integer("gpus", int(gpus), minimum=1)
     if tier not in TIER_OF_LABEL:
-        raise FieldError("tier", tier, f"must be one of: {', '.join(TIER_OF_LABEL)}")
+        raise FieldError("tier", tier, one_of(tier, TIER_OF_LABEL))
     try:
         number = float(slowdown)
     except ValueError:

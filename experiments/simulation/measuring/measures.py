@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.numbers import MILLISECONDS, count, in_unit, share, three_digits
-from lyra_opt.core.texts import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

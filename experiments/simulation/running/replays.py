@@ -14,6 +14,7 @@ from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import output_folder, require_folder_path
 from lyra_opt.core.csv_text import read_frame
 from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.nearest_names import one_of
 from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.experiments.executor import require_own_store, run_stored
 from lyra_opt.experiments.random_inputs import resampling_of
@@ -157,7 +158,7 @@ def load_replays(folder: Path, *, captured: Path | None = None) -> Replays:
         try:
             known = study.settings.get("schemes")  # missing in studies of papers
             if known is not None and run.scheme not in known:
-                rule = f"must be one of the schemes of the study: {', '.join(known)}"
+                rule = one_of(run.scheme, known, "the schemes of the study")
                 raise FieldError("scheme", run.scheme, rule)
             _require_readable(run)
         except FieldError as error:

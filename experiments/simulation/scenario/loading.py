@@ -252,7 +252,7 @@ def _path_to_read(folder: Path, file: str) -> Path:
 
     found = _path_of(folder, file)
     if not found.exists():
-        raise InputError(file, f"does not exist, {not_there()}")
+        raise InputError(file, f"does not exist, {not_there(file)}")
     return found
 
 

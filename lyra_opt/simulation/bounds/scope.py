@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.nearest_names import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,7 +53,7 @@ def weights_of(workload: Workload, job_class: str) -> NDArray[np.float64]:
     import numpy as np
 
     if job_class not in JOB_CLASSES:
-        raise FieldError("job_class", job_class, f"must be one of {', '.join(JOB_CLASSES)}")
+        raise FieldError("job_class", job_class, one_of(job_class, JOB_CLASSES))
     weight = np.array([JOB_CLASSES[job_class](job) for job in workload.jobs])
     if not weight.any():
         raise FieldError("job_class", job_class, f"must contain a job of workload {workload.name}")

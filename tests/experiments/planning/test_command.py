@@ -155,6 +155,8 @@ def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
         (["drain", "n1", "--not", "n1"], "node n1 is to be drained, and must not"),
         (["drain", "--nodes", "1", "--cost", "annotation:x"], "no pod has this annotation"),
         (["fit"], "fit: either name a pending gang"),
+        (["fit", "pending", "--gpus", "8"], "a pending gang has its own requests"),
+        (["drain", "--nodes", "1", "--owner", "=gang"], "must be KIND=gang"),
         (["fit", "nobody"], 'no pending gang is called "nobody"'),
         (["fit", "--pods", "2"], "fit: give the GPUs"),
         (["fit", "--pods", "2", "--gpus", "8K"], "the suffix for 1,000 is k"),
@@ -162,14 +164,20 @@ def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
         (["fit", "--pods", "2", "--resource", "x=1"], "no node has the resource x"),
         (["fit", "--pods", "2", "--gpus", "1", "--priority", "high"], "priority high"),
         (["fit", "--pods", "2", "--gpus", "1", "--level", "hall"], 'for the level "hall"'),
-        (["fit", "--pods", "2", "--gpus", "1", "--type", "h100"], "no node has GPUs of type h100"),
+        (["fit", "--pods", "2", "--gpus", "1", "--type", "h100"], "no label names a type"),
+        (["fit", "--pods", "2", "--resource", "nvidia.com/gpux=1"], "did you mean nvidia.com/gpu?"),
         (["fit", "--pods", "2", "--gpus", "1", "--level", "rac"], "did you mean rack?"),
         (["fit", "--pods", "2", "--gpus", "1", "--priority", "p9"], "known: p1, p2, p3"),
         (["fit", "pendingg"], "did you mean pending?"),
         (["drain", "--nodes", "1", "--cost", "podz"], "did you mean pods?"),
         (["drain", "--nodes", "1", "--among", "rak=r1"], "did you mean rack?"),
         (["drain", "--nodes", "1", "--among", "rak!=r1"], "did you mean rack?"),
-        (["consolidate", "--among", "rack=x"], "leaves 0 open nodes"),
+        (["consolidate", "--among", "rack=r1,rack!=r1"], "leaves 0 open nodes"),
+        (["consolidate", "--among", "rack=r11"], "did you mean r1?"),
+        (["drain", "--nodes", "1", "--among", "rack!=r11"], "did you mean r1?"),
+        (["drain", "--nodes", "1", "--owner", "Foo=gan"], "did you mean gang?"),
+        (["drain", "n05"], "did you mean n5?"),
+        (["drain", "--nodes", "1", "--reader", "slrum"], "did you mean slurm?"),
     ],
 )
 def test_bad_questions_give_one_line(run, file, words, message):
@@ -186,9 +194,9 @@ def test_bad_questions_give_one_line(run, file, words, message):
         (["drain"], {"nodes": 3, "explainn": "n1"}, "did you mean explain?"),
         (["drain"], {"nodes": "3"}, 'nodes is "3"'),
         (["drain"], {"nodes": 1, "without": "n99"}, 'the snapshot has no node "n99"'),
-        (["fit"], {"pods": 0, "gpus": 1}, "pods is 0: must be an integer of at least 1"),
+        (["fit"], {"pods": 0, "gpus": 1}, "pods is 0: must be an integer from 1 to 1000000"),
         (["consolidate", "n1"], {}, 'plan consolidate: does not take the name "n1"'),
-        (["drian"], {}, "must be drain, fit or consolidate; did you mean drain?"),
+        (["drian"], {}, "must be one of: drain, fit, consolidate; did you mean drain?"),
     ],
 )
 def test_lo_plan_names_wrong_options(file, names, options, message):
@@ -199,6 +207,27 @@ def test_lo_plan_names_wrong_options(file, names, options, message):
 def test_lo_plan_takes_files_and_snapshots():
     with pytest.raises(lo.UserError, match="snapshot is .*: must be a file of kubectl or Slurm"):
         lo.plan({"items": []}, "drain", nodes=1)
+
+
+def test_a_missing_file_is_suggested(run, file):
+    exit_code, _, err = run("plan", "drain", "n1", "--snapshot", file.with_name("clustr.json"))
+    assert exit_code == 2
+    assert err.endswith(f"cannot be read: No such file or directory; did you mean {file}?\n")
+
+
+def test_gpus_have_the_name_that_kubectl_shows(file):
+    """``--resource nvidia.com/gpu=8`` asks for the same as ``--gpus 8``."""
+    one = lo.plan(file, "fit", pods=2, gpus=8, priority="p3")
+    two = lo.plan(file, "fit", pods=2, resource={"nvidia.com/gpu": 8}, priority="p3")
+    assert one.nodes == two.nodes
+
+
+def test_explanations_of_what_is_impossible_solve_nothing(run, file):
+    """The reason why no plan exists is printed once, without names of the solver's shapes."""
+    words = ("plan", "fit", "--pods", "99", "--gpus", "8", "--snapshot", file, "--explain", "n5")
+    _, out, _ = run(*words)
+    assert "Node n5 is not used: it may be chosen, but there is no plan." in out
+    assert out.count("has room for") == 1
 
 
 def test_anonymize_writes_the_snapshot_and_the_table(run, file, tmp_path):

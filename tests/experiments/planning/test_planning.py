@@ -11,7 +11,7 @@ from lyra_opt.core.result import Status
 from lyra_opt.experiments.planning.picture import plan_picture
 from lyra_opt.experiments.planning.planning import explain, plan
 from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
-from lyra_opt.experiments.planning.words import hurt_table, proof_sentence
+from lyra_opt.experiments.planning.words import headline, hurt_table, proof_sentence
 from lyra_opt.instances.snapshots.placement import Placement
 from lyra_opt.instances.snapshots.snapshot import SnapshotNode
 from tests.experiments.planning.clusters import RACK, cluster, gang, node, pending, random_cluster
@@ -262,6 +262,42 @@ def test_proofs_name_the_nodes_that_were_given():
     assert given == "All nodes are named, so there is no other choice."
     partly = proof_sentence(plan(snapshot, Drain(nodes=("a",), count=1)))
     assert partly.startswith("Proved: every choice of 2 nodes with a stops at least 1 job")
+
+
+@pytest.mark.parametrize(
+    ("gangs", "said"),
+    [
+        ([], "Nobody is stopped, so nothing can be better."),
+        (
+            [("x", "a", 1, 5), ("y", "b", 1, 5)],
+            "Proved: every choice of 1 node stops at least 1 job of priority 5; those that stop "
+            "only 1 job of priority 5 take at least 1 GPU from running pods.",
+        ),
+        (
+            [(f"{name}{priority}", name, 2, priority) for name in "ab" for priority in (5, 1)],
+            "Proved: every choice of 1 node stops at least 1 job of priority 5; those that stop "
+            "only 1 job of priority 5 stop at least 1 job of priority 1; those that also stop only "
+            "1 job of priority 1 take at least 4 GPUs from running pods.",
+        ),
+    ],
+)
+def test_proofs_say_of_what_there_is_only_one(gangs, said):
+    """Two numbers 1 in a proof are told apart, because each stands with its noun."""
+    jobs = [gang(name, [at], gpus, priority=priority) for name, at, gpus, priority in gangs]
+    found = plan(cluster([node("a"), node("b")], jobs), Drain(count=1))
+    assert proof_sentence(found) == said
+
+
+@pytest.mark.parametrize(
+    ("busy", "said"),
+    [
+        ([], "2 nodes can be empty: a, b; all of them are empty already."),
+        (["a"], "1 node can be empty: b; it is empty already."),
+    ],
+)
+def test_empty_nodes_are_counted_in_words(busy, said):
+    jobs = [gang(name, [name], 4) for name in busy]
+    assert headline(plan(cluster([node("a"), node("b")], jobs), Consolidate())) == said
 
 
 def test_protected_pods_need_force():

@@ -207,6 +207,15 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, damaged, message):
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_that_is_given_twice_is_refused(tmp_path):
+    """A job or a node that counted twice would hold twice its GPUs."""
+    jobs = [{"job_id": 3, "on": "n1"}]
+    with pytest.raises(InputError, match="node n1 occurs twice in the files; give each file once"):
+        read(tmp_path, jobs, more=[{"machines": NODES}])
+    with pytest.raises(InputError, match="job 3 occurs twice in the files; give each file once"):
+        read(tmp_path, jobs, more=[{"jobs": jobs}])
+
+
 def test_jobs_without_nodes_are_refused(tmp_path):
     with pytest.raises(InputError, match="no nodes are given; collect squeue --all --json, scont"):
         read(tmp_path, [{"on": "n1"}], [])

@@ -170,7 +170,7 @@ def test_replays_in_papers(run, folder, monkeypatch):
         *("report", "bounded", "--format", "latex", "--measures", ",".join(chosen))
     )
     assert (exit_code, out) == (0, text)
-    for form, remark in (("latex", "did you mean jct_mean_s?"), ("csv", "has all measures")):
+    for form, remark in (("latex", "did you mean jct_mean_s?"), ("csv", "choose the format table")):
         exit_code, _, err = run("report", "bounded", "--format", form, "--measures", "jct_men_s")
         assert exit_code == 2
         assert remark in err
