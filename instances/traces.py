@@ -31,7 +31,10 @@ COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
 MOMENT_COLUMN = "submit_time"
 """The column with a date and time that may replace ``submit_time_s``."""
 
-OPTIONAL_COLUMNS = ("model", "batch_size", "weight", "priority", "deadline_s", "gpu_types")
+OPTIONAL_COLUMNS = (
+    *("model", "batch_size", "weight", "priority", "deadline_s", "gpu_types"),
+    *("tenant", "vc"),
+)
 TRACES_VARIABLE = "LYRA_OPT_TRACES"
 """The environment variable that names the folder of traces, searched if a path does not exist."""
 
@@ -89,6 +92,8 @@ class TraceJob:
         The time from submission to the deadline, above 0; None without a deadline.
     gpu_types
         The GPU types that the job accepts; empty for any type.
+    tenant
+        The user, team or virtual cluster of the job; None if the file does not name one.
     """
 
     job_id: str
@@ -101,6 +106,7 @@ class TraceJob:
     deadline_ms: int | None = None
     gpu_types: tuple[str, ...] = ()
     priority: int = 0
+    tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity, which is fast
@@ -337,7 +343,7 @@ class _Columns:
             raise InputError(source, f"row 1: column batch_size {rule}")
         self._places = {name: place for place, name in enumerate(names)}
         self._optional = optional
-        read = {*needed, *optional, "vc"}
+        read = {*needed, *optional}
         require_no_demand_column(source, names, read)
         self.passed_over = tuple(name for name in names if name not in read)
 
@@ -372,6 +378,7 @@ class _Columns:
                 raise row.error("deadline_s", "must be at least a millisecond")
         if "gpu_types" in texts:
             found["gpu_types"] = row.gpu_types("gpu_types")
+        found["tenant"] = texts.get("tenant", texts.get("vc"))
         return found
 
 

@@ -119,4 +119,4 @@ def _philly_job(record: Record) -> TraceJob | str:
         return NOT_ENDED
     if not most_gpus:
         return NO_GPUS
-    return TraceJob(job_id, submission, duration_ms, most_gpus)
+    return TraceJob(job_id, submission, duration_ms, most_gpus, tenant=_text(record, "vc"))

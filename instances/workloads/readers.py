@@ -155,8 +155,8 @@ def workload_of_frame(frame: pd.DataFrame, *, name: str = "data frame") -> Workl
     frame
         A data frame with the columns of this project's traces: ``job_id``, ``submit_time_s`` or
         ``submit_time`` (date and time), ``duration_s``, ``gpus``, and optionally ``model``,
-        ``batch_size``, ``weight``, ``priority``, ``deadline_s`` and ``gpu_types``. Other columns
-        and the index are ignored; errors count rows from 0.
+        ``batch_size``, ``weight``, ``priority``, ``deadline_s``, ``gpu_types`` and ``tenant`` (or
+        ``vc``). Other columns and the index are ignored; errors count rows from 0.
     name
         The name of the workload in results and errors.
 
@@ -229,6 +229,7 @@ def _job_of(source: str, job: TraceJob, first_ms: int) -> Job:
             priority=job.priority,
             deadline_s=None if job.deadline_ms is None else job.deadline_ms / MILLISECONDS,
             gpu_types=job.gpu_types,
+            tenant=job.tenant,
         )
     except FieldError as error:  # such as too much work for a simulation
         raise InputError(source, f"job {show_value(job.job_id)}: {error}") from None

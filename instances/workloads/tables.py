@@ -165,7 +165,8 @@ def _slurm_job(row: Row) -> TraceJob | str:
     start, end = row.moment("start_time"), row.moment("end_time")
     if end < start:
         raise row.error("end_time", "must not be before start_time")
-    return TraceJob(job_id, submission, end - start, gpus)
+    tenant = row.text("vc") if "vc" in row.columns else None
+    return TraceJob(job_id, submission, end - start, gpus, tenant=tenant or None)
 
 
 def _of_seconds(name: str, submission: str, deadline: str = "", **known_by: Any) -> TableLayout:

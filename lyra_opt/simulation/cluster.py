@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from lyra_opt.simulation.communication import CommunicationModel
+    from lyra_opt.simulation.tenants import Quotas
     from lyra_opt.simulation.workload import Job
 
 LEAST_RELATIVE_SPEED = 1e-6
@@ -150,6 +151,8 @@ class Cluster:
         The name of the set of links in results.
     assumptions
         Assumptions about the cluster, one sentence each; every result repeats them.
+    tenants
+        The quotas of the tenants; None if jobs of all tenants are treated alike.
 
     Raises
     ------
@@ -164,6 +167,7 @@ class Cluster:
     communication: CommunicationModel | None = None
     network: str = ""
     assumptions: tuple[str, ...] = ()
+    tenants: Quotas | None = None
 
     __repr__ = short_repr
     _repr_html_ = html_of_object
@@ -208,6 +212,9 @@ class Cluster:
                 raise FieldError("topology", self.topology.name, rule)
         elif self.communication is not None:
             raise FieldError("topology", None, "must be set for a communication model")
+        if self.tenants is not None and self.tenants.gpus > self.gpus:
+            rule = f"must have at most the {self.gpus:,} own GPUs of the cluster together"
+            raise FieldError("tenants", self.tenants.gpus, rule)
 
     @classmethod
     def of_servers(

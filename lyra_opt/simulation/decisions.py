@@ -69,48 +69,79 @@ class ReclaimRule:
             derive_seed(simulation="reclaim", solver=self._solver.name, seed=seed)
         )
 
-    def choose(self, view: View, count: int) -> list[int]:
-        """Return the hosts of the `count` servers on loan that should be vacated.
+    def choose(
+        self,
+        view: View,
+        count: int,
+        *,
+        hosts: Sequence[int] | None = None,
+        runs: Sequence[JobRun] | None = None,
+    ) -> list[int]:
+        """Return the `count` hosts that should be vacated.
+
+        Parameters
+        ----------
+        hosts, runs
+            The hosts among which to choose, and the jobs that may be stopped; None for the hosts of
+            the servers on loan and the jobs on them.
 
         Raises
         ------
         DecisionError
             If the solver finds no solution.
         """
-        instance = reclaim_instance(view, count, weighs_lost_work=self._weighs_lost_work)
+        hosts = view.hosts.lent() if hosts is None else hosts
+        runs = view.hosted() if runs is None else runs
+        instance = reclaim_instance(
+            view, count, hosts, runs, weighs_lost_work=self._weighs_lost_work
+        )
         view.observed("reclaim", instance)
         result = self._solver.solve(
             instance, limits=Limits(time_s=LONGEST_DECISION_S), rng=self._rng
         )
         if result.solution is None:
             raise DecisionError(f"{self._solver.name} chose no servers: {result.message}")
-        host_of = dict(
-            zip((server.id for server in instance.servers), view.hosts.lent(), strict=True)
-        )
-        hosts = [host_of[server] for server in result.solution.servers]
-        if len(set(hosts)) != count:
+        host_of = dict(zip((server.id for server in instance.servers), hosts, strict=True))
+        chosen = [host_of[server] for server in result.solution.servers]
+        if len(set(chosen)) != count:
             raise DecisionError(
                 f"{self._solver.name} had to choose {count} different servers, but chose "
-                f"{len(set(hosts))}"
+                f"{len(set(chosen))}"
             )
-        return hosts
+        return chosen
 
 
-def reclaim_instance(view: View, count: int, *, weighs_lost_work: bool = False) -> ReclaimInstance:
-    """Return the reclaim instance of choosing `count` servers on loan to vacate now.
+def reclaim_instance(
+    view: View,
+    count: int,
+    hosts: Sequence[int],
+    runs: Sequence[JobRun],
+    *,
+    weighs_lost_work: bool = False,
+) -> ReclaimInstance:
+    """Return the reclaim instance of choosing `count` of some hosts to vacate now.
 
     Parameters
     ----------
+    hosts, runs
+        The hosts, and the jobs that run on them.
     weighs_lost_work
         Whether a preemption counts as the GPU-seconds that it loses, rather than as 1.
     """
     name_of, size = view.cluster.name_of_host, view.hosts.size
+    among = set(hosts)
     jobs = []
-    for run in view.hosted():
+    for run in runs:
         view.account(run)
         gpus_per_worker = run.job.gpus_per_worker
-        on_loan = [part.gpus for part in run.parts if view.cluster.pools[part.pool].is_lent]
-        base, flexible = (added(gpus[group] for gpus in on_loan) for group in Group)
+        base, flexible = (
+            {
+                host: gpus
+                for host, gpus in added(part.gpus[group] for part in run.parts).items()
+                if host in among
+            }
+            for group in Group
+        )
         jobs.append(
             Job(
                 id=str(run.order),
@@ -130,9 +161,7 @@ def reclaim_instance(view: View, count: int, *, weighs_lost_work: bool = False) 
         name=f"reclaim-at-{view.now_s:.0f}-s",
         semantics=Semantics.RIGID,
         reclaim_servers=count,
-        servers=tuple(
-            Server(id=name_of[host], gpus=size[host], on_loan=True) for host in view.hosts.lent()
-        ),
+        servers=tuple(Server(id=name_of[host], gpus=size[host], on_loan=True) for host in hosts),
         jobs=tuple(jobs),
     )
 

@@ -171,7 +171,7 @@ class Kernel(View):
                 happens = True
             while arrival_s <= now_s:
                 self.jobs_there += 1
-                policy.waits(self, runs[arrived])
+                self.await_gpus(runs[arrived])
                 arrived += 1
                 happens = True
                 self.is_all_submitted = arrived == len(runs)
@@ -242,7 +242,7 @@ class Kernel(View):
         run.losses += 1
         run.resumes_by_s = free_s
         run.waiting_since_s = self.now_s
-        self.policy.waits(self, run)
+        self.await_gpus(run)
         return free_s <= self.now_s
 
     def _skip(self, run: JobRun, skipped_s: float, before: Totals) -> None:

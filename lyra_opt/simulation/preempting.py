@@ -1,4 +1,7 @@
-"""Choose which running jobs give way to a waiting gang, with a solver of the preemption problem."""
+"""Choose which running jobs give way to a waiting gang, with a solver of the preemption problem.
+
+A solver of the reclaim problem can do it too: it empties whole servers, on which the gang starts.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,16 @@ from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.preemption.checker import check
 from lyra_opt.preemption.instance import GPU, Demand, Gang, Instance, Moves, Node, PodGroup, Shape
-from lyra_opt.simulation.decisions import LONGEST_DECISION_S, DecisionError, solver_of
+from lyra_opt.simulation.decisions import (
+    LONGEST_DECISION_S,
+    DecisionError,
+    ReclaimRule,
+    solver_of,
+)
+from lyra_opt.simulation.policies.composition import RECLAIMING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lyra_opt.core.solver import SolverLike
     from lyra_opt.preemption.instance import Solution
@@ -81,25 +90,32 @@ class PreemptionRule:
             derive_seed(simulation="preemption", solver=self._solver.name, seed=seed)
         )
 
-    def choose(self, view: View, pending: Pending) -> Preemption | None:
+    def choose(
+        self, view: View, pending: Pending, victims: Sequence[JobRun] | None = None
+    ) -> Preemption | None:
         """Return the jobs that give way, and the GPUs of the gang; None if the gang has to wait.
 
-        The solver is not called if the gang would not fit even without all jobs of lower priority.
+        The solver is not called if the gang would not fit even without all jobs that may give way.
+
+        Parameters
+        ----------
+        victims
+            The running jobs that may give way, whatever their priority; None for all jobs of lower
+            priority.
 
         Raises
         ------
         DecisionError
             If the solver fails, or breaks a rule of the problem.
         """
-        run, room = pending.run, pending.room
-        lower = [
-            part.by_host()
-            for other, part in _parts_in(view, room)
-            if other.job.priority < run.job.priority
-        ]
-        if not lower or room.fit.room_after(lower, pending.gpus_per_pod) < pending.pods:
+        room = pending.room
+        able = lower_jobs(view, pending.run) if victims is None else victims
+        leaving = [part.by_host() for _, part in _parts_in(able, room)]
+        if not leaving or room.fit.room_after(leaving, pending.gpus_per_pod) < pending.pods:
             return None
-        instance = preemption_instance(view, pending, weighs_lost_work=self._weighs_lost_work)
+        instance = preemption_instance(
+            view, pending, victims, weighs_lost_work=self._weighs_lost_work
+        )
         view.observed("preemption", instance)
         result = self._solver.solve(
             instance, limits=Limits(time_s=LONGEST_DECISION_S), rng=self._rng
@@ -114,8 +130,17 @@ class PreemptionRule:
         return _preemption(view, pending, solution)
 
 
+def lower_jobs(view: View, run: JobRun) -> list[JobRun]:
+    """Return the running jobs with a lower priority than a job."""
+    return [other for other in view.running.values() if other.job.priority < run.job.priority]
+
+
 def preemption_instance(
-    view: View, pending: Pending, *, weighs_lost_work: bool = False
+    view: View,
+    pending: Pending,
+    victims: Sequence[JobRun] | None = None,
+    *,
+    weighs_lost_work: bool = False,
 ) -> Instance:
     """Return the preemption instance of making room for a waiting gang in one pool.
 
@@ -125,15 +150,24 @@ def preemption_instance(
 
     Parameters
     ----------
+    victims
+        The jobs that may lose pods, whatever their priority. What other jobs hold is then
+        subtracted from the capacity of the nodes, and these jobs are left out. None for all jobs of
+        lower priority.
     weighs_lost_work
         Whether the lost GPU-seconds of work are minimised before the number of lost gangs by
         priority, highest first. The number of lost GPUs only breaks ties.
     """
     hosts, name_of = view.hosts, view.cluster.name_of_host
+    among = view.running.values() if victims is None else victims
+    capacity = hosts.size if victims is None else list(hosts.free)
     gangs = []
-    for run, part in sorted(_parts_in(view, pending.room), key=lambda each: each[0].order):
+    for run, part in sorted(_parts_in(among, pending.room), key=lambda each: each[0].order):
         view.account(run)
         gpus, held = run.job.gpus_per_worker, part.by_host()
+        if victims is not None:
+            for host, count in held.items():
+                capacity[host] += count
         least = part.gpus[0] if len(run.parts) == 1 else held
         gangs.append(
             Gang(
@@ -152,22 +186,23 @@ def preemption_instance(
     return Instance(
         name=f"preemption-at-{view.now_s:.0f}-s",
         nodes=[
-            Node(id=name_of[host], capacity={GPU: hosts.size[host]})
+            Node(id=name_of[host], capacity={GPU: capacity[host]})
             for host in view.cluster.pools[pending.room.number].hosts
-            if hosts.size[host]
+            if capacity[host]
         ],
         gangs=gangs,
         demand=Demand(
             priority=pending.run.job.priority,
             shapes=[Shape(count=pending.pods, request={GPU: pending.gpus_per_pod})],
         ),
+        victims="lower" if victims is None else "any",
         objective=(*lost_work, "lost_gangs_by_priority", "lost:gpu"),
     )
 
 
-def _parts_in(view: View, room: PoolRoom) -> Iterator[tuple[JobRun, Part]]:
-    """Yield the running jobs that hold GPUs of a pool, each with its part in the pool."""
-    for run in view.running.values():
+def _parts_in(runs: Iterable[JobRun], room: PoolRoom) -> Iterator[tuple[JobRun, Part]]:
+    """Yield those of the running jobs that hold GPUs of a pool, each with its part in the pool."""
+    for run in runs:
         for part in run.parts:
             if part.pool == room.number:
                 yield run, part
@@ -189,3 +224,80 @@ def _preemption(view: View, pending: Pending, solution: Solution) -> Preemption:
         shrunk=[(view.runs[order], dict(by_host)) for order, by_host in lost.items()],
         gpus=dict(gpus),
     )
+
+
+class EmptiedServers:
+    """Chooses whole servers to empty for a waiting gang, with a reclaim solver.
+
+    Parameters
+    ----------
+    solver
+        A reclaim solver that takes rigid instances.
+    weighs_lost_work, seed
+        See `PreemptionRule`.
+    """
+
+    def __init__(
+        self, solver: SolverLike, *, weighs_lost_work: bool = False, seed: int = 0
+    ) -> None:
+        self._rule = ReclaimRule(solver, weighs_lost_work=weighs_lost_work, seed=seed)
+
+    def choose(self, view: View, pending: Pending, victims: Sequence[JobRun]) -> Preemption | None:
+        """Return the jobs that give way, and the GPUs of the gang; None if the gang has to wait.
+
+        Only servers without other jobs are emptied, and as few as hold the gang wherever they are.
+
+        Parameters
+        ----------
+        victims
+            The running jobs that may give way.
+
+        Raises
+        ------
+        DecisionError
+            If the solver finds no solution.
+        """
+        free = list(view.hosts.free)
+        for _, part in _parts_in(victims, pending.room):
+            for host, count in part.by_host().items():
+                free[host] += count
+        width, size = pending.gpus_per_pod, view.hosts.size
+        hosts = [
+            host
+            for host in view.cluster.pools[pending.room.number].hosts
+            if free[host] == size[host] >= width
+        ]
+        per_server = min((size[host] // width for host in hosts), default=1)
+        count = -(-pending.pods // per_server)
+        if count > len(hosts):
+            return None
+        chosen = self._rule.choose(view, count, hosts=hosts, runs=victims)
+        found = Preemption([], [], {})
+        left = pending.pods
+        for host in chosen:
+            if pods := min(left, size[host] // width):
+                found.gpus[host] = pods * width
+                left -= pods
+        for run, part in _parts_in(victims, pending.room):
+            base, flexible = part.gpus
+            if not base.keys().isdisjoint(chosen):
+                found.stopped.append(run)
+            elif lost := {host: flexible[host] for host in chosen if host in flexible}:
+                found.shrunk.append((run, lost))
+        return found
+
+
+def taking_back(
+    given: SolverLike, *, weighs_lost_work: bool = False, seed: int = 0
+) -> PreemptionRule | EmptiedServers:
+    """Return the rule for a preemption solver, or for ``reclaim:SOLVER``.
+
+    Raises
+    ------
+    UserError
+        If there is no such solver, or it solves another problem or variant.
+    """
+    if isinstance(given, str) and given.startswith(RECLAIMING):
+        name = given.removeprefix(RECLAIMING)
+        return EmptiedServers(name, weighs_lost_work=weighs_lost_work, seed=seed)
+    return PreemptionRule(given, weighs_lost_work=weighs_lost_work, seed=seed)

@@ -20,7 +20,7 @@ from lyra_opt.core.rules import require_choice, require_number, require_text
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S, ComposedPolicy
-from lyra_opt.simulation.policies.composition import OF_GOODPUT, Composition
+from lyra_opt.simulation.policies.composition import BORROW, IGNORE, OF_GOODPUT, Composition
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queues import ORDERS
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY, Speed
@@ -110,8 +110,22 @@ class Scheme(ABC):
     def policy(self, cluster: Cluster, options: Options) -> Policy:
         """Return the policy that decides in one simulation run."""
 
-    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
+    def refusal(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
         """Return why the scheme cannot run a workload on a cluster, as a clause; None if it can."""
+        if cluster.tenants is not None and not self.knows_tenants:
+            return (
+                "the cluster has quotas of tenants, which only schemes composed of a queue, "
+                "scaling and reclaiming can keep"
+            )
+        return self.obstacle(workload, cluster, tenure)
+
+    @property
+    def knows_tenants(self) -> bool:
+        """Whether the scheme can run on a cluster with quotas of tenants."""
+        return False
+
+    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
+        """Return why this kind of scheme cannot run a workload; see `refusal`."""
         return None
 
     @property
@@ -186,7 +200,7 @@ class ComposedScheme(Composition, Scheme):
     def require_parts(self) -> None:
         """Raise `UserError` if a solver of the scheme cannot be used."""
         from lyra_opt.simulation.decisions import ReclaimRule, scaling_rule
-        from lyra_opt.simulation.preempting import PreemptionRule
+        from lyra_opt.simulation.preempting import PreemptionRule, taking_back
 
         if self.reclaimer is not None:
             ReclaimRule(self.reclaimer)
@@ -194,6 +208,8 @@ class ComposedScheme(Composition, Scheme):
             scaling_rule(self.scaling)
         if self.preempter is not None:
             PreemptionRule(self.preempter)
+        if self.takes_back is not None:
+            taking_back(self.takes_back)
 
     def policy(self, cluster: Cluster, options: Options) -> Policy:
         """Return a `ComposedPolicy` with the queue, scaling and reclaimer of this scheme."""
@@ -203,11 +219,15 @@ class ComposedScheme(Composition, Scheme):
 
     def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
         """Return why this scheme cannot run a workload with a tenure; None if it can."""
-        if self.preempter is not None and not tenure.frees_at_once:
+        has_quotas = cluster.tenants is not None and self.quotas != IGNORE
+        takes_back = has_quotas and self.quotas == BORROW and self.takes_back is not None
+        if (self.preempter is not None or takes_back) and not tenure.frees_at_once:
             return (
                 "it starts a gang at once on the GPUs of the jobs that give way, but with tenure "
                 f"{tenure.name} these GPUs become free later"
             )
+        if has_quotas and (reason := self._quota_obstacle(workload, cluster)) is not None:
+            return reason
         reason = _goodput_obstacle(workload, cluster) if self.scaling == OF_GOODPUT else None
         return reason or _spread_obstacle(workload, cluster)
 
@@ -220,6 +240,24 @@ class ComposedScheme(Composition, Scheme):
         if self.scaling == OF_GOODPUT:
             return None
         return Reading.RESTART if self.tenure == FOREVER else Reading.CONSERVED
+
+    @property
+    def knows_tenants(self) -> bool:
+        """Return True: every composed scheme can keep quotas."""
+        return True
+
+    def _quota_obstacle(self, workload: Workload, cluster: Cluster) -> str | None:
+        """Return which job is larger than its tenant may ever hold; None if there is none."""
+        assert cluster.tenants is not None, "only quotas limit tenants"
+        limits = cluster.tenants.limits(borrows=self.quotas == BORROW)
+        for job in workload.jobs:
+            place = cluster.tenants.tenant_of(job.tenant, job.id)
+            if job.min_gpus > limits[place]:
+                return (
+                    f"job {job.id} has a gang of {job.min_gpus} GPUs, but its tenant {job.tenant} "
+                    f"may hold at most {limits[place]:g}"
+                )
+        return None
 
     def _scaling_rule(self, cluster: Cluster, seed: int) -> ScalingRule:
         from lyra_opt.simulation.decisions import scaling_rule
@@ -533,7 +571,7 @@ def prepare(
     found.require_parts()
     options = options or Options()
     tenure = tenure or options.tenure(found.tenure)
-    reason = found.obstacle(workload, cluster, tenure)
+    reason = found.refusal(workload, cluster, tenure)
     if reason is not None:
         raise UserError(f"scheme {found.name} cannot run on cluster {cluster.name}: {reason}")
     policy = found.policy(cluster, options)

@@ -15,6 +15,7 @@ from lyra_opt.simulation.hosts import BestFit, Group, Hosts
 from lyra_opt.simulation.job_run import NEVER, JobRun, Part, Totals
 from lyra_opt.simulation.least_run import BestRates, note_slowness
 from lyra_opt.simulation.speed import Room
+from lyra_opt.simulation.tenants import TenantLedger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -151,6 +152,8 @@ class View:
         Whether all jobs have been submitted.
     loans
         The state of the loans of inference servers.
+    tenants
+        What each tenant holds; None if the cluster has no quotas.
     totals
         The sums counted so far.
     """
@@ -224,6 +227,9 @@ class View:
         self._running_gpus = 0
         self._is_reclaiming = False
         self._length_s = tenure.length_s
+        self.tenants: TenantLedger | None = None
+        if cluster.tenants is not None:
+            self.tenants = TenantLedger(cluster.tenants, workload, cluster, self.now_s)
         self._notes_places = cluster.topology is not None
         if self._notes_places:
             for run in self.runs:
@@ -464,7 +470,7 @@ class View:
         run.losses += 1
         run.preemptions += 1
         run.waiting_since_s = self.now_s
-        self.policy.waits(self, run)
+        self.await_gpus(run)
 
     def lift(self, run: JobRun) -> None:
         """Take a job off its GPUs, so that `put` can place it elsewhere at the same time."""
@@ -572,6 +578,8 @@ class View:
             if run.last_gpus is not None and run.last_gpus != placed:
                 run.migrations += 1
             run.last_gpus = placed
+        if self.tenants is not None:
+            self.tenants.note(run, now_s)
         if self.loans.is_active:
             self._note_hosted(run)
         if self._counts_speeds:
@@ -662,7 +670,15 @@ class View:
         run.copies = None
         del self.running[run.order]
         self._hosted.pop(run.order, None)
+        if self.tenants is not None:
+            self.tenants.note(run, now_s)
         return free_s
+
+    def await_gpus(self, run: JobRun) -> None:
+        """Let a job wait from now on, and tell the policy."""
+        if self.tenants is not None:
+            self.tenants.note(run, self.now_s)
+        self.policy.waits(self, run)
 
     def _hand_over(self, gpus: dict[int, int], free_s: float, *, as_event: bool) -> None:
         """Free the GPUs that a job gave up, at once or through an event at `free_s`."""
@@ -735,6 +751,8 @@ class View:
         part.held += gpus
         if not part.base and not part.flexible:
             run.parts.remove(part)
+        if self.tenants is not None:
+            self.tenants.note(run, self.now_s)
         if self.loans.is_active:
             self._note_hosted(run)
         run.kept_gpus = None

@@ -61,6 +61,8 @@ class Job:
     priority
         Priority of the job, a 32-bit integer; a larger number is more important. Only the queue
         order ``priority`` and schemes that preempt for waiting gangs use it.
+    tenant
+        Name of the user, team or virtual cluster that submitted the job; None if unknown.
     deadline_s
         Seconds after submission by which the job should complete, above 0; None without a deadline.
     gpu_types
@@ -89,6 +91,7 @@ class Job:
     gpu_types: tuple[str, ...] = ()
     measured: GangJob | None = None
     priority: int = 0
+    tenant: str | None = None
 
     def __post_init__(self) -> None:
         require_text("id", self.id)
@@ -105,8 +108,9 @@ class Job:
             require_flag(field, getattr(self, field))
         if self.estimated_work_worker_s is not None:
             self._keep_float("estimated_work_worker_s", above=True)
-        if self.model is not None:
-            require_text("model", self.model)
+        for field in ("model", "tenant"):
+            if getattr(self, field) is not None:
+                require_text(field, getattr(self, field))
         weight = require_number("weight", self.weight, minimum=0, above=True)
         object.__setattr__(self, "weight", weight)
         if self.steps is not None:

@@ -21,6 +21,7 @@ from lyra_opt.experiments.simulation.scenario.setup import (
     make_loaning,
     proportional_inference_servers,
 )
+from lyra_opt.experiments.simulation.scenario.tenants import with_quotas
 from lyra_opt.instances.heterogeneous.clusters import cluster_of_servers, find_cluster
 from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
 from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
@@ -101,14 +102,16 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
         workload, assumptions, resampling = _jobs(scenario, cluster, seed)
     except FieldError as error:
         raise InputError(scenario.source, str(error)) from None
-    workload, dropped = runnable(
-        workload,
-        cluster,
-        schemes,
-        options,
-        source=table.jobs.trace or workload.name,
-        drop=table.jobs.oversized == "drop",
-    )
+    source, drop = table.jobs.trace or workload.name, table.jobs.oversized == "drop"
+    workload, dropped = runnable(workload, cluster, schemes, options, source=source, drop=drop)
+    if table.cluster.tenants is not None:
+        # Jobs that no cluster of this size could run have no influence on the quotas.
+        try:
+            cluster = with_quotas(cluster, table.cluster.tenants, workload)
+        except FieldError as error:
+            raise InputError(scenario.source, str(error)) from None
+        workload, more = runnable(workload, cluster, schemes, options, source=source, drop=drop)
+        dropped += more
     # A job without a speed is reported before the simulation, not after hours of running.
     Speed(cluster).require_runs(workload)
     if assumptions is not None:
@@ -450,13 +453,13 @@ def runnable(
             return reason
         alone = replace(workload, jobs=(job,))
         for scheme in schemes:
-            reason = scheme.obstacle(alone, cluster, options.tenure(scheme.tenure))
+            reason = scheme.refusal(alone, cluster, options.tenure(scheme.tenure))
             if reason is not None:
                 return f"scheme {scheme.name}: {reason}"
         return None
 
     if all(speed.obstacle(job) is None for job in workload.jobs) and all(
-        scheme.obstacle(workload, cluster, options.tenure(scheme.tenure)) is None
+        scheme.refusal(workload, cluster, options.tenure(scheme.tenure)) is None
         for scheme in schemes
     ):
         return workload, 0

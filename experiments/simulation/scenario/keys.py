@@ -31,6 +31,7 @@ from lyra_opt.instances.heterogeneous.clusters import known_gpu_types
 from lyra_opt.instances.workloads.transform import JobAssumptions
 from lyra_opt.network.links import LARGEST_LATENCY_S
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
+from lyra_opt.simulation.quotas import DIVISIONS
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY
 from lyra_opt.simulation.tenure import TENURES, Epochs, Forever, Leases, Rounds
 
@@ -211,6 +212,50 @@ class NetworkTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuotaTable:
+    """The quota of a tenant, or of a group of tenants."""
+
+    share: float | None = key(
+        Number(0, 1), "share of the quota of its group, or of the own GPUs without a group", None
+    )
+    gpus: int | None = key(Integer(), "number of GPUs, instead of a share", None)
+    most_gpus: int | None = key(
+        Integer(), "most own GPUs that it may hold", None, shown="by tenants.limit"
+    )
+    group: str | None = key(Text(), "name of its group, such as a department", None)
+
+    def __post_init__(self) -> None:
+        if (self.share is None) == (self.gpus is None):
+            raise FieldError("share", self.share, "must be given, or else gpus, but not both")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantsTable:
+    """The quotas of tenants, who are the users, teams or virtual clusters of the jobs."""
+
+    quotas: Mapping[str, QuotaTable] = key(
+        Named(Table(QuotaTable)), "quota of each tenant, and of each group of tenants, by name", {}
+    )
+    divide: str | None = key(
+        Text(DIVISIONS),
+        "how the own GPUs are divided among the tenants of the jobs, instead of quotas: equally, "
+        "or by the GPU time that they request; each gets at least the GPUs of its largest job",
+        None,
+    )
+    limit: float | None = key(
+        Number(1),
+        "most own GPUs that a tenant or group may hold, as a multiple of its quota",
+        None,
+        shown="no limit",
+    )
+
+    def __post_init__(self) -> None:
+        if bool(self.quotas) == (self.divide is not None):
+            rule = "must be given, or else divide, but not both"
+            raise FieldError("quotas", dict(self.quotas), rule)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClusterTable:
     """The cluster on which jobs run."""
 
@@ -241,6 +286,7 @@ class ClusterTable:
     network: NetworkTable | None = key(
         Table(NetworkTable), "network that slows down distant gangs", None
     )
+    tenants: TenantsTable | None = key(Table(TenantsTable), "quotas of tenants", None)
 
     def __post_init__(self) -> None:
         topology = None if self.network is None else self.network.topology

@@ -155,7 +155,7 @@ def _refusals(scenario: Scenario, names: list[str]) -> dict[str, str | None]:
 
     setup = make_setup(scenario, [], scenario.table.seeds[0])
     return {
-        scheme.name: scheme.obstacle(
+        scheme.name: scheme.refusal(
             setup.workload, setup.cluster, setup.options.tenure(scheme.tenure)
         )
         for scheme in make_schemes(scenario, names)

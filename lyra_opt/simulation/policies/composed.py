@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.simulation.hosts import Group, PoolRoom
 from lyra_opt.simulation.job_run import Part
+from lyra_opt.simulation.policies.composition import BORROW, IGNORE, RECLAIMING
 from lyra_opt.simulation.policies.parts import CapsInForce, PreemptionsInBudget
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
 from lyra_opt.simulation.speed import Room
+from lyra_opt.simulation.tenants import FairQueue
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,7 +29,13 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.policies.composition import Composition
-    from lyra_opt.simulation.preempting import PreemptionRule
+    from lyra_opt.simulation.preempting import (
+        EmptiedServers,
+        Pending,
+        Preemption,
+        PreemptionRule,
+    )
+    from lyra_opt.simulation.tenants import TenantLedger
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job
 
@@ -71,7 +79,13 @@ class ComposedPolicy(Policy):
         Numbers suffice without racks, if all workers have one GPU and no measured job runs slower
         when spread. Replays are then faster.
         """
-        if view.cluster.topology is not None or self._composition.preempter is not None:
+        parts = self._composition
+        empties_servers = (
+            view.cluster.tenants is not None
+            and isinstance(parts.takes_back, str)
+            and parts.takes_back.startswith(RECLAIMING)
+        )
+        if view.cluster.topology is not None or parts.preempter is not None or empties_servers:
             return ()
         if any(
             job.gpus_per_worker > 1
@@ -117,8 +131,14 @@ class ComposedPolicy(Policy):
         def key(run: JobRun) -> tuple[float, ...]:
             return order(run, view.speed)
 
-        self._queue = JobQueue(key, self._kind_of)
+        def make_queue() -> JobQueue:
+            return JobQueue(key, self._kind_of)
+
         parts = self._composition
+        self._tenants: TenantLedger | None = None if parts.quotas == IGNORE else view.tenants
+        self._queue: JobQueue | FairQueue = (
+            make_queue() if self._tenants is None else FairQueue(self._tenants, make_queue)
+        )
         self._caps = self._preemptions = None
         if parts.run_time_caps is not None:
             self._caps = CapsInForce(parts.run_time_caps, gpus=view.cluster.gpus, now_s=view.now_s)
@@ -128,14 +148,20 @@ class ComposedPolicy(Policy):
                 lambda one, other: (key(one), one.order) < (key(other), other.order),
             )
         self._preempter: PreemptionRule | None = None
+        self._taking_back: PreemptionRule | EmptiedServers | None = None
         self._refused: set[int] = set()
+        seed = derive_seed(simulation=view.workload.name, seed=view.seed)
         if parts.preempter is not None:
             from lyra_opt.simulation.preempting import PreemptionRule
 
             self._preempter = PreemptionRule(
-                parts.preempter,
-                weighs_lost_work=parts.weighs_lost_work,
-                seed=derive_seed(simulation=view.workload.name, seed=view.seed),
+                parts.preempter, weighs_lost_work=parts.weighs_lost_work, seed=seed
+            )
+        if self._tenants is not None and parts.takes_back is not None:
+            from lyra_opt.simulation.preempting import taking_back
+
+            self._taking_back = taking_back(
+                parts.takes_back, weighs_lost_work=parts.weighs_lost_work, seed=seed
             )
 
     def waits(self, view: View, run: JobRun) -> None:
@@ -182,37 +208,94 @@ class ComposedPolicy(Policy):
             if homes:
                 queue.take()
                 self._start(run, homes)
-            elif self._starts_by_preemption(run):
+            elif self._starts_by_stopping(run):
                 queue.begin()  # jobs that were stopped can start on the GPUs that are left
             else:
                 queue.block()
 
-    def _starts_by_preemption(self, run: JobRun) -> bool:
-        """Start the first job of the queue in place of jobs of lower priority, if a pool allows it.
+    def _starts_by_stopping(self, run: JobRun) -> bool:
+        """Start the first job of the queue in place of others, if its priority or quota allows it.
 
         The pools are tried in the order of preference of the job.
         """
-        view, job = self._view, run.job
-        if self._preempter is None or run.order in self._refused:
+        if (self._preempter is None and self._taking_back is None) or run.order in self._refused:
             return False
-        from lyra_opt.simulation.preempting import Pending
-
         for room in self._rooms_for(run):
-            pods, gpus = job.min_workers * room.replicas, job.gpus_per_worker
-            if self._must_stay_together(job, room):
-                pods, gpus = 1, job.min_gpus
-            found = self._preempter.choose(view, Pending(run, room, pods, gpus))
+            found = self._preempted_for(run, room)
+            if found is None and (found := self._taken_back_for(run, room)) is not None:
+                assert self._tenants is not None, "only quotas take back"
+                for other in found.stopped:
+                    self._tenants.note_taken_back(other)
             if found is not None:
                 self._queue.take()
                 for other in found.stopped:
-                    view.stop(other)
+                    self._view.stop(other)
                 for other, gpus_of_host in found.shrunk:
                     self._give_up(other, gpus_of_host)
-                view.hosts.take(found.gpus)
-                self._start(run, [(room, job.min_workers)], found.gpus)
+                self._view.hosts.take(found.gpus)
+                self._start(run, [(room, run.job.min_workers)], found.gpus)
                 return True
         self._refused.add(run.order)
         return False
+
+    def _preempted_for(self, run: JobRun, room: PoolRoom) -> Preemption | None:
+        """Return the jobs of lower priority that give way to a waiting job in a pool.
+
+        With quotas, only jobs of the same tenant give way.
+        """
+        if self._preempter is None:
+            return None
+        victims = None
+        if self._tenants is not None:
+            from lyra_opt.simulation.preempting import lower_jobs
+
+            victims = self._of_same_tenant(run, lower_jobs(self._view, run))
+        return self._preempter.choose(self._view, self._pending(run, room), victims)
+
+    def _of_same_tenant(self, run: JobRun, others: Iterable[JobRun]) -> list[JobRun]:
+        assert self._tenants is not None, "only quotas tell tenants apart"
+        path = self._tenants.path_of(run)
+        return [other for other in others if self._tenants.path_of(other) == path]
+
+    def _stoppable(self, run: JobRun, room: PoolRoom) -> Iterable[JobRun]:
+        """Return the running jobs that voluntary preemption may stop for a waiting job.
+
+        With quotas these are jobs of the same tenant, and jobs whose GPUs were borrowed.
+        """
+        running = self._view.running
+        if self._tenants is None:
+            return running.values()
+        able = [*self._of_same_tenant(run, running.values()), *self._borrowed(run, room)]
+        orders = {other.order for other in able}
+        return [other for order, other in running.items() if order in orders]
+
+    def _taken_back_for(self, run: JobRun, room: PoolRoom) -> Preemption | None:
+        """Return the jobs of other tenants that give way to a waiting job in a pool by quota."""
+        if self._taking_back is None or self._tenants is None or room.is_lent:
+            return None
+        victims = self._borrowed(run, room)
+        if not victims:
+            return None
+        return self._taking_back.choose(self._view, self._pending(run, room), victims)
+
+    def _borrowed(self, run: JobRun, room: PoolRoom) -> list[JobRun]:
+        """Return the jobs in a pool that may be stopped because a job needs GPUs of its quota."""
+        assert self._tenants is not None, "only quotas can be above or below"
+        in_pool = (
+            other
+            for other in self._view.running.values()
+            if any(part.pool == room.number for part in other.parts)
+        )
+        return self._tenants.victims(run, run.job.min_gpus, in_pool)
+
+    def _pending(self, run: JobRun, room: PoolRoom) -> Pending:
+        """Return the GPUs that a waiting job needs in a pool."""
+        from lyra_opt.simulation.preempting import Pending
+
+        job = run.job
+        if self._must_stay_together(job, room):
+            return Pending(run, room, 1, job.min_gpus)
+        return Pending(run, room, job.min_workers * room.replicas, job.gpus_per_worker)
 
     def _give_up(self, run: JobRun, lost: Mapping[int, int]) -> None:
         """Scale a job of one part in, so that the GPUs `lost`, by host, become free.
@@ -273,7 +356,7 @@ class ComposedPolicy(Policy):
             for room in self._rooms_for(run):
                 if room.is_lent or self._must_stay_together(run.job, room):
                     continue
-                if stopped := preemptions.stopped_for(view, run, room):
+                if stopped := preemptions.stopped_for(view, run, room, self._stoppable(run, room)):
                     for other in stopped:
                         view.stop(other)
                     self._start_queued()
@@ -348,10 +431,17 @@ class ComposedPolicy(Policy):
     def _rooms_for(self, run: JobRun) -> list[PoolRoom]:
         """Return the pools in which a job may start now, in order of preference."""
         rooms = self._preferred_rooms(run)
-        caps = self._caps
-        if caps is None or caps.admits(caps.class_of(self._left_s(run)), run.job.min_gpus):
+        caps, gpus = self._caps, run.job.min_gpus
+        if (self._tenants is None or self._room_in_quota(run) >= gpus) and (
+            caps is None or caps.admits(caps.class_of(self._left_s(run)), gpus)
+        ):
             return rooms
         return [room for room in rooms if room.is_lent]
+
+    def _room_in_quota(self, run: JobRun) -> float:
+        """Return how many own GPUs the tenant of a job may still take."""
+        assert self._tenants is not None, "only tenants have quotas"
+        return self._tenants.room(run, borrows=self._composition.quotas == BORROW)
 
     def _preferred_rooms(self, run: JobRun) -> list[PoolRoom]:
         """Return the pools in which a job may run, ignoring caps, in order of preference.
@@ -564,6 +654,9 @@ class ComposedPolicy(Policy):
             if change > 0:
                 # On fragmented servers, fewer workers fit than the number of free GPUs suggests.
                 workers = min(change, room.fitting(run.job.gpus_per_worker, Group.FLEXIBLE))
+                if self._tenants is not None and not room.is_lent:
+                    in_quota = self._room_in_quota(run) / run.job.gpus_per_worker
+                    workers = int(min(workers, max(0.0, in_quota)))
             if workers:
                 self._scale(run, room, workers)
                 view.totals.scaling_operations += 1

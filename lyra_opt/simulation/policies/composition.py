@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 OF_GOODPUT = "goodput:knapsack"
 """The scaling that tunes jobs while they run."""
 
-OF_SOLVERS = ("knapsack:", "policy:")
-"""Prefixes of scalings that name a solver."""
+RECLAIMING = "reclaim:"
+"""Prefix of a reclaim solver that takes back what tenants borrowed."""
+
+OF_SOLVERS = ("knapsack:", "policy:", RECLAIMING)
+"""Prefixes of parts that name a solver."""
+
+BORROW, PARTITION, IGNORE = QUOTAS = ("borrow", "partition", "ignore")
+"""What the quotas of tenants mean: idle GPUs may be borrowed, quotas are limits, or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +72,17 @@ class Composition:
         Preemption solver that chooses which jobs of lower priority give way when a waiting job does
         not fit: a name, ``my_file.py:NAME``, an object or a class; None for a scheme in which no
         job gives way. It requires the queue order ``priority``. With it, base and flexible workers
-        share servers on loan.
+        share servers on loan. On a cluster with quotas only jobs of the same tenant give way.
+    quotas
+        What the quotas of tenants mean, on a cluster that has any. ``borrow``: tenants may hold
+        GPUs above their quotas that others leave idle, up to their limits. ``partition``: no tenant
+        holds more than its quota. In both, the tenant that uses least of its quota is served first
+        (`lyra_opt.simulation.tenants.FairQueue`). ``ignore``: all tenants are treated alike.
+    takes_back
+        Which jobs of tenants above their quotas are stopped if a waiting job fits the quota of its
+        own tenant, but not the free GPUs: a preemption solver, as for `preempter`, or
+        ``reclaim:SOLVER`` for a reclaim solver, which empties whole servers. None or false: the
+        job waits until borrowed GPUs become free.
 
     Notes
     -----
@@ -87,9 +103,15 @@ class Composition:
     shrinks_longer_only: bool = False
     voluntary_preemption: VoluntaryPreemption | None = None
     preempter: SolverLike | None = None
+    quotas: str = BORROW
+    takes_back: SolverLike | None = "exact"
 
     def __post_init__(self) -> None:
         require_choice("queue", self.queue, list(ORDERS))
+        require_choice("quotas", self.quotas, list(QUOTAS))
+        given: Any = self.takes_back
+        if given is False or given is True:  # in a scenario file nothing else can mean None
+            object.__setattr__(self, "takes_back", "exact" if given else None)
         if isinstance(self.scaling, str):
             is_known = self.scaling.startswith(OF_SOLVERS) or is_reference(self.scaling)
             if not is_known and self.scaling != OF_GOODPUT:

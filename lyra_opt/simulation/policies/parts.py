@@ -24,7 +24,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lyra_opt.simulation.hosts import PoolRoom
     from lyra_opt.simulation.job_run import JobRun
@@ -361,17 +361,24 @@ class PreemptionsInBudget:
         runs = [run for _, run in self._impatient.values()]
         return nsmallest(MOST_TRIED, runs, key=lambda run: (view.left_gpu_s(run), run.order))
 
-    def stopped_for(self, view: View, run: JobRun, room: PoolRoom) -> list[JobRun]:
+    def stopped_for(
+        self, view: View, run: JobRun, room: PoolRoom, running: Iterable[JobRun]
+    ) -> list[JobRun]:
         """Return the jobs to stop in an own pool so that a waiting job fits; O(running jobs).
 
         If one job suffices, it is the one that loses the least work and, among equals, has the most
         work left; else several jobs, those with the most GPUs first. Empty if no choice suffices.
+
+        Parameters
+        ----------
+        running
+            The running jobs that may be stopped for it, in the order in which they started.
         """
         job, rule = run.job, self._rule
         waiting_gpu_s = view.left_gpu_s(run)
         needed = job.min_gpus - view.hosts.free_of_pool[room.number]
         found: list[tuple[float, float, int, JobRun]] = []
-        for other in view.running.values():
+        for other in running:
             if len(other.parts) > 1 or other.parts[0].pool != room.number:
                 continue
             view.account(other)

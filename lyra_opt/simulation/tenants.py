@@ -1,0 +1,401 @@
+"""Tenants of a cluster: their quotas, what they hold and borrow, and whose turn it is.
+
+A tenant is a user, team or virtual cluster that submits jobs. Its quota is the number of own GPUs
+to which it is entitled. Tenants can belong to groups, such as the teams of a department, and a
+group has a quota too. A tenant *borrows* the GPUs that it holds above its quota.
+
+Sources: dominant resource fairness (Ghodsi et al., NSDI 2011), with GPU types as the resources; the
+cohorts and fair sharing of Kueue, from its documentation, for quotas, borrowing limits and trees.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from lyra_opt.core.documents import unknown_key
+from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.rules import require_integer, require_text
+from lyra_opt.simulation.job_run import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.job_run import JobRun
+    from lyra_opt.simulation.queues import JobQueue
+    from lyra_opt.simulation.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """The quota of a tenant, or of a group of tenants.
+
+    Parameters
+    ----------
+    name
+        The name of the tenant or group, unique in the cluster.
+    gpus
+        Number of own GPUs of the cluster to which it is entitled, at least 0.
+    most_gpus
+        Most own GPUs that it may hold, including borrowed ones, at least `gpus`; None for no limit.
+    group
+        Name of the group to which it belongs; None if it belongs to none.
+    """
+
+    name: str
+    gpus: int
+    most_gpus: int | None = None
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        require_text("name", self.name)
+        require_integer("gpus", self.gpus, minimum=0)
+        if self.most_gpus is not None:
+            require_integer("most_gpus", self.most_gpus, minimum=self.gpus)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quotas:
+    """The quotas of all tenants of a cluster, in one level or as a tree.
+
+    Parameters
+    ----------
+    quotas
+        The quota of each group and each tenant; a group comes before its members. Whatever has no
+        members is a tenant.
+
+    Raises
+    ------
+    FieldError
+        If two names are equal, a group is unknown, or members have more GPUs than their group.
+    """
+
+    quotas: tuple[Quota, ...]
+
+    def __post_init__(self) -> None:
+        seen: dict[str, int] = {}
+        for place, quota in enumerate(self.quotas):
+            path = f"quotas[{place}]"
+            if quota.name in seen:
+                raise FieldError(f"{path}.name", quota.name, "must not occur twice")
+            if quota.group is not None:
+                if quota.group not in seen:
+                    rule = "must be the name of a group that comes before its members"
+                    raise FieldError(f"{path}.group", quota.group, rule)
+                seen[quota.group] -= quota.gpus
+                if seen[quota.group] < 0:
+                    rule = f"the members of {quota.group} must not have more GPUs than the group"
+                    raise FieldError(f"{path}.gpus", quota.gpus, rule)
+            seen[quota.name] = quota.gpus
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """The position of each tenant or group in `quotas`, by name."""
+        return {quota.name: place for place, quota in enumerate(self.quotas)}
+
+    @cached_property
+    def tenants(self) -> dict[str, int]:
+        """The position of each tenant in `quotas`, by name; groups are left out."""
+        groups = {quota.group for quota in self.quotas}
+        return {name: place for name, place in self.position.items() if name not in groups}
+
+    @cached_property
+    def paths(self) -> tuple[tuple[int, ...], ...]:
+        """For each quota, the positions of itself, its group, the group of that, and so on."""
+        paths: list[tuple[int, ...]] = []
+        for place, quota in enumerate(self.quotas):
+            above = () if quota.group is None else paths[self.position[quota.group]]
+            paths.append((place, *above))
+        return tuple(paths)
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs of all quotas that belong to no group."""
+        return sum(quota.gpus for quota in self.quotas if quota.group is None)
+
+    def tenant_of(self, name: str | None, job: str) -> int:
+        """Return the position of a job's tenant.
+
+        Raises
+        ------
+        UserError
+            If the job has no tenant, or one without a quota.
+        """
+        if name is None:
+            raise UserError(
+                f"job {job} names no tenant, but the cluster has quotas; use a trace with a column "
+                "of tenants, or leave out the quotas"
+            )
+        place = self.tenants.get(name)
+        if place is None:
+            rule = unknown_key(name, list(self.tenants), noun="tenant")
+            raise UserError(f"job {job} belongs to tenant {name!r}, which has no quota: {rule}")
+        return place
+
+    def limits(self, *, borrows: bool) -> list[float]:
+        """Return the most own GPUs that each tenant or group may hold, by its groups' limits too.
+
+        Parameters
+        ----------
+        borrows
+            Whether tenants may hold more than their quotas, up to their limits.
+        """
+        own = [quota.most_gpus if borrows else quota.gpus for quota in self.quotas]
+        known = [math.inf if most is None else most for most in own]
+        return [min(known[place] for place in path) for path in self.paths]
+
+
+class TenantUse(NamedTuple):
+    """What one tenant got in a simulation.
+
+    Parameters
+    ----------
+    above_quota_gpu_s
+        GPU-seconds that it held above its quota.
+    below_quota_s
+        Seconds in which it held fewer GPUs than its quota while a job of it waited.
+    taken_back
+        Number of times that a job of it was stopped because another tenant needed its own GPUs.
+    """
+
+    above_quota_gpu_s: float
+    below_quota_s: float
+    taken_back: int
+
+
+class TenantLedger:
+    """What each tenant and group of a simulation holds, and its use so far.
+
+    Only own GPUs count; servers on loan belong to no quota.
+
+    Parameters
+    ----------
+    quotas
+        The quotas of the cluster.
+    workload, cluster
+        The jobs, and the cluster on which they run.
+    now_s
+        The current time.
+
+    Attributes
+    ----------
+    held
+        Own GPUs that each tenant or group holds, by position in `Quotas.quotas`.
+
+    Raises
+    ------
+    UserError
+        If a job has no tenant with a quota.
+    """
+
+    def __init__(self, quotas: Quotas, workload: Workload, cluster: Cluster, now_s: float) -> None:
+        self.quotas = quotas
+        self._tenant = [quotas.tenant_of(job.tenant, job.id) for job in workload.jobs]
+        self._own = [pool.number for pool in cluster.pools if not pool.is_lent]
+        self._gpus_of_pool = {number: sum(cluster.pools[number].gpus) for number in self._own}
+        places = range(len(quotas.quotas))
+        self.held = [0 for _ in places]
+        self._held_of_pool = [dict.fromkeys(self._own, 0) for _ in places]
+        self._waiting = [0 for _ in places]
+        self._known: list[tuple[bool, dict[int, int]]] = [(False, {}) for _ in workload.jobs]
+        self._share = [quota.gpus / cluster.gpus for quota in quotas.quotas]
+        self._limits = {borrows: quotas.limits(borrows=borrows) for borrows in (False, True)}
+        self._since_s = [now_s for _ in places]
+        self._above_gpu_s = [0.0 for _ in places]
+        self._below_s = [0.0 for _ in places]
+        self._taken_back = [0 for _ in places]
+
+    def path_of(self, run: JobRun) -> tuple[int, ...]:
+        """Return the positions of a job's tenant, its group, the group of that, and so on."""
+        return self.quotas.paths[self._tenant[run.order]]
+
+    def note(self, run: JobRun, now_s: float) -> None:
+        """Note what a job holds from now on, and whether it waits."""
+        waits = not run.parts and NEVER < run.waiting_since_s <= now_s
+        held: dict[int, int] = {}
+        for part in run.parts:
+            if part.pool in self._gpus_of_pool:
+                held[part.pool] = held.get(part.pool, 0) + part.held
+        waited, before = self._known[run.order]
+        if waited == waits and before == held:
+            return
+        self._known[run.order] = waits, held
+        for place in self.path_of(run):
+            self._count(place, now_s)
+            self._waiting[place] += waits - waited
+            of_pool = self._held_of_pool[place]
+            for pool, gpus in before.items():
+                of_pool[pool] -= gpus
+            for pool, gpus in held.items():
+                of_pool[pool] += gpus
+            self.held[place] += sum(held.values()) - sum(before.values())
+
+    def _count(self, place: int, now_s: float) -> None:
+        """Add the time since the last change of a tenant or group to its sums."""
+        elapsed_s, self._since_s[place] = now_s - self._since_s[place], now_s
+        above = self.held[place] - self.quotas.quotas[place].gpus
+        if above > 0:
+            self._above_gpu_s[place] += above * elapsed_s
+        elif above < 0 and self._waiting[place]:
+            self._below_s[place] += elapsed_s
+
+    def note_taken_back(self, run: JobRun) -> None:
+        """Count that a job was stopped because another tenant needed its own GPUs."""
+        self._taken_back[self._tenant[run.order]] += 1
+
+    def use_of_tenants(self) -> dict[str, TenantUse]:
+        """Return the use of each tenant, by name, at the end of a simulation."""
+        return {
+            name: TenantUse(self._above_gpu_s[place], self._below_s[place], self._taken_back[place])
+            for name, place in self.quotas.tenants.items()
+        }
+
+    def fair_share(self, place: int) -> tuple[float, float]:
+        """Return how much of its quota a tenant or group uses; who uses least comes first.
+
+        The first number is its dominant share (the largest share of the GPUs of any type that it
+        holds), divided by the share of the cluster that is its quota. The second is the dominant
+        share, which decides between tenants without a quota.
+        """
+        dominant = max(
+            self._held_of_pool[place][pool] / self._gpus_of_pool[pool] for pool in self._own
+        )
+        share = self._share[place]
+        return (dominant / share if share else math.inf), dominant
+
+    def room(self, run: JobRun, *, borrows: bool) -> float:
+        """Return how many own GPUs a job's tenant and its groups may still take; may be infinite.
+
+        Parameters
+        ----------
+        borrows
+            Whether tenants may hold more than their quotas, up to their limits.
+        """
+        most = self._limits[borrows]
+        return min(most[place] - self.held[place] for place in self.path_of(run))
+
+    def victims(self, run: JobRun, gpus: int, running: Iterable[JobRun]) -> list[JobRun]:
+        """Return the jobs that may be stopped so that a waiting job gets GPUs of its quota.
+
+        Let d and c be the members of the same group (or of none) to which the waiting job and a
+        running job belong. The running job may be stopped if d stays within its quota when the
+        waiting job starts, and c, the tenant of the running job, and all groups between them are
+        above their quotas. Jobs that started later come first, and each job is tried as if those
+        before it were stopped, so that stopping any of the jobs returned takes nobody's quota away
+        except for a rest smaller than one job.
+
+        Parameters
+        ----------
+        run, gpus
+            The waiting job, and the own GPUs that it needs.
+        running
+            The jobs that hold own GPUs where the waiting job would start.
+
+        Returns
+        -------
+        list of JobRun
+            In the order in which they were tried. Complexity O(jobs log jobs).
+        """
+        quotas, held = self.quotas.quotas, list(self.held)
+        path = self.path_of(run)
+        entitled = {
+            quotas[place].group for place in path if held[place] + gpus <= quotas[place].gpus
+        }
+        if not entitled:
+            return []
+        found = []
+        for other in sorted(running, key=lambda each: (-each.began_s, -each.order)):
+            of_other = self.path_of(other)
+            for below in range(len(of_other)):
+                place = of_other[below]
+                if held[place] <= quotas[place].gpus:
+                    break
+                if quotas[place].group in entitled:
+                    found.append(other)
+                    taken = sum(self._known[other.order][1].values())
+                    for each in of_other:
+                        held[each] -= taken
+                    break
+        return found
+
+
+class FairQueue:
+    """A queue of waiting jobs in which the tenant that uses least of its quota is served first.
+
+    It has the methods of `lyra_opt.simulation.queues.JobQueue`. Each tenant has a queue of its own.
+    In a tree, the group that uses least of its quota comes first, then its member that does, and so
+    on; ties go to the first in the file.
+
+    Parameters
+    ----------
+    ledger
+        What each tenant holds.
+    make
+        Returns an empty queue for a tenant.
+
+    Notes
+    -----
+    `first` takes O(tenants and groups with waiting jobs).
+    """
+
+    def __init__(self, ledger: TenantLedger, make: Callable[[], JobQueue]) -> None:
+        self._ledger, self._make = ledger, make
+        self._queues: dict[int, JobQueue] = {}
+        # The members with jobs to try in this pass, by the position of their group; None: the top.
+        self._open: dict[int | None, set[int]] = {}
+        self._tenant = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def add(self, run: JobRun) -> None:
+        """Add a waiting job to the queue of its tenant."""
+        tenant = self._ledger.path_of(run)[0]
+        if tenant not in self._queues:
+            self._queues[tenant] = self._make()
+        self._queues[tenant].add(run)
+
+    def begin(self) -> None:
+        """Start a scheduling pass in which every kind of job of every tenant can be tried."""
+        self._open = {}
+        for tenant, queue in self._queues.items():
+            if len(queue):
+                queue.begin()
+                for member, group in self._steps(tenant):
+                    self._open.setdefault(group, set()).add(member)
+
+    def first(self) -> JobRun | None:
+        """Return the next job to try in this pass; None if no job is left."""
+        members = self._open.get(None)
+        if not members:
+            return None
+        while members:
+            self._tenant = min(members, key=lambda place: (self._ledger.fair_share(place), place))
+            members = self._open.get(self._tenant)
+        return self._queues[self._tenant].first()
+
+    def take(self) -> None:
+        """Remove the job that `first` returned, because it starts."""
+        self._queues[self._tenant].take()
+        self._close_if_done()
+
+    def block(self) -> None:
+        """Skip the job that `first` returned, and all jobs of its tenant of its kind."""
+        self._queues[self._tenant].block()
+        self._close_if_done()
+
+    def _close_if_done(self) -> None:
+        if self._queues[self._tenant].first() is not None:
+            return
+        for member, group in self._steps(self._tenant):
+            self._open[group].remove(member)
+            if self._open[group]:
+                break
+
+    def _steps(self, tenant: int) -> Iterator[tuple[int, int | None]]:
+        """Yield a tenant with its group, that group with its own group, and so on."""
+        path = self._ledger.quotas.paths[tenant]
+        yield from zip(path, (*path[1:], None), strict=True)

@@ -1,0 +1,239 @@
+"""Quotas: what tenants may hold, who is served next, and what is taken back from whom."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.metrics import measure
+from lyra_opt.simulation.policies.composition import BORROW, IGNORE, PARTITION
+from lyra_opt.simulation.scheme import Options, find_scheme, scheme_names, simulate
+from lyra_opt.simulation.tenants import Quota, Quotas
+from lyra_opt.simulation.tenure import Forever
+from tests.lyra_opt.simulation.replays import completions, job_of, lending, starts, workload_of
+from tests.reference.tenants import Member, Replay, Work
+
+if TYPE_CHECKING:
+    from lyra_opt.simulation.kernel import Kernel
+
+PAUSE_S = 5
+
+
+def drawn_members(rng: random.Random, gpus: int) -> list[Member]:
+    """Return tenants with quotas in one level, or some of them in a group."""
+    names = ["a", "b", "c", "d"][: rng.randint(1, 4)]
+    left, members = gpus, []
+    groups: list[str | None] = [None]
+    if rng.random() < 0.5:
+        quota = rng.randint(0, gpus)
+        members.append(Member("team", quota, rng.choice([None, quota, gpus])))
+        groups, left = [None, "team"], gpus - quota
+    left_of: dict[str | None, int] = {None: left, "team": gpus - left}
+    for name in names:
+        group = rng.choice(groups)
+        if groups[1:] and name == "a":
+            group = "team"
+        quota = rng.randint(0, left_of[group])
+        left_of[group] -= quota
+        most = rng.choice([None, None, quota, gpus])
+        members.append(Member(name, quota, most, group))
+    return members
+
+
+def drawn_replay(seed: int) -> Replay:
+    """Return a small replay whose jobs can all run."""
+    rng = random.Random(seed)
+    gpus = rng.randint(4, 12)
+    members = drawn_members(rng, gpus)
+    mode = rng.choice([BORROW, BORROW, PARTITION])
+    replay = Replay(
+        gpus=gpus,
+        members=members,
+        jobs=[],
+        queue=rng.choice(["first-come", "first-come-overtaking"]),
+        mode=mode,
+        takes_back=rng.random() < 0.8,
+        pause_s=PAUSE_S,
+    )
+    quotas = quotas_of(members)
+    limits = quotas.limits(borrows=mode == BORROW)
+    submit_s, jobs = 0, []
+    for order in range(rng.randint(4, 16)):
+        tenant = rng.choice(list(quotas.tenants))
+        most = int(min(gpus, limits[quotas.tenants[tenant]], rng.choice([2, 3, gpus])))
+        submit_s += rng.choice([0, 1, 1, 7])
+        if most:
+            jobs.append(Work(order, tenant, submit_s, rng.randint(1, most), rng.randint(5, 40)))
+    replay.jobs = [*jobs] or [Work(0, next(iter(quotas.tenants)), 0, 0, 1)]
+    for order, job in enumerate(replay.jobs):
+        job.order = order
+    return replay
+
+
+def quotas_of(members: list[Member]) -> Quotas:
+    """Return the members as the simulation takes them."""
+    return Quotas(
+        quotas=tuple(
+            Quota(name=each.name, gpus=each.gpus, most_gpus=each.most, group=each.group)
+            for each in members
+        )
+    )
+
+
+def simulated(drawn: Replay, quotas: Quotas, **parameters: object) -> Kernel:
+    """Return what the simulation makes of a drawn replay."""
+    jobs = [
+        job_of(str(job.order), job.submit_s, job.duration_s, job.gpus, tenant=job.tenant)
+        for job in drawn.jobs
+    ]
+    scheme = find_scheme("fifo").with_parameters(
+        {
+            "queue": drawn.queue,
+            "quotas": drawn.mode,
+            "takes_back": "brute-force" if drawn.takes_back else None,
+            **parameters,
+        }
+    )
+    cluster = replace(Cluster.of_servers(1, gpus_per_server=drawn.gpus), tenants=quotas)
+    options = Options(forever=Forever(preemption_s=PAUSE_S))
+    return simulate(workload_of(*jobs), cluster, scheme, options=options)
+
+
+def check(seed: int) -> int:
+    """Hold a replay against the second implementation; return how many jobs were taken back."""
+    drawn = drawn_replay(seed)
+    if not drawn.jobs[0].gpus:
+        return 0
+    drawn.run()
+    quotas = quotas_of(list(drawn.members))
+    simulation = simulated(drawn, quotas)
+    assert completions(simulation) == [job.completed_s for job in drawn.jobs]
+    assert [run.preemptions for run in simulation.runs] == [job.stops for job in drawn.jobs]
+    assert simulation.tenants is not None
+    for name, use in simulation.tenants.use_of_tenants().items():
+        assert use.above_quota_gpu_s == drawn.above_gpu_s.get(name, 0)
+        assert use.below_quota_s == drawn.below_s.get(name, 0)
+        assert use.taken_back == drawn.taken_back.get(name, 0)
+    return sum(drawn.taken_back.values())
+
+
+@pytest.mark.parametrize(
+    "draws", [range(200), pytest.param(range(200, 5200), marks=pytest.mark.slow)]
+)
+def test_replays_are_those_of_a_second_implementation(draws: range) -> None:
+    """Order of service, borrowing, limits, what is taken back, and times above and below quota."""
+    assert sum(check(seed) for seed in draws) > len(draws) / 10
+
+
+def test_one_tenant_changes_nothing() -> None:
+    """A single tenant with all GPUs: every outcome of every composed scheme stays the same."""
+    jobs = [
+        job_of(str(k), k // 2, 3 + 7 * k % 11, 1 + k % 3, max_workers=1 + k % 3 + k % 2, tenant="a")
+        for k in range(30)
+    ]
+    cluster = Cluster.of_servers(3, gpus_per_server=2, inference_servers=2)
+    quotas = Quotas(quotas=(Quota(name="a", gpus=6),))
+    plan = lending(0, 1, 2, 1, 0, interval_s=20)
+    for name in scheme_names():
+        scheme = find_scheme(name)
+        if scheme.knows_tenants and scheme.tenure == "forever":
+            alone, with_quota = (
+                measure(simulate(workload_of(*jobs), each, scheme, plan=plan))
+                for each in (cluster, replace(cluster, tenants=quotas))
+            )
+            assert with_quota == alone, name
+
+
+def on_two_servers(takes_back: str | None, **parameters: Any) -> Kernel:
+    """Tenant a borrows all of two servers; then b needs one server of its quota."""
+    jobs = [job_of(f"a{k}", 0, 100 + k, 2, gpus_per_worker=1, tenant="a") for k in range(4)]
+    jobs.append(job_of("b", 10, 20, 2, gpus_per_worker=2, tenant="b"))
+    quotas = Quotas(quotas=(Quota(name="a", gpus=4), Quota(name="b", gpus=4)))
+    cluster = replace(Cluster.of_servers(2, gpus_per_server=4), tenants=quotas)
+    scheme = find_scheme("fifo").with_parameters({"takes_back": takes_back, **parameters})
+    return simulate(workload_of(*jobs), cluster, scheme)
+
+
+@pytest.mark.parametrize("takes_back", ["exact", "kueue", "reclaim:exact", "reclaim:lyra-greedy"])
+def test_any_rule_can_take_back(takes_back: str) -> None:
+    """Preemption and reclaim solvers stop just enough borrowed jobs, those that started last."""
+    simulation = on_two_servers(takes_back)
+    assert starts(simulation)[4] == 10
+    assert [run.preemptions for run in simulation.runs] == [0, 0, 1, 1, 0]
+
+
+def test_nothing_is_taken_back_without_a_rule_or_from_a_partition() -> None:
+    """Without a rule the owner waits; in a partition nobody borrows; ignored quotas do nothing."""
+    assert starts(on_two_servers(None))[4] > 10
+    assert starts(on_two_servers(None, quotas=PARTITION))[:4] == [0, 0, 100, 101]
+    ignored = on_two_servers("exact", quotas=IGNORE)
+    assert starts(ignored)[4] > 10
+    assert ignored.tenants is not None
+    assert ignored.tenants.use_of_tenants()["a"].above_quota_gpu_s > 0
+
+
+def test_priorities_count_within_a_tenant() -> None:
+    """A preempter stops jobs of lower priority of the same tenant alone."""
+    jobs = [
+        job_of("a", 0, 100, 2, tenant="a"),
+        job_of("b", 0, 100, 2, tenant="b"),
+        job_of("b-urgent", 5, 10, 2, tenant="b", priority=1),
+    ]
+    quotas = Quotas(quotas=(Quota(name="a", gpus=2), Quota(name="b", gpus=2)))
+    cluster = replace(Cluster.of_servers(1, gpus_per_server=4), tenants=quotas)
+    scheme = find_scheme("fifo").with_parameters({"queue": "priority", "preempter": "exact"})
+    simulation = simulate(workload_of(*jobs), cluster, scheme)
+    assert [run.preemptions for run in simulation.runs] == [0, 1, 0]
+
+
+def test_elastic_jobs_grow_within_the_limit() -> None:
+    """Flexible workers are borrowed GPUs too."""
+    job = job_of("a", 0, 100, 1, max_workers=8, tenant="a")
+    quotas = Quotas(quotas=(Quota(name="a", gpus=2, most_gpus=3), Quota(name="b", gpus=2)))
+    cluster = replace(Cluster.of_servers(1, gpus_per_server=8), tenants=quotas)
+    for name, gpus in (("borrow", 3), ("partition", 2), ("ignore", 8)):
+        scheme = find_scheme("lyra-scaling").with_parameters({"quotas": name})
+        assert completions(simulate(workload_of(job), cluster, scheme)) == [
+            pytest.approx(100 / gpus)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ([("a", 1, None, None), ("a", 1, None, None)], "must not occur twice"),
+        ([("a", 1, None, "team")], "must be the name of a group that comes before"),
+        ([("team", 1, None, None), ("a", 2, None, "team")], "must not have more GPUs"),
+        ([("a", 2, 1, None)], "must be an integer of at least 2"),
+    ],
+)
+def test_wrong_quotas_are_refused(members: list[Any], words: str) -> None:
+    """Names, groups, sums and limits."""
+    with pytest.raises(FieldError, match=words):
+        quotas_of([Member(*each) for each in members])
+
+
+@pytest.mark.parametrize(
+    ("scheme", "job", "words"),
+    [
+        ("fifo", {"tenant": "c"}, "has no quota: unknown tenant; known: a"),
+        ("fifo", {}, "names no tenant"),
+        ("fifo", {"tenant": "a", "workers": 4}, "may hold at most 3"),
+        ("hadar", {"tenant": "a"}, "quotas of tenants, which only schemes composed"),
+    ],
+)
+def test_what_cannot_run_with_quotas_is_refused(
+    scheme: str, job: dict[str, Any], words: str
+) -> None:
+    """Unknown tenants, jobs above the limit, and schemes that cannot keep quotas."""
+    quotas = Quotas(quotas=(Quota(name="a", gpus=2, most_gpus=3),))
+    cluster = replace(Cluster.of_servers(1, gpus_per_server=8), tenants=quotas)
+    with pytest.raises(UserError, match=words):
+        simulate(workload_of(job_of("j", 0, 10, **job)), cluster, scheme)
+    with pytest.raises(FieldError, match="must have at most the 1 own GPUs"):
+        replace(Cluster.of_servers(1, gpus_per_server=1), tenants=quotas)
