@@ -93,6 +93,14 @@ class Metrics:
     preemptions_by_priority, lost_gpu_s_by_priority
         The parts of `preemptions` and `lost_gpu_s` at each priority; None if all jobs have one
         priority.
+    queue_mean_s_by_tenant, jct_mean_s_by_tenant
+        Mean queuing time and mean JCT of the jobs of each tenant with jobs; None without quotas.
+    above_quota_gpu_s_by_tenant, below_quota_s_by_tenant, taken_back_by_tenant
+        See `lyra_opt.simulation.tenants.TenantUse`; None without quotas.
+    jain_index
+        Jain's fairness index (sum x)^2 / (n sum x^2) of the n tenants with jobs, from 1/n to 1,
+        where x is the mean share of its JCT for which a job of the tenant would run at its best
+        rate; None without quotas. Source of the index: Jain, Chiu and Hawe (1984).
     losses
         Number of times that jobs had to give up their GPUs before completion.
     restarts, restarting_s
@@ -181,6 +189,12 @@ class Metrics:
     queue_p95_s_by_priority: Mapping[int, float] | None
     preemptions_by_priority: Mapping[int, int] | None
     lost_gpu_s_by_priority: Mapping[int, float] | None
+    queue_mean_s_by_tenant: Mapping[str, float] | None
+    jct_mean_s_by_tenant: Mapping[str, float] | None
+    above_quota_gpu_s_by_tenant: Mapping[str, float] | None
+    below_quota_s_by_tenant: Mapping[str, float] | None
+    taken_back_by_tenant: Mapping[str, int] | None
+    jain_index: float | None
     losses: int
     restarts: int
     restarting_s: float
@@ -266,6 +280,7 @@ def measure(simulation: Kernel) -> Metrics:
         preemptions_per_submission=sum(run.preemptions for run in runs) / len(runs),
         lost_gpu_s=_lost_gpu_s(simulation, runs),
         **_by_priority(simulation),
+        **_by_tenant(simulation),
         **{name: sum(getattr(run, name) for run in runs) for name in _COUNTS_OF_RUNS},
         restarting_s=math.fsum(run.restarting_s for run in runs),
         migrations=sum(run.migrations for run in runs) if has_racks else None,
@@ -329,6 +344,44 @@ def _by_priority(simulation: Kernel) -> dict[str, Any]:
     }
 
 
+def _by_tenant(simulation: Kernel) -> dict[str, Any]:
+    """Return the fields of `Metrics` about tenants with jobs, in the order of the quotas."""
+    if simulation.tenants is None:
+        return dict.fromkeys((*_FIGURES_BY_TENANT, "jain_index"))
+    runs_of: dict[str, list[JobRun]] = {}
+    for run in simulation.runs:
+        assert run.job.tenant is not None, "every job has a tenant if there are quotas"
+        runs_of.setdefault(run.job.tenant, []).append(run)
+    use = {
+        name: each for name, each in simulation.tenants.use_of_tenants().items() if name in runs_of
+    }
+    columns = {
+        name: (
+            math.fsum(run.queued_s for run in runs_of[name]) / len(runs_of[name]),
+            math.fsum(run.jct_s for run in runs_of[name]) / len(runs_of[name]),
+            *each,
+        )
+        for name, each in use.items()
+    }
+    progress = [
+        math.fsum(run.work / run.best_rates.best / run.jct_s for run in runs_of[name])
+        / len(runs_of[name])
+        for name in use
+    ]
+    return {
+        **{
+            field: {name: values[place] for name, values in columns.items()}
+            for place, field in enumerate(_FIGURES_BY_TENANT)
+        },
+        "jain_index": math.fsum(progress) ** 2
+        / (len(progress) * math.fsum(share**2 for share in progress)),
+    }
+
+
+_FIGURES_BY_TENANT = (
+    *("queue_mean_s_by_tenant", "jct_mean_s_by_tenant", "above_quota_gpu_s_by_tenant"),
+    *("below_quota_s_by_tenant", "taken_back_by_tenant"),
+)
 _FIGURES_BY_PRIORITY = (
     *("queue_mean_s_by_priority", "queue_p95_s_by_priority"),
     *("preemptions_by_priority", "lost_gpu_s_by_priority"),

@@ -46,6 +46,10 @@ class JobQueue:
         heappush(self._heaps.setdefault(kind, []), (self._key(run), run.order, kind, run))
         self._length += 1
 
+    def smallest_gang(self) -> int:
+        """Return the GPUs of the smallest job that a pass could try first of its kind; O(kinds)."""
+        return min(heap[0][3].job.min_gpus for heap in self._heaps.values() if heap)
+
     def begin(self) -> None:
         """Start a scheduling pass in which every kind of job can be tried."""
         self._offered = [heap[0] for heap in self._heaps.values() if heap]

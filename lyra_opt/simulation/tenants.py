@@ -266,16 +266,23 @@ class TenantLedger:
         share = self._share[place]
         return (dominant / share if share else math.inf), dominant
 
-    def room(self, run: JobRun, *, borrows: bool) -> float:
-        """Return how many own GPUs a job's tenant and its groups may still take; may be infinite.
+    def room(self, tenant: int, *, borrows: bool) -> float:
+        """Return how many own GPUs a tenant and its groups may still take; may be infinite.
 
         Parameters
         ----------
+        tenant
+            Its position in `Quotas.quotas`.
         borrows
             Whether tenants may hold more than their quotas, up to their limits.
         """
         most = self._limits[borrows]
-        return min(most[place] - self.held[place] for place in self.path_of(run))
+        return min(most[place] - self.held[place] for place in self.quotas.paths[tenant])
+
+    def is_entitled(self, tenant: int, gpus: int) -> bool:
+        """Return whether a tenant, or a group of it, stays in its quota with `gpus` more GPUs."""
+        quotas, held = self.quotas.quotas, self.held
+        return any(held[place] + gpus <= quotas[place].gpus for place in self.quotas.paths[tenant])
 
     def victims(self, run: JobRun, gpus: int, running: Iterable[JobRun]) -> list[JobRun]:
         """Return the jobs that may be stopped so that a waiting job gets GPUs of its quota.
@@ -335,14 +342,22 @@ class FairQueue:
         What each tenant holds.
     make
         Returns an empty queue for a tenant.
+    may_start
+        Returns whether a tenant, given by its position, may start a job of so many GPUs now. If it
+        may not start its smallest, a pass does not try its jobs.
 
     Notes
     -----
     `first` takes O(tenants and groups with waiting jobs).
     """
 
-    def __init__(self, ledger: TenantLedger, make: Callable[[], JobQueue]) -> None:
-        self._ledger, self._make = ledger, make
+    def __init__(
+        self,
+        ledger: TenantLedger,
+        make: Callable[[], JobQueue],
+        may_start: Callable[[int, int], bool],
+    ) -> None:
+        self._ledger, self._make, self._may_start = ledger, make, may_start
         self._queues: dict[int, JobQueue] = {}
         # The members with jobs to try in this pass, by the position of their group; None: the top.
         self._open: dict[int | None, set[int]] = {}
@@ -362,7 +377,7 @@ class FairQueue:
         """Start a scheduling pass in which every kind of job of every tenant can be tried."""
         self._open = {}
         for tenant, queue in self._queues.items():
-            if len(queue):
+            if len(queue) and self._may_start(tenant, queue.smallest_gang()):
                 queue.begin()
                 for member, group in self._steps(tenant):
                     self._open.setdefault(group, set()).add(member)

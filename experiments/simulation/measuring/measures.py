@@ -200,12 +200,8 @@ def measure_named(key: str) -> Measure:
         If no measure has this key.
     """
     for measure in MEASURES:
-        pattern = measure.key.replace("priority_N", "priority_(-?[0-9]+)")
-        if found := re.fullmatch(pattern, key):
-            name = measure.name
-            for level in found.groups():
-                name = name.replace("priority N", f"priority {level}")
-            return replace(measure, key=key, name=name)
+        if (level := _level_in(measure, key)) is not None:
+            return _at_level(measure, level)
     raise UserError(f"measure {key!r} is unknown: {meant(key, (each.key for each in MEASURES))}")
 
 
@@ -220,23 +216,38 @@ def shown_measures(runs: Iterable[ReplayRecord]) -> list[Measure]:
         values = [each.get(measure.key) for each in figures]
         return any(values) if measure in TIME_PARTS else any(each is not None for each in values)
 
-    every = (each for measure in MEASURES for each in _at_each_priority(measure, figures))
+    every = (each for measure in MEASURES for each in _at_each_level(measure, figures))
     return [measure for measure in every if is_shown(measure)]
 
 
-def _at_each_priority(measure: Measure, figures: Sequence[Mapping[str, Any]]) -> Iterable[Measure]:
-    """Return a measure for each priority of the figures, highest first, if its key has an N."""
-    before, is_of_priority, after = measure.key.partition("priority_N")
-    if not is_of_priority:
+LEVELS = {"priority": "-?[0-9]+", "tenant": ".+"}
+"""The pattern of the N in the keys of measures with a value for each priority or tenant."""
+
+
+def _level_in(measure: Measure, key: str) -> str | None:
+    """Return the priority or tenant in a key of a measure, empty without; None for another key."""
+    pattern = re.escape(measure.key)
+    for word, level in LEVELS.items():
+        pattern = pattern.replace(f"{word}_N", f"{word}_({level})")
+    found = re.fullmatch(pattern, key)
+    return None if found is None else "".join(found.groups())
+
+
+def _at_level(measure: Measure, level: str) -> Measure:
+    """Return a measure for one priority or tenant, which replaces the N of its key and name."""
+    key, name = measure.key, measure.name
+    for word in LEVELS:
+        key = key.replace(f"{word}_N", f"{word}_{level}")
+        name = name.replace(f"{word} N", f"{word} {level}")
+    return replace(measure, key=key, name=name)
+
+
+def _at_each_level(measure: Measure, figures: Sequence[Mapping[str, Any]]) -> Iterable[Measure]:
+    """Return a measure for each tenant or priority of the figures, highest first."""
+    if not any(f"{word}_N" in measure.key for word in LEVELS):
         return [measure]
-    pattern = re.compile(rf"{before}priority_(-?[0-9]+){after}")
-    keys = {match for each in figures for key in each if (match := pattern.fullmatch(key))}
-    levels = {int(match[1]) for match in keys}
-    return [
-        replace(
-            measure,
-            key=measure.key.replace("N", str(level)),
-            name=measure.name.replace("priority N", f"priority {level}"),
-        )
-        for level in sorted(levels, reverse=True)
-    ]
+    keys = dict.fromkeys(key for each in figures for key in each)
+    levels = [level for key in keys if (level := _level_in(measure, key))]
+    if "priority_N" in measure.key:
+        levels.sort(key=int, reverse=True)
+    return [_at_level(measure, level) for level in levels]

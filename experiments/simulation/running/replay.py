@@ -29,7 +29,7 @@ from lyra_opt.simulation.series import CaptureObserver, ProgressObserver, Series
 from lyra_opt.simulation.view import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     import pandas as pd
 
@@ -47,7 +47,7 @@ ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS, EPOCHS: EPOC
 JOB_COLUMNS = (
     *("id", "submit_s", "work_worker_s", "min_workers", "max_workers", "gpus_per_worker"),
     *("fungible", "heterogeneous", "checkpoints", "model", "steps", "weight", "deadline_s"),
-    "priority",
+    *("priority", "tenant"),
 )
 RUN_COLUMNS = (
     *("start_s", "completion_s", "queued_s", "jct_s", "held_gpu_s", "running_s", "done_gpu_s"),
@@ -97,6 +97,15 @@ PRIORITY_FIGURES = {
     "lost_priority_N_gpu_s": "lost_gpu_s_by_priority",
 }
 """The field of `Metrics` for more such keys, in which N is a priority; for several priorities."""
+
+TENANT_FIGURES = {
+    "queue_tenant_N_mean_s": "queue_mean_s_by_tenant",
+    "jct_tenant_N_mean_s": "jct_mean_s_by_tenant",
+    "above_quota_tenant_N_gpu_s": "above_quota_gpu_s_by_tenant",
+    "below_quota_tenant_N_s": "below_quota_s_by_tenant",
+    "taken_back_tenant_N": "taken_back_by_tenant",
+}
+"""The field of `Metrics` for more such keys, in which N is a tenant; for clusters with quotas."""
 
 METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses": "losses"}
 """The field of `Metrics` for each key that has another name."""
@@ -192,6 +201,7 @@ class FinishedReplay:
             **{key: metrics[METRIC_OF.get(key, key)] for key in keys},
             **{key: metrics[key] for key in WISH_FIGURES if metrics[key] is not None},
             **self._by_priority(),
+            **self._by_tenant(),
             **(self._usage_of_pools() if setup.kind == POOLS else {}),
             "wall_time_s": self.wall_time_s,
             "jobs_per_cpu_s": self.metrics.jobs / max(self.cpu_time_s, LEAST_CPU_TIME_S),
@@ -201,9 +211,23 @@ class FinishedReplay:
     def _by_priority(self) -> dict[str, Any]:
         if self.metrics.preemptions_by_priority is None:
             return {}
-        return {"lost_gpu_s": self.metrics.lost_gpu_s} | {
+        return {"lost_gpu_s": self.metrics.lost_gpu_s} | self._by_level(PRIORITY_FIGURES)
+
+    def _by_tenant(self) -> dict[str, Any]:
+        metrics = self.metrics
+        if metrics.taken_back_by_tenant is None:
+            return {}
+        return {
+            "jain_index": metrics.jain_index,
+            "taken_back": sum(metrics.taken_back_by_tenant.values()),
+            **self._by_level(TENANT_FIGURES),
+        }
+
+    def _by_level(self, figures: Mapping[str, str]) -> dict[str, Any]:
+        """Return the figures of each priority or tenant, whose name replaces the N of a key."""
+        return {
             key.replace("N", str(level)): value
-            for key, name in PRIORITY_FIGURES.items()
+            for key, name in figures.items()
             for level, value in getattr(self.metrics, name).items()
         }
 

@@ -137,7 +137,9 @@ class ComposedPolicy(Policy):
         parts = self._composition
         self._tenants: TenantLedger | None = None if parts.quotas == IGNORE else view.tenants
         self._queue: JobQueue | FairQueue = (
-            make_queue() if self._tenants is None else FairQueue(self._tenants, make_queue)
+            make_queue()
+            if self._tenants is None
+            else FairQueue(self._tenants, make_queue, self._may_start)
         )
         self._caps = self._preemptions = None
         if parts.run_time_caps is not None:
@@ -274,9 +276,27 @@ class ComposedPolicy(Policy):
         if self._taking_back is None or self._tenants is None or room.is_lent:
             return None
         victims = self._borrowed(run, room)
+        if room.is_counted and not self._composition.weighs_lost_work:
+            victims = self._without_alike(victims, run.job.min_gpus)
         if not victims:
             return None
         return self._taking_back.choose(self._view, self._pending(run, room), victims)
+
+    @staticmethod
+    def _without_alike(victims: Iterable[JobRun], gpus: int) -> list[JobRun]:
+        """Return the victims, but of equally large rigid jobs only as many as can be needed.
+
+        Where GPUs are only counted, such jobs of one priority are interchangeable, and the first
+        ones are kept. So the instances of a large cluster stay small.
+        """
+        kept: list[JobRun] = []
+        held_of: dict[tuple[int, int], int] = {}
+        for other in victims:
+            kind = other.held_gpus, other.job.priority
+            if other.job.is_elastic or held_of.get(kind, 0) < gpus:
+                held_of[kind] = held_of.get(kind, 0) + other.held_gpus
+                kept.append(other)
+        return kept
 
     def _borrowed(self, run: JobRun, room: PoolRoom) -> list[JobRun]:
         """Return the jobs in a pool that may be stopped because a job needs GPUs of its quota."""
@@ -441,7 +461,21 @@ class ComposedPolicy(Policy):
     def _room_in_quota(self, run: JobRun) -> float:
         """Return how many own GPUs the tenant of a job may still take."""
         assert self._tenants is not None, "only tenants have quotas"
-        return self._tenants.room(run, borrows=self._composition.quotas == BORROW)
+        borrows = self._composition.quotas == BORROW
+        return self._tenants.room(self._tenants.path_of(run)[0], borrows=borrows)
+
+    def _may_start(self, tenant: int, gpus: int) -> bool:
+        """Return False if a tenant certainly cannot start a job of `gpus` GPUs or more now."""
+        ledger = self._tenants
+        assert ledger is not None, "only tenants have quotas"
+        if self._lent:
+            return True
+        if ledger.room(tenant, borrows=self._composition.quotas == BORROW) < gpus:
+            return False
+        if self._scaling is not None or self._preempter is not None:
+            return True
+        free = max(self._view.hosts.free_of_pool[room.number] for room in self._own)
+        return free >= gpus or (self._taking_back is not None and ledger.is_entitled(tenant, gpus))
 
     def _preferred_rooms(self, run: JobRun) -> list[PoolRoom]:
         """Return the pools in which a job may run, ignoring caps, in order of preference.
