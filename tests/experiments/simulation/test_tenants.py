@@ -1,0 +1,81 @@
+"""Quotas of tenants in scenarios: shares, groups, limits, traces and measures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lyra_opt as lo
+from lyra_opt.core.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRACE = """\
+job_id,submit_time_s,duration_s,gpus,vc
+1,0,100,4,a
+2,0,100,4,a
+3,10,50,4,b
+"""
+
+
+def scenario(folder: Path, tenants: dict[str, Any], **scheme: Any) -> dict[str, Any]:
+    """Return a scenario of three jobs of two tenants on eight GPUs."""
+    trace = folder / "jobs.csv"
+    trace.write_text(TRACE)
+    return {
+        "cluster": {"servers": 1, "tenants": tenants},
+        "jobs": {"trace": str(trace)},
+        "schemes": [{"name": "fifo", **scheme}],
+    }
+
+
+def test_column_vc_names_tenants_and_results_tell_them_apart(tmp_path: Path) -> None:
+    """Tenant b takes its half back from tenant a, and the figures say so."""
+    runs = lo.simulate(scenario(tmp_path, {"divide": "equally"}))
+    (figures,) = runs.frame.to_dict("records")
+    assert figures["taken_back"] == figures["taken_back_tenant_a"] == 1
+    assert figures["queue_tenant_b_mean_s"] == 0
+    assert figures["jct_tenant_b_mean_s"] == 50
+    assert 0.5 < figures["jain_index"] < 1
+    assert list(runs.jobs.tenant) == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("quotas", "taken_back"),
+    [
+        ({"a": {"share": 0.5}, "b": {"share": 0.5}}, 1),
+        ({"a": {"gpus": 8}, "b": {"gpus": 0}}, 0),
+        ({"b": {"share": 1, "group": "team"}, "a": {"share": 0.5}, "team": {"gpus": 4}}, 1),
+    ],
+)
+def test_quotas_are_shares_or_gpus_of_tenants_or_groups(
+    tmp_path: Path, quotas: dict[str, Any], taken_back: int
+) -> None:
+    """In any order of the file; a share is one of the group's quota."""
+    frame = lo.simulate(scenario(tmp_path, {"quotas": quotas})).frame
+    assert list(frame.taken_back) == [taken_back]
+
+
+@pytest.mark.parametrize(
+    ("tenants", "words"),
+    [
+        ({}, "must be given, or else divide"),
+        ({"divide": "by-name"}, "must be one of: by-request, equally"),
+        ({"quotas": {"a": {}}}, "must be given, or else gpus"),
+        ({"quotas": {"a": {"share": 0.6}, "b": {"share": 0.6}}}, "add up to at most 1, not 1.2"),
+        ({"quotas": {"a": {"gpus": 6}, "b": {"gpus": 3}}}, "its group has 8 GPUs, but"),
+        ({"quotas": {"a": {"gpus": 1, "group": "teem"}, "team": {"gpus": 1}}}, "team"),
+        ({"quotas": {"a": {"gpus": 1, "group": "a"}}}, "must not be in a circle"),
+        ({"quotas": {"a": {"share": 1}}}, "job 3 belongs to tenant 'b', which has no quota"),
+        ({"divide": "equally", "limit": 0.5}, "must be a finite number of at least 1"),
+    ],
+)
+def test_wrong_quotas_are_refused_in_one_line(
+    tmp_path: Path, tenants: dict[str, Any], words: str
+) -> None:
+    """Each message names the key or the tenant."""
+    with pytest.raises(UserError, match=words) as refused:
+        lo.simulate(scenario(tmp_path, tenants))
+    assert "\n" not in str(refused.value)
