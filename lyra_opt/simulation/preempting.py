@@ -201,7 +201,7 @@ def preemption_instance(
 
 
 def _parts_in(runs: Iterable[JobRun], room: PoolRoom) -> Iterator[tuple[JobRun, Part]]:
-    """Yield those of the running jobs that hold GPUs of a pool, each with its part in the pool."""
+    """Yield the running jobs that hold GPUs of a pool, each with its part in the pool."""
     for run in runs:
         for part in run.parts:
             if part.pool == room.number:

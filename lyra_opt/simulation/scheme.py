@@ -247,7 +247,7 @@ class ComposedScheme(Composition, Scheme):
         return True
 
     def _quota_obstacle(self, workload: Workload, cluster: Cluster) -> str | None:
-        """Return which job is larger than its tenant may ever hold; None if there is none."""
+        """Return which job is larger than its tenant may ever hold; None if no job is."""
         assert cluster.tenants is not None, "only quotas limit tenants"
         limits = cluster.tenants.limits(borrows=self.quotas == BORROW)
         for job in workload.jobs:

@@ -149,7 +149,7 @@ class Quotas:
 
 
 class TenantUse(NamedTuple):
-    """What one tenant got in a simulation.
+    """The use that one tenant made of the cluster in a simulation.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class TenantUse(NamedTuple):
 
 
 class TenantLedger:
-    """What each tenant and group of a simulation holds, and its use so far.
+    """The GPUs that each tenant and group of a simulation holds, and its use so far.
 
     Only own GPUs count; servers on loan belong to no quota.
 

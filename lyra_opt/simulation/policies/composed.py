@@ -255,7 +255,7 @@ class ComposedPolicy(Policy):
         return self._preempter.choose(self._view, self._pending(run, room), victims)
 
     def _of_same_tenant(self, run: JobRun, others: Iterable[JobRun]) -> list[JobRun]:
-        assert self._tenants is not None, "only quotas tell tenants apart"
+        assert self._tenants is not None, "only quotas distinguish tenants"
         path = self._tenants.path_of(run)
         return [other for other in others if self._tenants.path_of(other) == path]
 

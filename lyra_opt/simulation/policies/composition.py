@@ -27,7 +27,7 @@ OF_SOLVERS = ("knapsack:", "policy:", RECLAIMING)
 """Prefixes of parts that name a solver."""
 
 BORROW, PARTITION, IGNORE = QUOTAS = ("borrow", "partition", "ignore")
-"""What the quotas of tenants mean: idle GPUs may be borrowed, quotas are limits, or nothing."""
+"""The meanings of quotas: idle GPUs may be borrowed, quotas are limits, or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
