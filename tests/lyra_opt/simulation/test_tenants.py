@@ -15,7 +15,7 @@ from lyra_opt.simulation.policies.composition import BORROW, IGNORE, PARTITION
 from lyra_opt.simulation.scheme import Options, find_scheme, scheme_names, simulate
 from lyra_opt.simulation.tenants import Quota, Quotas
 from lyra_opt.simulation.tenure import Forever
-from tests.lyra_opt.simulation.replays import completions, job_of, lending, starts, workload_of
+from tests.lyra_opt.simulation.replays import completions, job_of, lending, workload_of
 from tests.reference.tenants import Member, Replay, Work
 
 if TYPE_CHECKING:
@@ -149,6 +149,11 @@ def test_one_tenant_changes_nothing() -> None:
             for key, value in alone.items():
                 if not (key.endswith("_by_tenant") or key.startswith(("jain", "decision"))):
                     assert with_quota[key] == value, (name, key)
+
+
+def starts(simulation: Kernel) -> list[float]:
+    """Return when each job started first, in the order of the workload."""
+    return [run.start_s for run in simulation.runs]
 
 
 def on_two_servers(takes_back: str | None, **parameters: Any) -> Kernel:
