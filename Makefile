@@ -6,7 +6,8 @@ DOCS_READY := $(VENV)/.docs-ready
 RUN := $(VENV)/bin
 RESULTS ?= results
 STUDY ?= reclaim-gap
-COUNT ?= 100000
+COUNT ?= 2000
+SEED ?= $(shell date +%s)
 
 # The parts of `make bench`: modules of experiments/bench, and bundled studies.
 BENCHMARKS := reclaim decisions simulation plans machines
@@ -24,7 +25,7 @@ help:
 	@echo "make test         run the tests (about six minutes on two cores)"
 	@echo "make test-slow    run the long tests, and those of properties with four times the examples; print the branch coverage of the quick tests"
 	@echo "make test-release install the wheel with the oldest and newest versions on every Python that is there, run it far from the source tree, and check every certificate of the library (four minutes)"
-	@echo "make fuzz         hold every solver against brute force on COUNT odd instances, and damage files; SEED=N for those of a run before"
+	@echo "make fuzz         compare every solver with brute force on COUNT % of the examples that its tests state, and damage files; SEED=N repeats a run"
 	@echo "make lint         ruff, mypy, codespell, and a check for phrases that readers stumble over"
 	@echo "make docs         build the documentation into $(RESULTS)/docs, its examples run (about three minutes)"
 	@echo "make links        ask the network whether what the documentation links to elsewhere is there"
@@ -75,7 +76,9 @@ test-release: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m slow tests/test_installation.py tests/test_packaging.py tests/instances/library
 
 fuzz: $(READY)
-	$(RUN)/python -m tests.fuzz --count $(COUNT) $(if $(SEED),--seed $(SEED))
+	# No process may take more than 8 GiB of memory, far more than any instance needs.
+	ulimit -v 8388608; HYPOTHESIS_PROFILE=fuzz EXAMPLES=$(COUNT) $(RUN)/python -m pytest --numprocesses=auto --timeout=0 \
+	--hypothesis-seed=$(SEED) tests/test_right_answers.py tests/fuzz/test_files.py
 
 lint: $(READY)
 	$(RUN)/ruff check .

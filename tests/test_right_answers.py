@@ -9,6 +9,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,26 +19,32 @@ from hypothesis import strategies as st
 import lyra_opt as lo
 from lyra_opt import preemption
 from lyra_opt.allocation import WorkerAllocation
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, same_value
-from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.core.solver import Solver, find_solver, solver_names
+from lyra_opt.core.solving import refute_claims
 from lyra_opt.reclaim import Solution
+from lyra_opt.reclaim.exact.solver import Exact
 from lyra_opt.testing.strategies import (
-    allocation_instances,
-    heterogeneous_instances,
-    network_instances,
     network_solutions_of,
-    preemption_instances,
-    reclaim_instances,
     reclaim_servers_of,
     round_schedules_of,
 )
 from tests.draws import draws
-from tests.fuzz.judging import Truth
-from tests.fuzz.running import attempt
+from tests.fuzz.damage import at_the_edge
+from tests.fuzz.judging import Truth, attempt
+from tests.odd_instances import (
+    VARIANTS,
+    choices_of,
+    odd_document,
+    odd_instance,
+    odd_instances,
+    renamed,
+)
 from tests.optima import document_of
 from tests.reference import PROBLEMS
-from tests.reference.drawing import InvalidChoiceError
+from tests.reference.drawing import INFEASIBLE, UNKNOWN, Draw, InvalidChoiceError
 from tests.reference.heterogeneous import ROUNDS
 
 TAKEN_BY = {
@@ -91,33 +98,57 @@ SOLUTIONS: dict[str, tuple[tuple[str, ...], Any]] = {
 every_problem = pytest.mark.parametrize("problem", PROBLEMS)
 
 
-def instances_of(problem: str, variant: str, **given_too: Any) -> st.SearchStrategy[Any]:
-    """Return small instances of a variant."""
-    if problem == "allocation":
-        return allocation_instances(objective=variant)
-    if problem == "heterogeneous":
-        most_jobs = 3 if variant in ROUNDS else 2  # whose shares the reference knows
-        return heterogeneous_instances(objective=variant, max_jobs=most_jobs, **given_too)
-    if problem == "network":
-        return st.booleans().flatmap(
-            lambda timers: network_instances(
-                objective=variant, with_timers=timers, max_jobs=4, max_machines=4, max_gpus=4
-            )
-        )
-    if problem == "preemption":
-        return preemption_instances(moves=variant, max_nodes=3, max_gangs=3, max_pending=2)
-    return reclaim_instances(semantics=variant)
+LIMITS = st.sampled_from(
+    [Limits()] * 40
+    + [Limits(nodes=nodes) for nodes in (0, 1, 3)]
+    + [Limits(time_s=time_s) for time_s in (0.0, 1e-4, 1e-3, 0.02)]
+)
+"""Limits: mostly none, else so few milliseconds or nodes that they count."""
+SLOW_ENGINES = ("cbc", "gscip")
+
+
+@cache
+def exact_solvers(problem: str, variant: str) -> tuple[Solver, ...]:
+    """Return the quick exact solvers of a variant that run on this machine."""
+    found = (find_solver(problem, name) for _, name in solver_names(problem))
+    return tuple(
+        solver
+        for solver in found
+        if variant in solver.exact_variants
+        and solver.engine not in SLOW_ENGINES
+        and not solver.availability()
+    )
 
 
 def assert_right(problem: str, name: str, data: st.DataObject) -> None:
-    """What the fuzzer asks of an answer: valid, worth what it says, bounded, proved if exact."""
+    """Assert that an answer is valid, worth what it says, bounded, and proved if it must be.
+
+    Some runs have a limit, or start from the solution of an exact solver, with which the answer
+    must agree.
+    """
     solver = find_solver(problem, name)
     variant = data.draw(st.sampled_from(list(map(str, solver.variants))))
-    instance = data.draw(instances_of(problem, variant, **TAKEN_BY.get(name, {})))
+    instance = data.draw(odd_instances(problem, variant, **TAKEN_BY.get(name, {})))
     assume(solver.supports(instance) is None)
     truth = Truth.of(problem, document_of(instance))
-    _, failures = attempt(truth, instance, solver, Limits(), None)
-    assert failures == []
+    assert_agreement(truth, instance, solver, data.draw(LIMITS), data)
+
+
+def assert_agreement(
+    truth: Truth, instance: Any, solver: Solver, limits: Limits, data: st.DataObject
+) -> None:
+    """Assert that the answers of a solver, and perhaps of an exact one before it, have no fault."""
+    answers, failures, start = [], [], None
+    others = exact_solvers(truth.problem, truth.variant)
+    for other in data.draw(st.lists(st.sampled_from(others), max_size=1)):
+        first, failures = attempt(truth, instance, other, limits, None)
+        answers, start = [first], first.solution
+    is_told, is_recorded = data.draw(st.booleans()), data.draw(st.booleans())
+    start = start if is_told else None
+    answer, found = attempt(truth, instance, solver, limits, start, record=is_recorded)
+    assert failures + found == []
+    answers.append(answer)
+    assert [each.message for each in refute_claims(answers)] == [each.message for each in answers]
 
 
 MODELS = [
@@ -145,12 +176,56 @@ def test_an_answer_of_a_rule_is_right(problem, name, data):
 
 
 @every_problem
+@draws(60, **UNFILTERED)
+@given(data=st.data())
+def test_an_answer_at_the_edge_of_a_rule_is_right(problem, data):
+    """Numbers at the edge of what a rule allows, too large for brute force: solvers agree."""
+    solvers = [find_solver(problem, name) for _, name in solver_names(problem)]
+    solver = data.draw(st.sampled_from(solvers))
+    variant = data.draw(st.sampled_from(list(map(str, solver.variants))))
+    document = document_of(data.draw(odd_instances(problem, variant)))
+    at_the_edge(Draw(data.draw(st.integers(0, 2**32))), document)
+    instance = None
+    with suppress(UserError):
+        instance = find_problem(problem).parse_instance(document)
+    assume(instance is not None)
+    truth = Truth(problem, document, UNKNOWN)
+    assert_agreement(truth, instance, solver, Limits(time_s=0.05), data)
+
+
+class Liar(Exact):
+    """A solver that reports a wrong objective."""
+
+    name = "liar"
+
+    def solve(self, instance, **options):
+        told = super().solve(instance, **options)
+        return replace(told, objective=told.objective + 1)
+
+
+def test_a_wrong_objective_is_noticed():
+    instance = odd_instance(choices_of(1), "reclaim", "rigid")
+    truth = Truth.of("reclaim", document_of(instance))
+    _, failures = attempt(truth, instance, Liar(), Limits(), None)
+    assert "the solver claims objective" in failures[0]
+
+
+@pytest.mark.parametrize(("problem", "variant"), VARIANTS)
+def test_brute_force_knows_most_optima(problem, variant):
+    """Without them, the tests of answers would compare nothing."""
+    documents = [odd_document(choices_of(seed), problem, variant) for seed in range(60)]
+    optima = [PROBLEMS[problem].optimum(document) for document in documents]
+    assert optima.count(UNKNOWN) < len(optima) / 2
+    assert optima.count(INFEASIBLE) < len(optima) * 0.8
+
+
+@every_problem
 @draws(200)
 @given(data=st.data())
 def test_the_checker_says_what_the_reference_says(problem, data):
     """Whether a solution is valid, and every measure of it; whole numbers exactly."""
     variants, solutions = SOLUTIONS[problem]
-    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(problem, v)))
+    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: odd_instances(problem, v)))
     solution, document = data.draw(solutions(instance)), document_of(instance)
     of = find_problem(problem)
     report = of.check(instance, solution)
@@ -175,7 +250,7 @@ def test_the_checker_says_what_the_reference_says(problem, data):
 def test_the_bound_is_not_beyond_the_optimum(problem, data):
     """That which needs no search, with which ``--certify`` proves answers."""
     variants = PROBLEMS[problem].VARIANTS
-    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(problem, v)))
+    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: odd_instances(problem, v)))
     truth = Truth.of(problem, document_of(instance))
     bound = find_problem(problem).dual_bound(instance)
     assume(bound is not None and not isinstance(truth.optimum, str))
@@ -194,18 +269,10 @@ def shuffled(data, document):
         for number, entry in enumerate(entries)
         if "id" in entry
     }
-
-    def renamed(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {ids.get(key, key): renamed(entry) for key, entry in value.items()}
-        if isinstance(value, list):
-            return list(map(renamed, value))
-        return ids.get(value, value) if isinstance(value, str) else value
-
     return {
-        key: data.draw(st.permutations(renamed(value)))
+        key: data.draw(st.permutations(renamed(value, ids)))
         if isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
-        else renamed(value)
+        else renamed(value, ids)
         for key, value in document.items()
     }
 
@@ -216,7 +283,7 @@ def shuffled(data, document):
 def test_the_bound_depends_neither_on_file_order_nor_on_ids(problem, data):
     """Of each variant but `two_phase`, where file order breaks ties between jobs that start."""
     variants = sorted({*PROBLEMS[problem].VARIANTS} - {"two_phase"})
-    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(problem, v)))
+    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: odd_instances(problem, v)))
     of = find_problem(problem)
     other = of.parse_instance(json.loads(json.dumps(shuffled(data, document_of(instance)))))
     bounds = [of.dual_bound(each) for each in (instance, other)]

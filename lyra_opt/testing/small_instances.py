@@ -22,8 +22,8 @@ from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
 from lyra_opt.preemption.instance import GPU
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
+from lyra_opt.testing.drawn_instances import PREEMPTION_FEATURES
 from lyra_opt.testing.strategies import (
-    PREEMPTION_FEATURES,
     allocation_instances,
     heterogeneous_instances,
     network_instances,

@@ -9,7 +9,6 @@ import lzma
 import re
 from contextlib import redirect_stderr, redirect_stdout
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cache, partial
 from io import StringIO
 from pathlib import Path
@@ -30,9 +29,11 @@ from lyra_opt.proofs.files import checked
 from lyra_opt.simulation.class_timers import read_timers
 from lyra_opt.simulation.communication import read_slowdowns
 from lyra_opt.simulation.topology import read_topology
+from lyra_opt.testing.choices import Choices
 from tests.instances.workloads.test_readers import LAYOUTS, OURS
 from tests.lyra_opt.proofs import test_preemption, test_stand_alone
 from tests.malformed import SOLUTIONS
+from tests.odd_instances import odd_document, odd_instance
 from tests.reference import PROBLEMS
 from tests.reference.drawing import Draw
 
@@ -78,10 +79,9 @@ def _read_and_check(problem: str, path: Path) -> None:
     name = problem.partition("-")[0]
     solution, _ = load_solution(path, find_problem(name))
     draw = Draw(path.name)
-    variant = draw.choice(PROBLEMS[name].VARIANTS)
-    document = PROBLEMS[name].drawn(draw, variant, "checked")
+    instance = odd_instance(Choices(draw.randint), name, draw.choice(PROBLEMS[name].VARIANTS))
     if solution is not None:
-        find_problem(name).check(find_problem(name).parse_instance(document), solution)
+        find_problem(name).check(instance, solution)
 
 
 def _read_twice(path: Path) -> None:
@@ -152,7 +152,7 @@ def undamaged(draw: Draw, kind: str) -> Any:
     first, _, rest = kind.partition(" of ")
     if first == "instance":
         variant = draw.choice(PROBLEMS[rest].VARIANTS)
-        return PROBLEMS[rest].drawn(draw, variant, "damaged")
+        return odd_document(Choices(draw.randint), rest, variant)
     if first == "solution":
         return deepcopy(SOLUTIONS[rest].valid)
     if first == "trace":
@@ -279,40 +279,6 @@ def _changed_bytes(draw: Draw, data: bytes) -> bytes:
         "nothing": lambda: b"",
     }
     return draw.choice(list(changes.values()))()
-
-
-@dataclass(frozen=True)
-class DamagedFile:
-    """The damaged file of a number, made anew wherever it is needed."""
-
-    seed: int
-    kind: str
-    number: int
-
-    @property
-    def name(self) -> str:
-        """What it is called, with the suffix of its kind; .gz says nothing of its bytes."""
-        suffix, _ = readers()[self.kind]
-        draw = Draw(f"name of {self.seed} {self.kind} {self.number}")
-        zipped = ".gz" if draw.sometimes(0.03) else ""
-        return f"{self.kind.replace(' ', '-')}-{self.seed}-{self.number}{suffix}{zipped}"
-
-    @property
-    def data(self) -> bytes:
-        """What is in it."""
-        return damaged(Draw(f"{self.seed} {self.kind} {self.number}"), self.kind)
-
-    def read_in(self, folder: Path) -> str:
-        """Return what comes of reading it: "read", "refused", or what is wrong with how it is.
-
-        It is to be read, or refused in one line that says which file it is.
-        """
-        path = folder / self.name
-        path.write_bytes(self.data)
-        _, read = readers()[self.kind]
-        said = outcome(read, path)
-        path.unlink()
-        return said
 
 
 def outcome(read, path):

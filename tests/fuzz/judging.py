@@ -1,4 +1,4 @@
-"""What brute force says of an answer."""
+"""Answers of solvers compared with brute force."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status, StoppedBy
+from lyra_opt.core.solving import solve_and_check
 from tests.reference import PROBLEMS
 from tests.reference.drawing import INFEASIBLE, UNKNOWN, InvalidChoiceError
 from tests.reference.heterogeneous import SHARES
@@ -162,3 +164,17 @@ def _faults_of_solution(truth, answer):
         yield f"feasible: there is no solution, but one of value {answer.objective} is said valid"
     elif truth.optimum != UNKNOWN and truth.excess(answer.objective, truth.optimum) > truth.slack:
         yield f"better: {answer.objective} is better than the optimum, {truth.optimum}"
+
+
+def attempt(truth, instance, solver, limits, start, *, record=True):
+    """Return a solver's answer and its faults; with `record`, also those of its reports."""
+    problem = find_problem(truth.problem)
+    answer = solve_and_check(
+        problem, instance, solver, limits=limits, warm_start=start, record=record
+    )
+    found = list(faults(truth, solver, answer, limits))
+    if start is not None and answer.status not in (Status.ERROR, Status.UNSUPPORTED):
+        value = problem.check(instance, start).objective
+        if answer.solution is None or truth.excess(value, answer.objective) > truth.slack:
+            found.append(f"worse: {answer.objective}, though it was given a start of {value}")
+    return answer, [f"{solver.name}: {fault}" for fault in found]

@@ -1,11 +1,10 @@
 """The meaning of each problem, written from its documents; nothing here imports the package.
 
-Fuzzers and unit tests use it. A problem's module draws documents, enumerates, and evaluates.
+Unit tests and fuzzers use it. A problem's module enumerates solutions and evaluates them.
 
 Each has
 
 * ``VARIANTS``, and ``MAXIMISED``, those of them that are;
-* ``drawn(draw, variant, name)``, which returns a valid document;
 * ``optimum(document)``, the best value, `INFEASIBLE`, or `UNKNOWN` where brute force would take
   too long;
 * ``measured(document, chosen)``, what a solution is worth and whatever else an answer says of it,

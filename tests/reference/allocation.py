@@ -7,67 +7,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tests.reference import mean_jct
-from tests.reference.drawing import LARGEST_INTEGER, InvalidChoiceError, require
+from tests.reference.drawing import InvalidChoiceError, require
 from tests.reference.mean_jct import seconds, width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.reference.drawing import Document, Draw
+    from tests.reference.drawing import Document
 
     Way = tuple[int, Fraction]
 
 VARIANTS = ("jct_reduction", "two_phase", "joint", "mean_jct")
 MAXIMISED: tuple[str, ...] = ("jct_reduction",)
-
-
-def drawn(draw: Draw, variant: str, name: str) -> Document:
-    """Return an instance: no GPUs left, one job, equal jobs, no elasticity, tiny and huge work."""
-    is_over_time = variant == "mean_jct"
-    works = draw.pick((60, 100, 120), (1,), (1, 2, 3), (0.1, 0.3, 7.7), (1e-3, 1e3), (1e6, 1e6 + 1))
-    if not is_over_time and draw.sometimes(0.1):
-        extremes = (float(LARGEST_INTEGER), 1), (5e-324, 1), (1e-200, 2e-200), (1e-9, 1e9), (1 / 3,)
-        works = draw.choice(extremes)
-    losses = draw.pick((0.0,), (0.0,), (1.0,), (0.0, 0.5, 1.0), (0.1, 0.9), (1 - 2**-53, 5e-324))
-    widths = draw.pick((1,), (1,), (1, 2), (3,), (2, 4, 8))
-    if not is_over_time and draw.sometimes(0.03):
-        widths = (2**40, 1)
-    extras = (0,) if is_over_time and draw.sometimes(0.6) else (0, 1, 2, 3)
-    count = draw.randint(1, 4) if is_over_time else draw.pick(1, 2, 3, 4, 5)
-    jobs = []
-    for job in draw.names("j", count):
-        least = draw.pick(1, 1, 2, 3)
-        jobs.append(
-            {
-                "id": job,
-                "min_workers": least,
-                "max_workers": least + draw.pick(*extras),
-                "work_worker_s": draw.pick(*works),
-                "gpus_per_worker": draw.pick(*widths),
-                "scaling_loss": draw.pick(*losses),
-            }
-        )
-    draw.with_twins(jobs, "id")
-    bases = [job["min_workers"] * job["gpus_per_worker"] for job in jobs]
-    most = sum(job["max_workers"] * job["gpus_per_worker"] for job in jobs)
-    least_gpus = max(bases) if is_over_time else 0
-    gpus = draw.pick(least_gpus, least_gpus + 1, sum(bases), most, draw.randint(0, most))
-    gpus = max(gpus, least_gpus, int(variant == "joint"))
-    held = 0
-    for job, base in zip(jobs, bases, strict=True):
-        if draw.sometimes(0.25) and (variant == "jct_reduction" or held + base <= gpus):
-            held += base
-            job["running"] = True
-        elif draw.sometimes(0.5):
-            job["release_s"] = draw.pick(0.0, 1.0, 1.0, 50.0, draw.randint(0, 100) / 8)
-    return {
-        "format": "lyra-opt/allocation",
-        "version": 1,
-        "name": name,
-        "objective": variant,
-        "gpus": gpus,
-        "jobs": jobs,
-    }
 
 
 def optimum(document: Document) -> Any:

@@ -43,10 +43,3 @@ class Draw(Random):
         if self.sometimes(0.3):
             self.shuffle(found)
         return found
-
-    def with_twins(self, entries: list[Document], key: str) -> list[Document]:
-        """Return entries of which some are copies of others but for what `key` names."""
-        if len(entries) > 1 and self.sometimes(0.25):
-            twin, other = self.sample(range(len(entries)), 2)
-            entries[twin] = {**entries[other], key: entries[twin][key]}
-        return entries

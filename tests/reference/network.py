@@ -12,65 +12,12 @@ from tests.reference.drawing import require
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.reference.drawing import Document, Draw
+    from tests.reference.drawing import Document
 
 VARIANTS = ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
 MAXIMISED = VARIANTS
 MOST_GPUS = 1_000_000
 TIERS = ("machine", "rack", "network")
-
-
-def drawn(draw: Draw, variant: str, name: str) -> Document:
-    """Return an instance: nothing free, gangs that fit nowhere, tiers that are worth more apart."""
-    racks = draw.names("r", draw.randint(1, 3))
-    machines = []
-    for machine in draw.names("m", draw.pick(1, 2, 2, 3, 3, 4)):
-        gpus = draw.pick(1, 2, 2, 3, 4)
-        free = draw.pick(gpus, gpus, 0, draw.randint(0, gpus))
-        machines.append({"id": machine, "rack": draw.pick(*racks), "gpus": gpus, "free_gpus": free})
-        if draw.sometimes(0.1):
-            machines[-1]["affinity"] = draw.pick(1, 2, 4)
-    draw.with_twins(machines, "id")
-    if draw.sometimes(0.03):
-        machines[0] |= {"gpus": MOST_GPUS - sum(each["gpus"] for each in machines[1:])}
-    shares = draw.pick((1.0,), (1.0, 0.5), (1.0, 0.9, 0.3, 0.05), (1e-9, 1.0), (0.1, 0.2, 0.3))
-    weights = draw.pick((1.0,), (1.0, 2.0), (1e12, 1e-12), (0.1, 0.3), (1e-270, 1.0))
-    scores = draw.pick((0.0,), (1.0,), (0.0, 0.25, 1.0), (1.0, 1 - 2**-53))
-    waits = draw.pick((0.0,), (0.0, 3600.0), (1.0, 7200.0), (1e12, 0.0))
-    free_gpus = sum(machine["free_gpus"] for machine in machines)
-    jobs = []
-    for job in draw.names("j", draw.pick(1, 2, 3, 3, 4, 4)):
-        gang = draw.pick(1, 1, 2, 2, 3, 4, free_gpus + 1, draw.randint(1, free_gpus + 1))
-        tiers = TIERS if gang > 1 else TIERS[:1]
-        kept = draw.sample(tiers, draw.randint(1, len(tiers))) if draw.sometimes(0.4) else tiers
-        entry = {
-            "id": job,
-            "gang": gang,
-            "efficiency": {tier: draw.pick(*shares) for tier in kept},
-            "score": draw.pick(*scores),
-            "waiting_s": draw.pick(*waits),
-            "weight": draw.pick(*weights),
-        }
-        for timer in ("rack_timer_s", "network_timer_s"):
-            if draw.sometimes(0.4):
-                entry[timer] = draw.pick(None, 0.0, 3600.0, 3600.0000001, 1e12)
-        for key, values in (
-            ("remaining_s", (1.0, 1e12, 5e-324)),
-            ("attained_gpu_s", (0.0, 1e12)),
-            ("needs_consolidation", (False,)),
-        ):
-            if draw.sometimes(0.2):
-                entry[key] = draw.pick(*values)
-        jobs.append(entry)
-    return {
-        "format": "lyra-opt/network-placement",
-        "version": 1,
-        "name": name,
-        "objective": variant,
-        "waiting_weight_per_s": draw.pick(1e-6, 0.0, 1e-4, 1.0),
-        "machines": machines,
-        "jobs": draw.with_twins(jobs, "id"),
-    }
 
 
 def accepted(document: Document, job: Document) -> tuple[str, ...]:

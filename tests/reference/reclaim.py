@@ -5,54 +5,15 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from tests.reference.drawing import LARGEST_INTEGER, require
+from tests.reference.drawing import require
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from tests.reference.drawing import Document, Draw
+    from tests.reference.drawing import Document
 
 VARIANTS = ("rigid", "interchangeable")
 MAXIMISED: tuple[str, ...] = ()
-
-
-def drawn(draw: Draw, variant: str, name: str) -> Document:
-    """Return an instance: no servers, no jobs, none on loan, all of equal weight or none alike."""
-    ids = draw.names("s", draw.pick(0, 1, 2, 3, 4, 5, 5, 6, 6, 7, 7))
-    on_loan = {server: draw.sometimes(draw.pick(0.0, 0.7, 1.0, 1.0)) for server in ids}
-    weights = draw.pick((1,), (0, 1), (0, 1, 2, 3), (1, 2, 4, 8, 16), (7,), (LARGEST_INTEGER, 1))
-    if draw.sometimes(0.1):
-        weights = (10**6, 10**6 + 1, 999_999, 3)
-    used = dict.fromkeys(ids, 0)
-    jobs = []
-    for job in draw.names("j", draw.pick(0, 1, 2, 3, 4, 5, 6) if ids else 0):
-        gpus_per_worker = draw.pick(1, 1, 1, 2, 5)
-        groups = []
-        for server in draw.sample(ids, draw.randint(1, min(4, len(ids)))):
-            base, flexible = draw.pick((1, 0), (1, 0), (1, 1), (0, 1), (2, 0), (0, 2), (3, 1))
-            groups.append({"server": server, "base": base, "flexible": flexible})
-            used[server] += (base + flexible) * gpus_per_worker
-        entry = {"id": job, "weight": draw.pick(*weights), "workers": groups}
-        if gpus_per_worker > 1 or draw.sometimes(0.3):
-            entry["gpus_per_worker"] = gpus_per_worker
-        if variant == "interchangeable" and draw.sometimes(0.8):
-            workers = sum(group["base"] + group["flexible"] for group in groups)
-            entry["min_workers"] = draw.pick(0, workers, draw.randint(0, workers))
-        jobs.append(entry)
-    choosable = sum(on_loan.values())
-    spare = draw.pick(0, 0, 1, 8, LARGEST_INTEGER // 16)
-    return {
-        "format": "lyra-opt/reclaim",
-        "version": 1,
-        "name": name,
-        "semantics": variant,
-        "reclaim_servers": draw.pick(0, choosable, *[draw.randint(0, choosable)] * 4),
-        "servers": [
-            {"id": server, "gpus": max(1, used[server] + spare), "on_loan": on_loan[server]}
-            for server in ids
-        ],
-        "jobs": jobs,
-    }
 
 
 def is_preempted(document: Document, job: Document, chosen: Collection[str]) -> bool:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_WAYS = 20_000
 """To place all gangs in one round, if no two were in each other's way."""
+ROUND_S = 360.0
+"""The default."""
 STEPS_DUE = 1 - Fraction(1, 10**9)
 """Of the steps, after which a job is complete."""
 
@@ -47,7 +49,7 @@ def run_s(
     """Return for how long a gang runs in a round; it stays where it is or restarts."""
     stays = placement == job.get("current", {})
     lost_s = 0 if stays else Fraction(document.get("restart_s", 0.0))
-    return Fraction(document["round_s"]) - lost_s
+    return Fraction(document.get("round_s", ROUND_S)) - lost_s
 
 
 def takings(gang: int, counts: Sequence[int]) -> Iterator[Usage]:
@@ -128,7 +130,7 @@ def optimum(document: Document) -> Any:
         many *= len(each)
     if many > MOST_WAYS:
         return UNKNOWN
-    round_s = Fraction(document["round_s"])
+    round_s = Fraction(document.get("round_s", ROUND_S))
     first = [ceil(Fraction(job.get("release_s", 0.0)) / round_s) for job in jobs]
     if document["objective"] == "round_progress":
         ways = [each if start == 0 else each[:1] for each, start in zip(ways, first, strict=True)]
@@ -172,7 +174,7 @@ def best_schedule(document: Document, ways: Sequence[Sequence[Way]], first: Sequ
 
 def with_completion(document: Document, job: Document, number: int, value: Fraction) -> Fraction:
     """Return the value of a schedule with one more job complete at the end of a round."""
-    end_s = (number + 1) * Fraction(document["round_s"])
+    end_s = (number + 1) * Fraction(document.get("round_s", ROUND_S))
     jct_s = end_s - Fraction(job.get("release_s", 0.0))
     if document["objective"] == "makespan":
         return max(value, end_s)
@@ -194,7 +196,7 @@ def utility_of(job: Document, jct_s: float) -> float:
 
 def measured(document: Document, entries: Sequence[Document]) -> dict[str, Any]:
     """Return what a schedule is worth."""
-    jobs, round_s = document["jobs"], Fraction(document["round_s"])
+    jobs, round_s = document["jobs"], Fraction(document.get("round_s", ROUND_S))
     used: dict[tuple[int, str, str], int] = defaultdict(int)
     steps: dict[tuple[str, int], Fraction] = defaultdict(Fraction)
     of_job = {job["id"]: job for job in jobs}

@@ -10,8 +10,7 @@ from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.preemption.brute_force import BruteForce
 from lyra_opt.preemption import Gang, Instance, PodGroup
-from tests.fuzz.judging import Truth
-from tests.fuzz.running import attempt
+from tests.fuzz.judging import Truth, attempt
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.heuristics.small import cluster
 from tests.optima import document_of

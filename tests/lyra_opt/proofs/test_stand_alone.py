@@ -36,8 +36,11 @@ from lyra_opt.proofs.stand_alone import (
 )
 from lyra_opt.reclaim.instance import Job, Server
 from tests.malformed import changed
-from tests.reference import allocation, heterogeneous, network, reclaim
-from tests.reference.drawing import INFEASIBLE, UNKNOWN, Draw
+from tests.odd_instances import VARIANTS as ODD_VARIANTS
+from tests.odd_instances import choices_of, odd_document
+from tests.reference import PROBLEMS
+from tests.reference.drawing import INFEASIBLE, UNKNOWN
+from tests.reference.heterogeneous import ROUNDS
 from tests.tables import tables
 from tests.test_architecture import imported_by
 
@@ -46,13 +49,9 @@ SLACK, SHARE_SLACK = Fraction(1, 10**9), Fraction(1, 10**5)
 """How far proofs may stay behind an optimum, as documented."""
 
 VARIANTS = [
-    (reclaim, "rigid"),
-    (reclaim, "interchangeable"),
-    (allocation, "jct_reduction"),
-    (allocation, "two_phase"),
-    (allocation, "joint"),
-    *((network, variant) for variant in network.VARIANTS),
-    *((heterogeneous, variant) for variant in heterogeneous.SHARES),
+    (problem, variant)
+    for problem, variant in ODD_VARIANTS
+    if problem != "preemption" and variant not in ("mean_jct", *ROUNDS)
 ]
 TABLES = tables(__file__)
 FLEET = TABLES["fleet"]
@@ -98,14 +97,14 @@ def test_it_is_short_and_needs_nothing_but_python(tmp_path):
 def test_optima_are_proved_and_nothing_beyond(family, variant, first):
     """Odd instances that enumeration knows: weights of 0, huge ones, no jobs, no server."""
     for seed in range(first, first + (15 if first == 0 else 1000)):
-        document = family.drawn(Draw(seed), variant, f"drawn-{seed}")
-        known = family.optimum(document)
+        document = odd_document(choices_of(seed), family, variant)
+        known = PROBLEMS[family].optimum(document)
         works = [job.get("work_worker_s", 1) for job in document["jobs"]]
         if not works or min(works) < LEAST_NORMAL:
             continue  # solvers cannot tell numbers apart that are so small
         if known in (UNKNOWN, INFEASIBLE):
             continue
-        optimum, of_shares = Fraction(known), family is heterogeneous
+        optimum, of_shares = Fraction(known), family == "heterogeneous"
         slack = SHARE_SLACK if of_shares else SLACK
         proof = proved(document, "lp-highs" if of_shares else "brute-force")
         bound, value = check(document, proof)
@@ -138,8 +137,8 @@ def test_no_tree_and_no_multipliers_prove_too_much():
     accepted = 0
     for seed in range(400):
         family, variant = VARIANTS[seed % len(VARIANTS)]
-        document = family.drawn(Draw(seed), variant, "any")
-        known = family.optimum(document)
+        document = odd_document(choices_of(seed), family, variant)
+        known = PROBLEMS[family].optimum(document)
         if known in (UNKNOWN, INFEASIBLE):
             continue
         some = {"solution": {"level": float(known) * random.choice((1.00001, 1.5, 4))}}
@@ -147,7 +146,7 @@ def test_no_tree_and_no_multipliers_prove_too_much():
         if not programme.rows or not programme.names:
             continue
         optimum = programme.sense * Fraction(known)
-        slack = SHARE_SLACK if family is heterogeneous else SLACK
+        slack = SHARE_SLACK if family == "heterogeneous" else SLACK
         rows = len(programme.rows)
 
         def leaf(rows):
@@ -208,7 +207,7 @@ def defaults_of(record):
 @pytest.mark.parametrize(("family", "variant"), VARIANTS)
 def test_keys_that_are_left_out_have_the_defaults_of_the_toolkit(family, variant):
     """The checker has a table of its own; an instance without these keys has the same programme."""
-    document = family.drawn(Draw(f"defaults {variant}"), variant, "defaults")
+    document = odd_document(choices_of(f"defaults {variant}"), family, variant)
     problem, name = problem_of_format(document), document["format"]
     record, parts = RECORDS[name]
     table = DEFAULTS[name]

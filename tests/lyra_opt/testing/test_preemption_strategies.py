@@ -7,10 +7,8 @@ from hypothesis import Phase, find, given, settings
 
 from lyra_opt.preemption import Moves
 from lyra_opt.preemption.objective import TERMS
-from lyra_opt.testing.strategies import (
-    PREEMPTION_FEATURES,
-    preemption_instances,
-)
+from lyra_opt.testing.drawn_instances import PREEMPTION_FEATURES
+from lyra_opt.testing.strategies import preemption_instances
 from tests.draws import draws
 
 FEATURES = {
@@ -75,4 +73,4 @@ def test_limits_and_switches_are_kept(instance):
     assert (instance.empty_nodes, instance.budgets, instance.demand.level) == (0, (), None)
     assert instance.victims == "lower"
     assert set(instance.resources) <= {"gpu"}
-    assert all(sum(node.capacity.values()) <= 2 and not node.labels for node in instance.nodes)
+    assert all(sum(node.capacity.values()) <= 3 and not node.labels for node in instance.nodes)

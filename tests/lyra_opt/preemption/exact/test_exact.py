@@ -18,8 +18,7 @@ from lyra_opt.preemption.counting import Verdict, count
 from lyra_opt.preemption.exact import solver
 from lyra_opt.preemption.exact.solver import Exact
 from tests.draws import draws
-from tests.fuzz.judging import Truth
-from tests.fuzz.running import attempt
+from tests.fuzz.judging import Truth, attempt
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.examples import BEST, example
 from tests.lyra_opt.preemption.heuristics.small import cluster, gang, pending

@@ -11,8 +11,7 @@ from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.preemption.heuristics.base import State
 from tests.draws import draws
-from tests.fuzz.judging import Truth
-from tests.fuzz.running import attempt
+from tests.fuzz.judging import Truth, attempt
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.optima import document_of
 
