@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.plotting import drawn_figure
 from lyra_opt.experiments.planning import words
+from lyra_opt.experiments.planning.questions import Fit
 from lyra_opt.preemption.plot import drawing_of
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ def plan_picture(plan: ClusterPlan, style: str = "page", file: str | Path | None
     solution = plan.answer.solution
     if solution is None:
         raise UserError(f"there is no plan to draw. {words.headline(plan)}")
+    question = plan.case.question
     drawing = drawing_of(
         plan.case.instance,
         {plan.answer.solver: solution},
         title=words.caption(plan),
+        pending=question.gang.id if isinstance(question, Fit) else "",
         panel_inches=WIDTH_INCHES,
     )
     return drawn_figure(drawing.figure, style, file)

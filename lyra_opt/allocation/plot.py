@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.instance import NamedWorkers, Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.errors import counted
+from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     MOST_NAMED,
     UNNAMED_COLOURS,
     Drawing,
-    add_colour_legend,
-    add_panels,
     as_written,
-    block_rows_of,
+    drawing_of_rows,
     drawn_in_words,
-    grid_of,
     handles_of_named,
+    heading,
     in_words,
     legend_beside,
     named_colours,
     panel_inches,
     record,
-    rows_inches,
     rows_of_panel,
     shortened,
     time_unit,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
+    from numpy.typing import NDArray
 
     from lyra_opt.allocation.instance import (
         ElasticJob,
         Instance,
-        SchedulePiece,
         Solution,
         WorkerAllocation,
     )
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 MOST_JOBS = 40
 """Most jobs that are drawn: first jobs on which solutions differ, then those with most work."""
 
-PANEL_INCHES, TEXT_INCHES, FRAME_INCHES = 4.2, 1.2, 1.6
+PANEL_INCHES, FRAME_INCHES = 5.4, 1.6
 
 BASE, EXTRA, ASKED = "#0072b2", "#009e73", "#dfe6ec"
 
@@ -80,45 +80,40 @@ def drawing_of_workers(
         for name, found in solutions.items()
     }
     shown = _shown_jobs(instance, list(workers.values()))
-    grid = grid_of(max(len(solutions), 1), PANEL_INCHES + TEXT_INCHES)
-    height = rows_inches(len(shown), grid[0], FRAME_INCHES)
-
-    def draw(figure: FigureBase) -> None:
-        panels = add_panels(figure, max(len(solutions), 1), grid)
-        jobs = [instance.jobs[place] for place in shown]
-        names = [job.id for job in jobs]
-        most = max(job.max_gpus for job in jobs)
-        rows = [
-            block_rows_of(axes, names, most, PANEL_INCHES, solution=name)
-            for axes, name in zip(panels, solutions or [""], strict=True)
-        ]
-        for axes in panels[-grid[1] :]:
-            axes.set_xlabel("GPUs of the job's workers")
-        if solutions:
-            for (name, given), panel in zip(workers.items(), rows, strict=True):
-                _draw_workers(jobs, [given[place] for place in shown], panel)
-                title = f"{as_written(shortened(name, 40))}\n{_value(instance, solutions[name])}"
-                panel.axes.set_title(title, loc="left")
-            colours = {"base demand": BASE, "extra workers": EXTRA, "not given": ASKED}
-        else:
-            _draw_range(jobs, rows[0])
-            title = as_written(shortened(instance.name, 40))
-            free = f"{counted(instance.gpus, 'GPU')} to give"
-            rows[0].axes.set_title(
-                f"{title}\n{free}, {counted(len(instance.jobs), 'job')}", loc="left"
-            )
-            colours = {"base demand": BASE, "up to the most workers that it can use": ASKED}
-        add_colour_legend(figure, colours, {})
-        order = "those with the most work first"
-        if len(solutions) > 1:
-            order = f"those on which solutions differ first, then {order}"
-        figure.supxlabel(drawn_in_words(len(shown), len(instance.jobs), "job", order))
-
-    return Drawing((PANEL_INCHES + TEXT_INCHES) * grid[1], height, draw)
+    jobs = [instance.jobs[place] for place in shown]
+    panels: dict[str, Callable[[BlockRows], str]] = {
+        name: partial(
+            _draw_workers,
+            jobs,
+            [given[place] for place in shown],
+            heading(name, _value(instance, solutions[name])),
+        )
+        for name, given in workers.items()
+    }
+    colours = {"base demand": BASE, "extra workers": EXTRA, "not given": ASKED}
+    if not solutions:
+        colours = {"base demand": BASE, "up to the most workers that it can use": ASKED}
+        to_give = f"{counted(instance.gpus, 'GPU')} to give, {counted(len(instance.jobs), 'job')}"
+        panels = {"": partial(_draw_range, jobs, heading(instance.name, to_give))}
+    order = "those with the most work first"
+    if len(solutions) > 1:
+        order = f"those on which solutions differ first, then {order}"
+    return drawing_of_rows(
+        panels,
+        [shortened(job.id) for job in jobs],
+        max(job.max_gpus for job in jobs),
+        label="GPUs of the job's workers",
+        colours=colours,
+        left_out=drawn_in_words(len(shown), len(instance.jobs), "job", order),
+        width_inches=PANEL_INCHES,
+        frame_inches=FRAME_INCHES,
+    )
 
 
-def _draw_workers(jobs: Sequence[ElasticJob], workers: Sequence[int], rows: BlockRows) -> None:
-    """Draw the workers of each job as a bar, with its running time."""
+def _draw_workers(
+    jobs: Sequence[ElasticJob], workers: Sequence[int], title: str, rows: BlockRows
+) -> str:
+    """Draw the workers of each job as a bar, with its running time; return the panel's title."""
     _caption(rows, "running time")
     for row, (job, count) in enumerate(zip(jobs, workers, strict=True)):
         rows.track(row, job.max_gpus, ASKED, job=job.id, state="most that it can use")
@@ -132,24 +127,22 @@ def _draw_workers(jobs: Sequence[ElasticJob], workers: Sequence[int], rows: Bloc
         if extra:
             rows.block(row, job.min_gpus, extra, EXTRA, **words, state="extra workers")
         _note(rows, row, in_words(time_s))
+    return title
 
 
-def _draw_range(jobs: Sequence[ElasticJob], rows: BlockRows) -> None:
-    """Draw the range of workers of each job, with the running times at both ends."""
+def _draw_range(jobs: Sequence[ElasticJob], title: str, rows: BlockRows) -> str:
+    """Draw each job's range of workers, with its longest and shortest time; return the title."""
     _caption(rows, "running time with\nmost, base workers")
     for row, job in enumerate(jobs):
         times_s = [float(job.duration_s(count)) for count in (job.max_workers, job.min_workers)]
-        words: dict[str, Any] = {
-            "job": job.id,
-            "state": "most that it can use",
-            "running_time_s": times_s[0],
-        }
-        rows.track(row, job.max_gpus, ASKED, **words)
-        words |= {"state": "base demand", "running_time_s": times_s[1]}
-        rows.block(row, 0, job.min_gpus, BASE, **words)
+        words: dict[str, Any] = {"job": job.id, "running_time_s": times_s[0]}
+        rows.track(row, job.max_gpus, ASKED, **words, state="most that it can use")
+        words["running_time_s"] = times_s[1]
+        rows.block(row, 0, job.min_gpus, BASE, **words, state="base demand")
         fast, slow = map(in_words, times_s)
         released = f"; released at {in_words(job.release_s)}" if job.release_s else ""
         _note(rows, row, (fast if fast == slow else f"{fast}, {slow}") + released)
+    return title
 
 
 def _caption(rows: BlockRows, text: str) -> None:
@@ -206,21 +199,31 @@ MOST_BANDS = 300
 """Each job has a band of its own for at most this many jobs; else uncoloured jobs share one."""
 
 CELLS = 1_200
-"""Number of intervals over which GPUs are averaged for many jobs; more are not visible."""
+"""Most time intervals in which areas are drawn; if GPUs change more often, they are averaged."""
 
 LEAST_LABEL_SHARE = 0.055
 """A band carries the name of its job if it covers at least this share of both axes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Band:
-    """A piece of a schedule in the stacked drawing, between the heights `bottom` and `top`."""
+class Layers(NamedTuple):
+    """The GPUs that jobs hold over time, stacked in a picture.
 
-    job: int
-    start_s: float
-    end_s: float
-    bottom: float
-    top: float
+    Parameters
+    ----------
+    jobs
+        The file position of the job of each layer, from the bottom; the job that completes last
+        comes first. If there are many jobs, only those with a colour have a layer of their own.
+    edges_s
+        The ends of the time intervals.
+    held, top
+        The mean number of held GPUs, and the upper end, of each layer in each interval. The last
+        layer belongs to all other jobs.
+    """
+
+    jobs: Sequence[int]
+    edges_s: NDArray[np.float64]
+    held: NDArray[np.float64]
+    top: NDArray[np.float64]
 
 
 def drawing_of_schedules(instance: Instance, schedules: Mapping[str, Schedule]) -> Drawing:
@@ -241,11 +244,8 @@ def drawing_of_schedules(instance: Instance, schedules: Mapping[str, Schedule]) 
         for (name, schedule), axes in zip(schedules.items(), panels, strict=True):
             plot_schedule(instance, schedule, axes, colours=colours, end_s=end_s)
             record(figure, _pieces(instance, name, schedule))
-            axes.set_title(
-                f"{as_written(shortened(name, 40))}: mean JCT "
-                f"{in_words(mean_jct_s(instance, schedule))}",
-                loc="left",
-            )
+            mean = in_words(mean_jct_s(instance, schedule))
+            axes.set_title(f"{heading(name)}: mean JCT {mean}", loc="left")
         panels[-1].set_xlabel(f"Time ({time_unit(end_s)[1]})")
         _add_legend(figure, instance, colours)
 
@@ -299,147 +299,87 @@ def plot_schedule(
     axes.set_xlim(0, 1.02 * end_s / scale)
     axes.set_ylim(0, 1.13 * instance.gpus)
     axes.axhline(instance.gpus, color="black", linewidth=1.0, linestyle="--", zorder=2.5)
+    layers = layers_of(instance, schedule, colours, end_s)
+    width = 0.5 if len(instance.jobs) <= MOST_MARKED_JOBS else 0.3
+    if len(instance.jobs) > MOST_BANDS:
+        width = 0.0
+    fills = [*(colours[job] for job in layers.jobs), UNNAMED_COLOURS[0]]
+    for colour, held, top in zip(fills, layers.held, layers.top, strict=True):
+        axes.stairs(
+            np.where(held > 0, top, np.nan),
+            layers.edges_s / scale,
+            baseline=top - held,
+            fill=True,
+            color=colour,
+            edgecolor="white",
+            linewidth=width,
+        )
+    _mark(instance, layers, axes, colours, scale)
     if len(instance.jobs) <= MOST_BANDS:
-        bands = _stacked(instance, schedule)
-        _fill(bands, axes, colours, scale)
-        _mark(instance, bands, axes, colours, scale)
-        for job, of_job in zip(instance.jobs, bands, strict=True):
-            _label(job.id, of_job, axes, scale, end_s, instance.gpus)
-    else:
-        _fill_averages(instance, schedule, axes, colours, end_s)
+        for job, held, top in zip(layers.jobs, layers.held, layers.top, strict=False):
+            _label(instance.jobs[job].id, layers.edges_s, held, top, axes, scale)
     axes.grid(visible=False, axis="x")
     axes.set_ylabel("GPUs held by workers")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _stacked(instance: Instance, schedule: Schedule) -> list[list[_Band]]:
-    """Return the bands of each job in time order; jobs that complete last are at the bottom.
-
-    A piece is split wherever the height below it changes.
-    """
-    pieces: dict[int, list[SchedulePiece]] = defaultdict(list)
-    for piece in sorted(schedule.pieces, key=lambda piece: piece.start_s):
-        pieces[instance.job_position[piece.job]].append(piece)
-    order = sorted(pieces, key=lambda job: -pieces[job][-1].end_s)
-    times = sorted({time for piece in schedule.pieces for time in (piece.start_s, piece.end_s)})
-    place = {time: position for position, time in enumerate(times)}
-    height = [0.0] * len(times)
-    bands: list[list[_Band]] = [[] for _ in instance.jobs]
-    for job in order:
-        size = instance.jobs[job].gpus_per_worker
-        for piece in pieces[job]:
-            for step in range(place[piece.start_s], place[piece.end_s]):
-                bottom, top = height[step], height[step] + piece.workers * size
-                height[step] = top
-                last = bands[job][-1] if bands[job] else None
-                same = last is not None and (last.bottom, last.top, last.end_s) == (
-                    bottom,
-                    top,
-                    times[step],
-                )
-                start_s = bands[job].pop().start_s if same else times[step]
-                bands[job].append(_Band(job, start_s, times[step + 1], bottom, top))
-    return bands
-
-
-def _fill(
-    bands: Sequence[Sequence[_Band]], axes: Axes, colours: Sequence[str], scale: float
-) -> None:
-    """Draw the bands, with a thin white outline around each job."""
-    from matplotlib.collections import PolyCollection
-
-    width = 0.8 if len(bands) <= MOST_MARKED_JOBS else 0.3
-    for of_job, colour in zip(bands, colours, strict=True):
-        corners = [
-            [
-                (band.start_s / scale, band.bottom),
-                (band.start_s / scale, band.top),
-                (band.end_s / scale, band.top),
-                (band.end_s / scale, band.bottom),
-            ]
-            for band in of_job
-        ]
-        axes.add_collection(
-            PolyCollection(corners, facecolors=colour, edgecolors="face", linewidths=0.2)
-        )
-    for of_job in bands:
-        xs: list[float] = [of_job[0].start_s / scale]
-        ys: list[float] = [of_job[0].bottom]
-        for band in of_job:
-            xs += [band.start_s / scale, band.end_s / scale]
-            ys += [band.top, band.top]
-        xs.append(of_job[-1].end_s / scale)
-        ys.append(of_job[-1].bottom)
-        axes.plot(xs, ys, color="white", linewidth=width, solid_joinstyle="miter")
-
-
-def _fill_averages(
-    instance: Instance,
-    schedule: Schedule,
-    axes: Axes,
-    colours: Sequence[str],
-    end_s: float,
-) -> None:
-    """Draw the GPUs of coloured jobs and of all other jobs together, averaged over intervals."""
-    import numpy as np
-
-    scale, _ = time_unit(end_s)
-    edges_s = np.linspace(0, end_s, CELLS + 1)
-    length_s = end_s / CELLS
-    named = [job for job, colour in enumerate(colours) if colour not in UNNAMED_COLOURS]
-    row = {instance.jobs[job].id: place for place, job in enumerate(named)}
-    held = np.zeros((len(named) + 1, CELLS))
-    last_s = np.zeros(len(named))
+def layers_of(
+    instance: Instance, schedule: Schedule, colours: Sequence[str], end_s: float
+) -> Layers:
+    """Return the GPUs that jobs hold over time as layers, exact if they seldom change."""
+    are_many = len(instance.jobs) > MOST_BANDS
+    last_s: dict[int, float] = defaultdict(float)
     for piece in schedule.pieces:
-        place = row.get(piece.job, len(named))
-        if place < len(named):
-            last_s[place] = max(last_s[place], piece.end_s)
-        gpus = piece.workers * instance.jobs[instance.job_position[piece.job]].gpus_per_worker
-        first = bisect_right(edges_s, piece.start_s) - 1
-        past = min(bisect_right(edges_s, piece.end_s), CELLS)
-        overlap_s = np.minimum(edges_s[first + 1 : past + 1], piece.end_s) - np.maximum(
+        job = instance.job_position[piece.job]
+        if not are_many or colours[job] not in UNNAMED_COLOURS:
+            last_s[job] = max(last_s[job], piece.end_s)
+    jobs = sorted(sorted(last_s), key=lambda job: -last_s[job])
+    layer = {job: place for place, job in enumerate(jobs)}
+    edges_s = np.unique(
+        [time for piece in schedule.pieces for time in (piece.start_s, piece.end_s)]
+    )
+    if len(edges_s) > CELLS + 1:
+        edges_s = np.linspace(0, end_s, CELLS + 1)
+    lengths_s = np.diff(edges_s)
+    held = np.zeros((len(jobs) + 1, len(lengths_s)))
+    for piece in schedule.pieces:
+        job = instance.job_position[piece.job]
+        gpus = piece.workers * instance.jobs[job].gpus_per_worker
+        first = int(np.searchsorted(edges_s, piece.start_s, side="right")) - 1
+        past = int(np.searchsorted(edges_s, piece.end_s))
+        overlaps_s = np.minimum(edges_s[first + 1 : past + 1], piece.end_s) - np.maximum(
             edges_s[first:past], piece.start_s
         )
-        held[place, first:past] += gpus * overlap_s / length_s
-    bottom = np.zeros(CELLS)
-    for place in [*np.argsort(-last_s, kind="stable").tolist(), len(named)]:
-        colour = colours[named[place]] if place < len(named) else UNNAMED_COLOURS[0]
-        top = bottom + held[place]
-        axes.stairs(top, edges_s / scale, baseline=bottom, fill=True, color=colour, linewidth=0)
-        bottom = top
-    cells = sorted({min(int(job.release_s / length_s), CELLS - 1) for job in instance.jobs})
-    axes.plot(
-        [(cell + 0.5) * length_s / scale for cell in cells],
-        [1.06 * instance.gpus] * len(cells),
-        clip_on=False,
-        **mark_styles()["release"] | {"markersize": 3.0, "markerfacecolor": "black"},
-    )
+        held[layer.get(job, len(jobs)), first:past] += gpus * overlaps_s / lengths_s[first:past]
+    return Layers(jobs, edges_s, held, np.cumsum(held, axis=0))
 
 
 def _mark(
-    instance: Instance,
-    bands: Sequence[Sequence[_Band]],
-    axes: Axes,
-    colours: Sequence[str],
-    scale: float,
+    instance: Instance, layers: Layers, axes: Axes, colours: Sequence[str], scale: float
 ) -> None:
     """Mark releases above the GPUs, and starts and completions on the bands if jobs are few."""
-    at: dict[str, list[tuple[float, float]]] = {
-        "release": [(job.release_s / scale, 1.06 * instance.gpus) for job in instance.jobs]
+    cell_s = layers.edges_s[-1] / CELLS
+    releases = {round(each.release_s / cell_s): job for job, each in enumerate(instance.jobs)}
+    at: dict[str, list[tuple[int, float, float]]] = {
+        "release": [
+            (job, instance.jobs[job].release_s, 1.06 * instance.gpus) for job in releases.values()
+        ]
     }
-    if len(instance.jobs) <= MOST_MARKED_JOBS:
-        at["start"] = [
-            (first.start_s / scale, (first.bottom + first.top) / 2) for first, *_ in bands
-        ]
-        at["completion"] = [
-            (last.end_s / scale, (last.bottom + last.top) / 2) for *_, last in bands
-        ]
     shrunk = 1.0 if len(instance.jobs) <= 2 * MOST_NAMED else 0.7
+    if len(instance.jobs) <= MOST_MARKED_JOBS:
+        for job, held, top in zip(layers.jobs, layers.held, layers.top, strict=False):
+            middle = top - held / 2
+            first, last = np.flatnonzero(held)[[0, -1]]
+            at.setdefault("start", []).append((job, layers.edges_s[first], middle[first]))
+            at.setdefault("completion", []).append((job, layers.edges_s[last + 1], middle[last]))
+    elif len(instance.jobs) > MOST_BANDS:
+        shrunk = 0.5
     for name, points in at.items():
         style = mark_styles()[name]
-        style["markersize"] *= shrunk
-        for (x, y), colour in zip(points, colours, strict=True):
-            axes.plot(x, y, clip_on=False, zorder=4, **style | {"markerfacecolor": colour})
+        style["markersize"] *= shrunk * style_in_force().line_factor
+        for job, time_s, height in points:
+            face = {"markerfacecolor": colours[job]}
+            axes.plot(time_s / scale, height, clip_on=False, zorder=4, **style | face)
 
 
 def mark_styles() -> dict[str, dict[str, Any]]:
@@ -458,22 +398,28 @@ def mark_styles() -> dict[str, dict[str, Any]]:
 
 
 def _label(
-    name: str, of_job: Sequence[_Band], axes: Axes, scale: float, end_s: float, gpus: int
+    name: str,
+    edges_s: NDArray[np.float64],
+    held: NDArray[np.float64],
+    top: NDArray[np.float64],
+    axes: Axes,
+    scale: float,
 ) -> None:
     """Write the name of a job on its largest band, if the band is large enough."""
     shown = shortened(name)
-    least_width_s = LEAST_LABEL_SHARE * end_s * max(0.7, len(shown) / 5)
-    wide = [
-        band
-        for band in of_job
-        if band.end_s - band.start_s >= least_width_s
-        and band.top - band.bottom >= LEAST_LABEL_SHARE * gpus
+    least_s = LEAST_LABEL_SHARE * edges_s[-1] * max(0.7, len(shown) / 5)
+    changes = np.flatnonzero((np.diff(held) != 0) | (np.diff(top) != 0)) + 1
+    bands = [
+        (edges_s[past] - edges_s[first], first, past)
+        for first, past in pairwise([0, *changes, len(held)])
+        if held[first] >= LEAST_LABEL_SHARE * axes.get_ylim()[1]
+        and edges_s[past] - edges_s[first] >= least_s
     ]
-    if wide:
-        band = max(wide, key=lambda band: (band.end_s - band.start_s) * (band.top - band.bottom))
+    if bands:
+        _, first, past = max(bands, key=lambda band: band[0] * held[band[1]])
         axes.annotate(
             as_written(shown),
-            ((band.start_s + band.end_s) / 2 / scale, (band.bottom + band.top) / 2),
+            ((edges_s[first] + edges_s[past]) / 2 / scale, top[first] - held[first] / 2),
             ha="center",
             va="center",
             color="white",

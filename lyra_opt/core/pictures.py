@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, TypeVar
 from unicodedata import east_asian_width
 
 from lyra_opt.core.csv_text import frame_text
@@ -15,11 +18,13 @@ from lyra_opt.core.errors import UserError, counted, one_line
 from lyra_opt.core.picture_styles import house_style, picture_bytes, style_in_force, style_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure, FigureBase
+
+RowT = TypeVar("RowT")
 
 # The colours are the palette of Okabe and Ito, which colour-blind readers can distinguish.
 # The palette leaves out yellow, because yellow lines are hard to see on white.
@@ -145,6 +150,11 @@ def text_inches(text: str) -> float:
     """Return the approximate width of a text in inches, in the style in force."""
     wide = sum(east_asian_width(letter) in "WF" for letter in text)
     return (len(text) + wide) * LETTER_EMS * style_in_force().text_points / 72
+
+
+def heading(name: str, *lines: str) -> str:
+    """Return the title of a panel: the name of an instance or solver, above further lines."""
+    return "\n".join([as_written(shortened(name, 40)), *lines])
 
 
 def line_style(name: str, names: Sequence[str]) -> dict[str, Any]:
@@ -330,6 +340,30 @@ def panel_inches(wanted: float, panels: int) -> float:
     return min(wanted, least) if style_in_force().is_narrow else wanted
 
 
+def by_all_solutions(rows: Sequence[RowT], touched: Sequence[Collection[RowT]]) -> list[RowT]:
+    """Return rows in the order in which they are drawn if there is room for some only.
+
+    The rows that each solution touches come first, in turn for each solution, so that no solution
+    has more rows than another. Rows that few solutions touch come before those of many.
+
+    Parameters
+    ----------
+    rows
+        All rows, in the order in which the untouched rows are drawn.
+    touched
+        The rows that each solution touches.
+
+    >>> by_all_solutions(["a", "b", "c", "d"], [{"a", "b"}, {"b", "d"}])
+    ['a', 'd', 'b', 'c']
+    """
+    solutions = Counter(row for each in touched for row in each)
+    queues = [
+        sorted((row for row in rows if row in each), key=solutions.__getitem__) for each in touched
+    ]
+    turns = [row for turn in zip_longest(*queues) for row in turn if row is not None]
+    return list(dict.fromkeys([*turns, *rows]))
+
+
 def drawn_in_words(drawn: int, of: int, noun: str, order: str) -> str:
     """Return which rows a picture shows, such as ``8 of 60 servers: ...``; empty if it shows all.
 
@@ -464,7 +498,8 @@ class BlockRows:
 
     def frame(self, row: float, gpus: float, colour: str, *, left: float = 0.0) -> None:
         """Draw a line around a row, or around a part of it."""
-        style = {"fill": False, "edgecolor": colour, "linewidth": 1.6, "zorder": 4}
+        width = 1.6 * style_in_force().line_factor
+        style = {"fill": False, "edgecolor": colour, "linewidth": width, "zorder": 4}
         self._rectangle(left, row, gpus, TRACK_HEIGHT - 0.02, clip_on=False, **style)
 
     def block(
@@ -507,7 +542,6 @@ def block_rows_of(
     names: Sequence[str],
     most_gpus: float,
     panel_inches: float,
-    longest: int = LONGEST_NAME,
     **data: Any,
 ) -> BlockRows:
     """Prepare axes for rows of blocks, with the names of the rows to the left.
@@ -518,16 +552,13 @@ def block_rows_of(
         The number of GPUs of the longest row.
     panel_inches
         The width of the axes including the names.
-    longest
-        The number of letters from which the middle of a name is left out.
     data
         Values of columns in the data of the picture that all boxes share.
     """
     from matplotlib.ticker import MaxNLocator
 
-    shown = [shortened(name, longest) for name in names]
-    margin = max((text_inches(name) for name in shown), default=0.0) + 0.15
-    axes.set_yticks(range(len(names)), [as_written(name) for name in shown])
+    margin = max((text_inches(name) for name in names), default=0.0) + 0.15
+    axes.set_yticks(range(len(names)), [as_written(name) for name in names])
     axes.set_ylim(max(len(names), 1) - 0.4, -0.6)
     axes.set_xlim(-0.008 * most_gpus, 1.008 * most_gpus)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
@@ -566,3 +597,54 @@ def add_colour_legend(
         if colour in frames
     ]
     legend_above(figure, handles)
+
+
+def drawing_of_rows(
+    panels: Mapping[str, Callable[[BlockRows], str]],
+    names: Sequence[str],
+    most_gpus: float,
+    *,
+    label: str,
+    colours: Mapping[str, str],
+    framed: Mapping[str, str] | None = None,
+    left_out: str,
+    width_inches: float,
+    frame_inches: float,
+    rows: float | None = None,
+) -> Drawing:
+    """Return a drawing with one panel of rows of blocks per solution.
+
+    Parameters
+    ----------
+    panels
+        A function that draws the rows of a panel and returns its title, by the name of a solution.
+    names, most_gpus
+        The names of the rows, and the number of GPUs of the longest row.
+    label
+        The label of the axis of GPUs.
+    colours, framed
+        The colours of blocks and of frames, by label.
+    left_out
+        A sentence on rows that are not drawn.
+    width_inches, frame_inches
+        The width of a panel, and the height of its title, axis and legends.
+    rows
+        The height of a panel in rows; None for one per name.
+    """
+    grid = grid_of(len(panels), width_inches)
+    width = width_inches * grid[1]
+
+    def draw(figure: FigureBase) -> None:
+        for axes, (name, draw_panel) in zip(
+            all_axes := add_panels(figure, len(panels), grid), panels.items(), strict=True
+        ):
+            blocks = block_rows_of(axes, names, most_gpus, width_inches, solution=name)
+            axes.set_title(draw_panel(blocks), loc="left")
+        for axes in all_axes[-grid[1] :]:
+            axes.set_xlabel(label)
+        add_colour_legend(figure, colours, framed or {})
+        letters = int(min(width, style_in_force().most_width_inches) / text_inches("n"))
+        figure.supxlabel(fill(left_out, letters))
+
+    height = rows_inches(max(len(names), 1) if rows is None else rows, grid[0], frame_inches)
+    return Drawing(width, height, draw)

@@ -22,6 +22,7 @@ from lyra_opt.core.pictures import (
     grid_of,
     halo,
     handles_of_named,
+    heading,
     in_words,
     legend_beside,
     named_colours,
@@ -83,7 +84,7 @@ def drawing_of_shares(instance: Instance, solutions: Mapping[str, TimeShares]) -
         ]
         value = check(instance, solution).objective or 0
         words = str(instance.objective).replace("_", " ")
-        axes.set_title(f"{as_written(shortened(maker, 40))}\n{words} {value:,.6g}", loc="left")
+        axes.set_title(heading(maker, f"{words} {value:,.6g}"), loc="left")
         record(axes, _cells(instance, shares, "share", maker))
         return _draw_matrix(instance, axes, shares, texts, used, len(solutions))
 
@@ -114,9 +115,9 @@ def drawing_of_throughputs(instance: Instance) -> Drawing:
         there = [counted(count, "GPU") for count in instance.gpus_of_type.values()]
         image = _draw_matrix(instance, axes, relative, texts, there)
         record(axes, _cells(instance, rates, "steps_per_s"))
-        title = as_written(shortened(instance.name, 40))
         numbers = ", steps per second" if _is_named(instance, 1) else ""
-        axes.set_title(f"{title}\n{counted(len(instance.jobs), 'job')}{numbers}", loc="left")
+        jobs = counted(len(instance.jobs), "job")
+        axes.set_title(heading(instance.name, jobs + numbers), loc="left")
         label = "Speed / speed on best type"
         figure.colorbar(image, ax=axes, label=label, fraction=0.1, aspect=30)
 
@@ -448,7 +449,7 @@ def _title(instance: Instance, name: str, solution: RoundSchedule) -> str:
     value = report.objective or 0
     is_time = instance.objective in (Objective.MAKESPAN, Objective.MEAN_JCT)
     shown = in_words(float(value)) if is_time else f"{value:,.6g}"
-    title = f"{as_written(shortened(name, 40))}: {words} {shown}"
+    title = f"{heading(name)}: {words} {shown}"
     if instance.objective is not Objective.ROUND_PROGRESS and report.completed is not None:
         title += f", {len(report.completed):,} of {counted(len(instance.jobs), 'job')} complete"
     return title

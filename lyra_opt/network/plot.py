@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import counted
@@ -13,12 +14,12 @@ from lyra_opt.core.pictures import (
     ROW_INCHES,
     Drawing,
     add_colour_legend,
-    add_panels,
     as_written,
     block_rows_of,
+    by_all_solutions,
+    drawing_of_rows,
     drawn_in_words,
-    grid_of,
-    rows_inches,
+    heading,
     rows_of_panel,
     shortened,
     text_inches,
@@ -53,6 +54,7 @@ TIER_WORDS = {
     Tier.NETWORK: "across racks",
 }
 BUSY, HELD_BACK = "#b9c0c8", "#8a8f96"
+OTHER_COLOURS = {"held by others": BUSY, "free": FREE_COLOUR}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +106,20 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
     rest = drawn_in_words(len(floor.place), len(instance.machines), "machine", order)
     if not solutions:
         return _alone(instance, floor, width, rest)
-    grid = grid_of(len(solutions), width)
-
-    def draw(figure: FigureBase) -> None:
-        panels = add_panels(figure, len(solutions), grid)
-        for (name, solution), axes in zip(solutions.items(), panels, strict=True):
-            rows = _draw_machines(instance, floor, axes, width, name)
-            _draw_gangs(instance, solution, floor, rows)
-            axes.set_title(_title(instance, name, solution), loc="left")
-        _add_legend(figure, gangs=True)
-        if rest:
-            figure.supxlabel(rest)
-
-    height = rows_inches(floor.rows, grid[0], FRAME_INCHES)
-    return Drawing(width * grid[1], height, draw)
+    return drawing_of_rows(
+        {
+            name: partial(_draw_gangs, instance, name, solution, floor)
+            for name, solution in solutions.items()
+        },
+        [],
+        floor.strips * floor.pitch,
+        label="",
+        colours={TIER_WORDS[tier]: colour for tier, colour in TIER_COLOURS.items()} | OTHER_COLOURS,
+        left_out=rest,
+        width_inches=width,
+        frame_inches=FRAME_INCHES,
+        rows=floor.rows,
+    )
 
 
 def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawing:
@@ -132,17 +134,22 @@ def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawin
             machines, gangs = figure.subplots(2, 1, height_ratios=[count + 3 for count in rows])
         else:
             machines, gangs = figure.subplots(1, 2, width_ratios=(width, GANGS_INCHES))
-        _draw_machines(instance, floor, machines, width)
+        total = floor.strips * floor.pitch
+        _draw_machines(instance, floor, block_rows_of(machines, [], total, width, solution=""))
         free, racks = counted(instance.free_gpus, "free GPU"), counted(len(instance.racks), "rack")
-        name = as_written(shortened(instance.name, 40))
-        machines.set_title(
-            f"{name}\n{counted(len(instance.machines), 'machine')} in {racks}, {free}", loc="left"
-        )
+        there = f"{counted(len(instance.machines), 'machine')} in {racks}, {free}"
+        machines.set_title(heading(instance.name, there), loc="left")
         _draw_waiting(instance, jobs, gangs)
         if not style.is_narrow:
             machines.set_ylim(most_rows - 0.4, -0.6)
             gangs.set_ylim(most_rows - 0.4, -0.6)
-        _add_legend(figure, gangs=False)
+        colours = {
+            "gang that accepts one machine": TIER_COLOURS[Tier.MACHINE],
+            "or a rack": TIER_COLOURS[Tier.RACK],
+            "or several racks": TIER_COLOURS[Tier.NETWORK],
+            "nothing yet": HELD_BACK,
+        }
+        add_colour_legend(figure, colours | OTHER_COLOURS, {})
         gangs_drawn = drawn_in_words(len(jobs), len(instance.jobs), "gang", "in file order")
         figure.supxlabel(". ".join(filter(None, (rest, gangs_drawn))))
 
@@ -152,16 +159,14 @@ def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawin
 
 def _floor(instance: Instance, solutions: Mapping[str, Solution], most: int) -> _Floor:
     """Return the positions of at most `most` machines, with racks in file order."""
-    used = {
-        instance.machine_position[machine]
+    used = [
+        {instance.machine_position[name] for each in solution.placements for name in each.gpus}
         for solution in solutions.values()
-        for placement in solution.placements
-        for machine in placement.gpus
-    }
-    order = sorted(
-        range(len(instance.machines)),
-        key=lambda place: (place not in used, -instance.machines[place].free_gpus),
+    ]
+    by_room = sorted(
+        range(len(instance.machines)), key=lambda place: -instance.machines[place].free_gpus
     )
+    order = by_all_solutions(by_room, used)
     style = style_in_force()
     shown = set(order[:most])
     kept = {
@@ -193,12 +198,9 @@ def _floor(instance: Instance, solutions: Mapping[str, Solution], most: int) -> 
     return _Floor(place, heads, row - gap, min(len(columns), strips), pitch)
 
 
-def _draw_machines(
-    instance: Instance, floor: _Floor, axes: Axes, width: float, name: str = ""
-) -> BlockRows:
-    """Draw the machines and their busy GPUs; return the rows on which gangs are drawn."""
-    total = floor.strips * floor.pitch
-    rows = block_rows_of(axes, [], total, width, solution=name)
+def _draw_machines(instance: Instance, floor: _Floor, rows: BlockRows) -> None:
+    """Draw the machines and their busy GPUs."""
+    axes = rows.axes
     axes.set_ylim(floor.rows - 0.4, -0.6)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
@@ -224,11 +226,13 @@ def _draw_machines(
         if machine.gpus > machine.free_gpus:
             words |= {"first_gpu": 0, "state": "held by others"}
             rows.block(row, left, machine.gpus - machine.free_gpus, BUSY, **words)
-    return rows
 
 
-def _draw_gangs(instance: Instance, solution: Solution, floor: _Floor, rows: BlockRows) -> None:
-    """Draw the gangs that start."""
+def _draw_gangs(
+    instance: Instance, name: str, solution: Solution, floor: _Floor, rows: BlockRows
+) -> str:
+    """Draw the machines and the gangs that start; return the title of the panel."""
+    _draw_machines(instance, floor, rows)
     held: dict[int, int] = defaultdict(int)
     heads = Counter(job.id.partition("-")[0] for job in instance.jobs)
     for placement in solution.placements:
@@ -246,12 +250,17 @@ def _draw_gangs(instance: Instance, solution: Solution, floor: _Floor, rows: Blo
             words |= {"machine": machine, "first_gpu": first}
             rows.block(row, left + first, gpus, TIER_COLOURS[tier], *labels, **words)
             held[position] += gpus
+    report = check(instance, solution)
+    started = f"{len(solution.placements):,} of {counted(len(instance.jobs), 'gang')} start"
+    placed = f"{report.placed_gpus or 0:,} of {counted(instance.free_gpus, 'free GPU')}"
+    value = f"{instance.objective} {report.objective:,.6g}".replace("_", " ")
+    return f"{heading(name)}: {value}\n{started}, on {placed}"
 
 
 def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) -> None:
     """Draw the waiting gangs, each in the colour of the farthest tier that it accepts now."""
     rows = block_rows_of(
-        axes, [job.id for job in jobs], max(job.gang for job in jobs), GANGS_INCHES
+        axes, [shortened(job.id) for job in jobs], max(job.gang for job in jobs), GANGS_INCHES
     )
     for row, job in enumerate(jobs):
         tiers = instance.tiers_of(job)
@@ -259,28 +268,3 @@ def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) ->
         rows.block(row, 0, job.gang, TIER_COLOURS[max(tiers)] if tiers else HELD_BACK, **words)
     axes.set_title(f"{counted(len(instance.jobs), 'gang')} waiting", loc="left")
     axes.set_xlabel("GPUs of the gang")
-
-
-def _add_legend(figure: FigureBase, *, gangs: bool) -> None:
-    """Explain the colours."""
-    colours = {TIER_WORDS[tier]: colour for tier, colour in TIER_COLOURS.items()}
-    if not gangs:
-        colours = {
-            "gang that accepts one machine": TIER_COLOURS[Tier.MACHINE],
-            "or a rack": TIER_COLOURS[Tier.RACK],
-            "or several racks": TIER_COLOURS[Tier.NETWORK],
-            "nothing yet": HELD_BACK,
-        }
-    colours |= {"held by others": BUSY, "free": FREE_COLOUR}
-    add_colour_legend(figure, colours, {})
-
-
-def _title(instance: Instance, name: str, solution: Solution) -> str:
-    report = check(instance, solution)
-    started = len(solution.placements)
-    value = f"{instance.objective} {report.objective:,.6g}".replace("_", " ")
-    return (
-        f"{as_written(shortened(name, 40))}: {value}\n{started:,} of "
-        f"{counted(len(instance.jobs), 'gang')} start, on {report.placed_gpus or 0:,} of "
-        f"{counted(instance.free_gpus, 'free GPU')}"
-    )

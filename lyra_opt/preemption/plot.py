@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import counted
@@ -11,13 +12,11 @@ from lyra_opt.core.pictures import (
     FREE_COLOUR,
     LONGEST_NAME,
     Drawing,
-    add_colour_legend,
-    add_panels,
     as_written,
-    block_rows_of,
+    by_all_solutions,
+    drawing_of_rows,
     drawn_in_words,
-    grid_of,
-    rows_inches,
+    heading,
     rows_of_panel,
     shortened,
 )
@@ -27,8 +26,7 @@ from lyra_opt.preemption.instance import GPU
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matplotlib.figure import FigureBase
-
+    from lyra_opt.core.pictures import BlockRows
     from lyra_opt.preemption.instance import Instance, Node, Solution
 
 MOST_NODES = 20
@@ -68,6 +66,7 @@ def drawing_of(
     solutions: Mapping[str, Solution],
     *,
     title: Sequence[str] = (),
+    pending: str = "",
     panel_inches: float = PANEL_INCHES,
 ) -> Drawing:
     """Return a drawing with one panel per solution, side by side, and the nodes by domain.
@@ -86,12 +85,14 @@ def drawing_of(
         Valid solutions, by solver name. If empty, the instance alone is drawn.
     title
         The lines of the title of each panel; by default the solver and the losses.
+    pending
+        The name of the pending gang; by default the names of the shapes of its pods.
     panel_inches
         The width of a panel. Names have the more letters the wider it is.
     """
     has_gpus = any(GPU in node.capacity for node in instance.nodes)
     resource = GPU if has_gpus else next(iter(instance.resources), GPU)
-    panels = [_solution_panel(instance, *each, resource) for each in solutions.items()]
+    panels = [_solution_panel(instance, *each, resource, pending) for each in solutions.items()]
     if title:
         lines = "\n".join(map(as_written, title))
         panels = [panel._replace(title=lines) for panel in panels]
@@ -112,42 +113,41 @@ def drawing_of(
         f"{shortened(name, longest)}{', cordoned' * (not node.is_usable)}"
         for node, name in zip(shown, _without_domain([node.id for node in shown]), strict=True)
     ]
-    labels = list(map(as_written, names))
-    middles = [sum(row[node.id]) / len(row[node.id]) for node in shown]
     gpus = {node.id: node.capacity.get(resource, 0) for node in shown}
-    unit = ("GPUs" if resource == GPU else resource) + " (above: before, below: after)" * bool(
-        touched
+
+    def draw(panel: _Panel, rows: BlockRows) -> str:
+        middles = [sum(row[node.id]) / len(row[node.id]) for node in shown]
+        rows.axes.set_yticks(middles, list(map(as_written, names)))
+        rows.axes.set_ylim(height - 0.4, -0.6)
+        for domain, place in heads.items():
+            rows.axes.text(0, place + 0.1, heading(domain), va="center")
+        for name, width in gpus.items():
+            for place, blocks in zip(row[name], (panel.before, panel.after), strict=False):
+                is_after = bool(solutions) and blocks is panel.after
+                bar: dict[str, Any] = {"node": name, "time": "after" if is_after else "before"}
+                rows.track(place, width, state="capacity", **bar)
+                left = 0
+                for block in blocks[name]:
+                    data = {"gang": block.name, "state": words[block.colour]} | bar
+                    rows.block(place, left, block.gpus, block.colour, *block.labels, **data)
+                    left += block.gpus
+            if name in panel.emptied:
+                rows.frame(row[name][-1], width, EMPTIED_EDGE)
+        return panel.title
+
+    bars = " (above: before, below: after)" * bool(touched)
+    return drawing_of_rows(
+        {panel.name: partial(draw, panel) for panel in panels},
+        names,
+        max(1, *gpus.values()),
+        label=f"{'GPUs' if resource == GPU else resource}{bars}",
+        colours={word: colour for colour, word in words.items()} | {"free": FREE_COLOUR},
+        framed={"to be emptied": EMPTIED_EDGE},
+        left_out=left_out,
+        width_inches=panel_inches,
+        frame_inches=FRAME_INCHES,
+        rows=height,
     )
-    grid = grid_of(len(panels), panel_inches)
-
-    def draw(figure: FigureBase) -> None:
-        for axes, panel in zip(add_panels(figure, len(panels), grid), panels, strict=True):
-            rows = block_rows_of(
-                axes, names, max(1, *gpus.values()), panel_inches, longest, solution=panel.name
-            )
-            axes.set_yticks(middles, labels)
-            axes.set_ylim(height - 0.4, -0.6)
-            axes.set_xlabel(unit)
-            axes.set_title(panel.title, loc="left")
-            for domain, place in heads.items():
-                axes.text(0, place + 0.1, as_written(shortened(domain, 40)), va="center")
-            for name, width in gpus.items():
-                for place, blocks in zip(row[name], (panel.before, panel.after), strict=False):
-                    is_after = bool(solutions) and blocks is panel.after
-                    bar: dict[str, Any] = {"node": name, "time": "after" if is_after else "before"}
-                    rows.track(place, width, state="capacity", **bar)
-                    left = 0
-                    for block in blocks[name]:
-                        data = {"gang": block.name, "state": words[block.colour]} | bar
-                        rows.block(place, left, block.gpus, block.colour, *block.labels, **data)
-                        left += block.gpus
-                if name in panel.emptied:
-                    rows.frame(row[name][-1], width, EMPTIED_EDGE)
-        colours = {word: colour for colour, word in words.items()} | {"free": FREE_COLOUR}
-        add_colour_legend(figure, colours, {"to be emptied": EMPTIED_EDGE})
-        figure.supxlabel(left_out)
-
-    return Drawing(panel_inches * grid[1], rows_inches(height, grid[0], FRAME_INCHES), draw)
 
 
 def _without_domain(names: Sequence[str]) -> list[str]:
@@ -181,11 +181,12 @@ def _instance_panel(instance: Instance, resource: str) -> _Panel:
         parts.append(f"{shape.count:,} × {amount} pending")
     must = {node.id for node in instance.nodes if node.must_be_empty}
     parts += [f"{instance.empty_nodes + len(must):,} to empty"] * bool(instance.empty_nodes or must)
-    title = f"{as_written(shortened(instance.name, 40))}\n{', '.join(parts)}"
-    return _Panel("", title, blocks, blocks, must)
+    return _Panel("", heading(instance.name, ", ".join(parts)), blocks, blocks, must)
 
 
-def _solution_panel(instance: Instance, name: str, solution: Solution, resource: str) -> _Panel:
+def _solution_panel(
+    instance: Instance, name: str, solution: Solution, resource: str, pending: str
+) -> _Panel:
     """Return a panel with the pods on each node before and after; pods that stay come first."""
     lost: Counter[tuple[str, int]] = Counter()
     moves: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
@@ -209,7 +210,7 @@ def _solution_panel(instance: Instance, name: str, solution: Solution, resource:
     requests = {each.id: each.request for each in instance.demand.shapes} if instance.demand else {}
     for pods in solution.placements:
         width = requests[pods.shape].get(resource, 0)
-        coming[pods.node] += _block(pods.shape, pods.count, width, PENDING)
+        coming[pods.node] += _block(pending or pods.shape, pods.count, width, PENDING)
     emptied = {node.id for node in instance.nodes if node.must_be_empty} | {*solution.emptied_nodes}
     return _Panel(
         name=name,
@@ -234,7 +235,7 @@ def _title(instance: Instance, name: str, solution: Solution, resource: str) -> 
     parts += [f"{lost} lost"] * bool(report.victims)
     parts += [f"{counted(moved, 'pod')} moved"] * bool(moved)
     parts += [f"{counted(unplaced, 'pod')} unplaced"] * bool(unplaced)
-    return f"{as_written(shortened(name, 40))}\n{', '.join(parts)}"
+    return heading(name, ", ".join(parts))
 
 
 def _shown(
@@ -245,7 +246,13 @@ def _shown(
     A node without the drawn resource has an empty row, which is left out unless it is chosen.
     """
     chosen = touched.union(*(panel.emptied for panel in panels))
-    ranked = sorted(instance.nodes, key=lambda node: node.id not in chosen)
+    of_panels = [
+        {name for name, blocks in panel.before.items() if blocks != panel.after[name]}
+        | panel.emptied
+        for panel in panels
+    ]
+    node_of = {node.id: node for node in instance.nodes}
+    ranked = [node_of[name] for name in by_all_solutions([*node_of], of_panels)]
     ranked = [n for n in ranked if n.id in chosen or n.capacity.get(resource)] or ranked
     is_part = touched and len(ranked) > most
     kept = {node.id for node in ranked[: min(most, len(chosen)) if is_part else most]}
