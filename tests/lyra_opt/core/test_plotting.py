@@ -56,7 +56,9 @@ def test_every_variant_is_drawn_alone_and_with_an_answer(problem, variant, data)
     figure = lo.plot(instance, {"mine": answer, "again": answer.solution})
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert [title.startswith(name) for name, title in zip(("mine", "again"), titles, strict=False)]
-    assert figure._repr_png_().startswith(b"\x89PNG")
+    png, size = figure._repr_png_()
+    assert png.startswith(b"\x89PNG")
+    assert size["width"] == round(96 * figure.get_size_inches()[0])
 
 
 @given(data=st.data())
