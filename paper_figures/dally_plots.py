@@ -31,20 +31,6 @@ PARTS_OF_JCT = (
     ("communication and moves", COLOURS[4]),
     ("waiting", "#c4c4c4"),
 )
-WHOSE_COLOUR = {
-    "Dally": COLOURS[0],
-    "Lyra": COLOURS[1],
-    "Hadar": COLOURS[3],
-    "Gavel": COLOURS[3],
-    "ours": COLOURS[2],
-}
-WHOSE_COLOUR_NAMES = {
-    "Dally": "blue",
-    "Lyra": "orange",
-    "Hadar and Gavel": "pink",
-    "ours": "green",
-}
-
 LOWEST_PERCENT = -200.0
 """The lowest value that panels show: Dally needs three times as much as the other scheme."""
 
@@ -68,10 +54,9 @@ def _others() -> list[str]:
 
 def reductions_by_scheme(comparison: Comparison) -> Plot:
     """Plot all reductions of a table, one row per scheme that Dally is compared with."""
-    name = comparison.name.partition("-")[2].replace("-", "_")
     ((claim,), _), (entry,) = _shown(comparison), comparison.entries
     called = _others()
-    figure, (axes,) = new_figure(1, 2.9, 6.6)
+    (axes,) = new_figure(1, 2.9, 6.6)
     for place, other in enumerate(called):
         values = [percent for _, percent in comparison.series[series_name(claim, other)]]
         if not values:
@@ -92,24 +77,18 @@ def reductions_by_scheme(comparison: Comparison) -> Plot:
     name_rows(axes, called)
     axes.set_xlim(left=max(axes.get_xlim()[0], LOWEST_PERCENT - 5), right=105)
     axes.set_xlabel(f"{claim.title} less under Dally by (%)")
-    table = name.rpartition("_")[2]
     return with_legend(
-        figure,
-        axes,
-        name,
-        f"Table {table}: reduction of {claim.called} under Dally",
+        comparison,
+        [axes],
         "Each dot is a scenario (jobs and links), and the diamond is their median. Dally is better "
         "to the right of zero. The upper four rows, in blue, are the methods of the abstract.",
     )
 
 
-def _lines(
-    comparison: Comparison, label_axis: Callable[[Axes], None], title: str, caption: str
-) -> Plot:
+def _lines(comparison: Comparison, label_axis: Callable[[Axes], None], caption: str) -> Plot:
     """Plot Dally's reductions against a property of scenarios, one panel per claim."""
-    name = comparison.name.partition("-")[2].replace("-", "_")
     claims, others = _shown(comparison)[0], _others()
-    figure, panels = new_figure(len(claims), 3.3, 3.5)
+    panels = new_figure(len(claims), 3.3, 3.5)
     for axes, claim in zip(panels, claims, strict=True):
         of_claim = {other: comparison.series[series_name(claim, other)] for other in others}
         draw_lines(axes, of_claim, alpha=0.8)
@@ -119,7 +98,7 @@ def _lines(
         axes.set_title(f"{claim.title}")
         label_axis(axes)
     panels[0].set_ylabel("Less under Dally by (%)")
-    return with_legend(figure, panels[0], name, title, caption)
+    return with_legend(comparison, panels, caption)
 
 
 def gains_over_links(comparison: Comparison) -> Plot:
@@ -132,7 +111,6 @@ def gains_over_links(comparison: Comparison) -> Plot:
     return _lines(
         comparison,
         label_axis,
-        "Figure 1: Dally's reductions by congestion of the links",
         "All jobs are submitted at once. Dally is better above zero. Links are sorted by "
         "congestion; the table describes them.",
     )
@@ -149,7 +127,6 @@ def gains_over_load(comparison: Comparison) -> Plot:
     return _lines(
         comparison,
         label_axis,
-        "Figure 2: Dally's reductions by load, congested-2",
         "Jobs arrive as a Poisson process; rates are those at scale 1. Dally is better above zero.",
     )
 
@@ -160,7 +137,7 @@ def gains_on_traces(comparison: Comparison) -> Plot | None:
     if not traces:
         return None
     claims, called = _shown(comparison)[0], _others()
-    figure, panels = new_figure(len(claims), 2.9, 4.4)
+    panels = new_figure(len(claims), 2.9, 4.4)
     for axes, claim in zip(panels, claims, strict=True):
         for place, other in enumerate(called):
             for number, percent in comparison.series[series_name(claim, other)]:
@@ -176,10 +153,8 @@ def gains_on_traces(comparison: Comparison) -> Plot | None:
         axes.set_xlabel(f"{claim.title} less under Dally by (%)")
     panels[1].set_yticklabels([])
     return with_legend(
-        figure,
-        panels[0],
-        "figure_3",
-        "Figure 3: jobs of public traces with assigned models",
+        comparison,
+        panels,
         "Links are congested-2. Dally is better than the scheme to the right of zero.",
         above=True,
     )
@@ -196,7 +171,7 @@ def parts_of_jct(comparison: Comparison) -> Plot:
         panel, _, scheme = series.partition(": ")
         panels_of.setdefault(panel, []).append((scheme, points))
     schemes = max((len(of_panel) for of_panel in panels_of.values()), default=1)
-    figure, panels = new_figure(max(1, len(panels_of)), 0.9 + 0.19 * schemes, 4.9)
+    panels = new_figure(max(1, len(panels_of)), 0.9 + 0.19 * schemes, 4.9)
     for axes, (panel, of_panel) in zip(panels, panels_of.items(), strict=False):
         for place, (_, points) in enumerate(of_panel):
             left = 0.0
@@ -218,24 +193,25 @@ def parts_of_jct(comparison: Comparison) -> Plot:
                 textcoords="offset points",
                 va="center",
             )
-        axes.set_yticks(range(len(of_panel)), [as_written(scheme) for scheme, _ in of_panel])
+        name_rows(axes, [_with_paper(scheme) for scheme, _ in of_panel])
         for name, (scheme, _) in zip(axes.get_yticklabels(), of_panel, strict=True):
             name.set_fontweight("bold" if scheme in (DALLY, OURS) else "normal")
-            name.set_color(WHOSE_COLOUR.get(find_scheme(scheme).paper, "#555555"))
-        axes.set_ylim(len(of_panel) - 0.4, -0.6)
-        axes.grid(visible=False, axis="y")
         axes.set_title(panel)
         axes.set_xlabel("Mean JCT (h)")
-    named = "; ".join(f"{who} {colour}" for who, colour in WHOSE_COLOUR_NAMES.items())
     return with_legend(
-        figure,
-        panels[0],
-        "table_4",
-        "Table 4: all schemes on one cluster, shortest mean JCT first",
-        f"Mean time of a job by activity. The colour of a name is that of its paper: {named}; "
-        "others are grey.",
+        comparison,
+        panels,
+        "Mean time of a job by activity; the shortest mean JCT comes first. A scheme's paper is in "
+        "brackets if its name does not say it.",
         above=True,
     )
+
+
+def _with_paper(scheme: str) -> str:
+    """Return the name of a scheme, followed by its paper if a paper has it under another name."""
+    paper = find_scheme(scheme).paper
+    is_known = paper in ("ours", "other") or paper.lower() in scheme
+    return scheme if is_known else f"{scheme} ({paper})"
 
 
 FUNCTIONS: Mapping[str, Callable[[Comparison], Plot | None]] = by_name(

@@ -29,7 +29,7 @@ LETTERS_A_LINE = 26
 
 def gains_over_baseline(comparison: Comparison) -> Plot:
     """Plot each scheme's gains over the Baseline in mean queuing time and mean JCT."""
-    figure, panels = new_figure(2, 5.0)
+    panels = new_figure(2, 5.0)
     for axes, (column, label) in zip(
         panels,
         (("queue mean (s)", "mean queuing time"), ("JCT mean (s)", "mean JCT")),
@@ -50,10 +50,8 @@ def gains_over_baseline(comparison: Comparison) -> Plot:
         axes.set_xlabel(f"Gain in {label}, times")
     panels[1].set_yticklabels([])
     return with_legend(
-        figure,
-        panels[0],
-        "table_5",
-        "Table 5: gains over the Baseline",
+        comparison,
+        panels,
         "Gains are the Baseline's mean divided by the scheme's, on a logarithmic axis; bars to the "
         "right are better than the Baseline. Our gains compare means over seeds.",
         above=True,
@@ -62,7 +60,7 @@ def gains_over_baseline(comparison: Comparison) -> Plot:
 
 def costs_of_reclaiming(comparison: Comparison) -> Plot:
     """Plot the costs of each reclaiming rule relative to Lyra's rule."""
-    figure, panels = new_figure(2)
+    panels = new_figure(2)
     columns = list(dict.fromkeys(entry.column for entry in comparison.entries))
     for axes, column in zip(panels, columns, strict=True):
         entries = of_column(comparison, column)
@@ -80,10 +78,8 @@ def costs_of_reclaiming(comparison: Comparison) -> Plot:
         axes.set_xlabel(f"{column[0].upper()}{column[1:]}, Lyra's is 1")
     panels[1].set_yticklabels([])
     return with_legend(
-        figure,
-        panels[0],
-        "figure_10",
-        "Figure 10: costs of reclaiming relative to Lyra's rule",
+        comparison,
+        panels,
         "Rules to the right of the line are worse than Lyra's. Absolute sizes are not comparable; "
         "the page of the figure lists them.",
         above=True,
@@ -92,33 +88,21 @@ def costs_of_reclaiming(comparison: Comparison) -> Plot:
 
 def by_checkpoints(comparison: Comparison) -> Plot:
     """Plot lossy preemptions and gains against the share of jobs with checkpoints."""
-    figure, panels = new_figure(3, 2.8, 3.6)
+    panels = new_figure(3, 2.8, 3.6)
     columns = list(dict.fromkeys(entry.column for entry in comparison.entries))
     for axes, column in zip(panels, columns, strict=True):
         entries = of_column(comparison, column)
         shares = [int(entry.row.split()[0]) for entry in entries]
-        axes.plot(
-            shares,
-            [float(entry.paper) for entry in entries],
-            color=PAPER_COLOUR,
-            marker="s",
-            label="paper",
-        )
-        axes.plot(
-            shares,
-            [number(entry.ours) for entry in entries],
-            color=OUR_COLOUR,
-            marker="o",
-            label="ours",
-        )
+        paper = [float(entry.paper) for entry in entries]
+        ours = [number(entry.ours) for entry in entries]
+        axes.plot(shares, paper, color=PAPER_COLOUR, marker="s", label="paper")
+        axes.plot(shares, ours, color=OUR_COLOUR, marker="o", label="ours")
         axes.set_ylabel(fill(as_written(column[0].upper() + column[1:]), LETTERS_A_LINE))
         axes.set_xlabel("Jobs with checkpoints (%)")
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     return with_legend(
-        figure,
-        panels[0],
-        "figure_13",
-        "Figure 13: effect of checkpoints",
+        comparison,
+        panels,
         "Gains are relative to a run without checkpoints.",
         above=True,
     )
@@ -126,7 +110,7 @@ def by_checkpoints(comparison: Comparison) -> Plot:
 
 def by_elastic_shares(comparison: Comparison) -> Plot:
     """Plot each scheme's gain over the Baseline against the share of elastic jobs."""
-    figure, panels = new_figure(2, 3.0)
+    panels = new_figure(2, 3.0)
     rows = list(dict.fromkeys(entry.row for entry in comparison.entries))
     schemes = [row.partition(",")[0] for row in rows]
     for row, scheme in zip(rows, schemes, strict=True):
@@ -144,15 +128,7 @@ def by_elastic_shares(comparison: Comparison) -> Plot:
     for axes in panels:
         axes.set_ylim(min(lows), max(highs))
     panels[0].set_ylabel("Gain over the Baseline")
-    place = comparison.name.rpartition("-")[2]
-    title = comparison.title.partition(", ")[2]
-    return with_legend(
-        figure,
-        panels[0],
-        f"figure_{place}",
-        title,
-        "Scaling without loans.",
-    )
+    return with_legend(comparison, panels, "Scaling without loans.")
 
 
 FUNCTIONS: Mapping[str, Callable[[Comparison], Plot]] = by_name(

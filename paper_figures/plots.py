@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from lyra_opt.paper_figures.comparison import Comparison, Entry
 
@@ -25,25 +24,27 @@ PANEL_INCHES = (4.4, 3.6)
 
 def new_figure(
     panels: int, height: float = PANEL_INCHES[1], width: float = PANEL_INCHES[0]
-) -> tuple[Figure, Sequence[Axes]]:
-    """Return a figure of panels in a row; each panel is `width` by `height` inches."""
-    return new_row(panels, (width * panels, height))
+) -> Sequence[Axes]:
+    """Return the panels, in a row, of a new figure; each panel is `width` by `height` inches."""
+    return new_row(panels, (width * panels, height))[1]
 
 
 def with_legend(
-    figure: Figure, axes: Axes, name: str, title: str, remark: str, *, above: bool = False
+    comparison: Comparison, panels: Sequence[Axes], remark: str, *, above: bool = False
 ) -> Plot:
-    """Return a finished plot with a legend made from one panel.
+    """Return a finished plot of a table or figure, with a legend made from the first panel.
 
     Parameters
     ----------
     above
         Whether the legend is above the panels; otherwise it is on the right.
     """
-    handles, labels = axes.get_legend_handles_labels()
+    figure: Any = panels[0].figure
     put = legend_above if above else legend_beside
-    put(figure, handles, labels)
-    return Plot(name, title, remark, figure)
+    put(figure, *panels[0].get_legend_handles_labels())
+    name = comparison.name.partition("-")[2]  # without the paper
+    title = comparison.title[comparison.title.index(name.replace("-", " ").capitalize()) :]
+    return Plot(name.replace("-", "_"), title, remark, figure)
 
 
 def bars(
@@ -62,22 +63,18 @@ def bars(
         Where bars begin: 1 for ratios, which have no zero on a logarithmic axis.
     """
     places = range(len(rows))
-    axes.barh(
-        [place - BAR_HEIGHT / 2 for place in places],
-        [value - origin for value in paper],
-        left=origin,
-        height=BAR_HEIGHT,
-        color=PAPER_COLOUR,
-        label="paper",
-    )
-    axes.barh(
-        [place + BAR_HEIGHT / 2 for place in places],
-        [0.0 if value is None else value - origin for value in ours],
-        left=origin,
-        height=BAR_HEIGHT,
-        color=OUR_COLOUR,
-        label="ours",
-    )
+    for label, colour, values, shift in (
+        ("paper", PAPER_COLOUR, paper, -BAR_HEIGHT / 2),
+        ("ours", OUR_COLOUR, ours, BAR_HEIGHT / 2),
+    ):
+        axes.barh(
+            [place + shift for place in places],
+            [0.0 if value is None else value - origin for value in values],
+            left=origin,
+            height=BAR_HEIGHT,
+            color=colour,
+            label=label,
+        )
     for place, value in zip(places, ours, strict=True):
         if value is None:
             axes.annotate(
@@ -87,9 +84,7 @@ def bars(
                 textcoords="offset points",
                 va="center",
             )
-    axes.set_yticks(list(places), [as_written(row) for row in rows])
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
+    name_rows(axes, rows)
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
