@@ -21,6 +21,7 @@ from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import (
     add_legend_of_all,
     columns_of,
+    new_grid,
     new_panels,
     record_columns,
 )
@@ -196,15 +197,9 @@ def excess_over_axis(analysis: Analysis, column: str, axis: str) -> Plot | None:
     }
     if not panels:
         return None
-    columns = min(columns_of(PANELS_A_ROW), len(panels))
-    rows = -(-len(panels) // columns)
-    width, height = PANEL_INCHES
-    inches = width * columns + LEGEND_INCHES, height * rows
-    figure, grid = new_panels(rows, columns, inches)
-    for axes in grid.flat[len(panels) :]:
-        axes.remove()
+    figure, all_axes = new_grid(len(panels), PANELS_A_ROW, PANEL_INCHES, LEGEND_INCHES)
     words = gap_words(*analysis.frame.sense.dropna())
-    for (group, means), axes in zip(panels.items(), grid.flat, strict=False):
+    for (group, means), axes in zip(panels.items(), all_axes, strict=True):
         plot_excess_over_axis(means, list(means.value.unique()), analysis.heuristics, axes)
         names = {"value": axis, "configuration": "solver", "is_proved": "is_proved"}
         names["excess_percent"] = f"mean_{words.noun}_percent"
@@ -212,9 +207,9 @@ def excess_over_axis(analysis: Analysis, column: str, axis: str) -> Plot | None:
         record_columns(axes, means, names, group=group)
         axes.set_xlabel(axis_in_words(axis))
         axes.set_title(as_written(group))
-    for axes in grid[:, 0]:
+    for axes in all_axes[:: columns_of(PANELS_A_ROW)]:
         axes.set_ylabel(f"Mean {words.noun} (%)")
-    add_legend_of_all(figure, grid.flat, analysis.heuristics)
+    add_legend_of_all(figure, all_axes, analysis.heuristics)
     return Plot(
         f"excess_over_{axis}",
         f"Mean {words.noun} over {axis_in_words(axis)}",
@@ -296,20 +291,17 @@ def _solve_time(analysis: Analysis) -> Plot | None:
     }
     if not panels:
         return None
-    columns = min(columns_of(TIMES_A_ROW), len(panels))
-    rows = -(-len(panels) // columns)
     width, height = SIZE_INCHES
-    inches = width * (columns + 1) / 2, height * rows
-    figure, grid = new_panels(rows, columns, inches, sharey=True)
-    for axes in grid.flat[len(panels) :]:
-        axes.remove()
-    for (group, timed), axes in zip(panels.items(), grid.flat, strict=False):
+    figure, all_axes = new_grid(
+        len(panels), TIMES_A_ROW, (width / 2, height), width / 2, sharey=True
+    )
+    for (group, timed), axes in zip(panels.items(), all_axes, strict=True):
         plot_solve_time(timed, analysis.configurations, analysis.size_name, axes)
         axes.set_title(as_written(group))
         record_columns(axes, timed, OF_RUN | {"size": analysis.size_name, "time_s": "time_s"})
-    for axes in grid[:, 0]:
+    for axes in all_axes[:: columns_of(TIMES_A_ROW)]:
         axes.set_ylabel("Solve time (ms)")
-    add_legend_of_all(figure, grid.flat[: len(panels)], analysis.configurations)
+    add_legend_of_all(figure, all_axes, analysis.configurations)
     return Plot(
         "solve_time",
         "Solve time against the size of the instance",

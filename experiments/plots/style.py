@@ -38,24 +38,39 @@ def new_panels(
     return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
 
-def new_row(
-    count: int, inches: tuple[float, float], **shared: Any
-) -> tuple[Figure, Sequence[Axes]]:
-    """Return a figure and its panels, side by side if the style is wide enough for them.
+def new_grid(
+    count: int,
+    most_columns: int,
+    panel_inches: tuple[float, float],
+    beside_inches: float = 0.0,
+    **shared: Any,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its panels, row by row on a grid.
 
     Parameters
     ----------
-    inches
-        Width and height of the figure if all panels are side by side.
+    most_columns
+        The most panels side by side, if the style is wide enough for them.
+    panel_inches, beside_inches
+        Width and height of a panel, and the width beside the panels.
     shared
         Further options of `matplotlib.figure.Figure.subplots`, such as ``sharey``.
     """
-    columns = columns_of(count)
+    columns = min(count, columns_of(most_columns))
+    rows = -(-count // columns)
+    width, height = panel_inches
+    inches = width * columns + beside_inches, height * rows
+    figure, grid = new_panels(rows, columns, inches, **shared)
+    axes = list(grid.flat)
+    for unused in axes[count:]:
+        unused.remove()
+    return figure, axes[:count]
+
+
+def new_row(count: int, inches: tuple[float, float], **shared: Any) -> tuple[Figure, list[Axes]]:
+    """Return a figure of this size and its panels, in a row if the style is wide enough."""
     width, height = inches
-    figure, grid = new_panels(
-        -(-count // columns), columns, (width, height * count / columns), **shared
-    )
-    return figure, list(grid.flat)
+    return new_grid(count, count, (width / count, height), **shared)
 
 
 def columns_of(most: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import Drawing, as_written, legend_above, panel_inches
@@ -146,8 +147,17 @@ def figure_of(
     def found() -> dict[str, Sequence[Difference]]:
         return {each.name: differences(each, replays.jobs, baseline) for each in variants}
 
-    groups = _makers(replays, variants, found, window_h).values()
-    return chosen({file: make for group in groups for file, make in group.items()}, name)
+    groups = _makers(replays, variants, found, window_h)
+    figure = chosen({file: make for group in groups.values() for file, make in group.items()}, name)
+    for anchor in OF_VARIANTS:
+        if len(groups[anchor]) > 1 and name in groups[anchor]:
+            others = [
+                f"{file} ({variant.name})"
+                for file, variant in zip(groups[anchor], variants, strict=False)
+                if file != name
+            ]
+            say(f"{name}: one case of the scenario; also: {', '.join(others)}")
+    return figure
 
 
 def overview(replays: Replays) -> Drawing:

@@ -11,7 +11,7 @@ from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import as_written, legend_above
 from lyra_opt.experiments.plots.plot import Plot
-from lyra_opt.experiments.plots.style import columns_of, new_panels, record_columns
+from lyra_opt.experiments.plots.style import columns_of, new_grid, new_panels, record_columns
 from lyra_opt.experiments.simulation.running.replay import step_means
 from lyra_opt.experiments.simulation.showing.axes import (
     OWN_GPUS_LINE,
@@ -249,14 +249,12 @@ def gantt(
         raise UserError(f"no job waits or runs in {window.in_words()}")
     blocks, columns = panel_grid(len(jobs), columns_of(GANTTS_PER_ROW))
     height = max(1.4, JOB_INCHES * len(chosen))
-    inches = WIDTH_INCHES, blocks * (height + FRAME_INCHES / 2) + FRAME_INCHES / 2
-    figure, grid = new_panels(blocks, columns, inches, sharex=True, sharey=True)
+    inches = WIDTH_INCHES / columns, height + FRAME_INCHES / 2 * (1 + 1 / blocks)
+    figure, panels = new_grid(len(jobs), columns, inches, sharex=True, sharey=True)
     # Some space between panels keeps the tick labels of neighbouring panels from touching.
     figure.set_layout_engine("constrained", wspace=0.05)
     unit = long_unit(window.until_s - window.first_s)
-    for axes in list(grid.flat)[len(jobs) :]:
-        axes.remove()
-    for number, ((scheme, table), axes) in enumerate(zip(jobs.items(), grid.flat, strict=False)):
+    for number, ((scheme, table), axes) in enumerate(zip(jobs.items(), panels, strict=True)):
         colour = scheme_colour(scheme, replays.schemes)
         rows = table.set_index("job_id", drop=False).loc[chosen]
         _draw_jobs(axes, rows, window, unit.seconds, colour)
@@ -271,11 +269,11 @@ def gantt(
         axes.tick_params(labelbottom=is_lowest)
         if is_lowest:
             axes.set_xlabel(f"Since the first submission ({unit.name})")
-    grid[0, 0].set_xlim(
+    panels[0].set_xlim(
         (window.from_s - window.first_s) / unit.seconds,
         (window.until_s - window.first_s) / unit.seconds,
     )
-    grid[0, 0].set_ylim(len(chosen) - 0.3, -0.7)
+    panels[0].set_ylim(len(chosen) - 0.3, -0.7)
     fills = [(PALE, "waits for its first start"), *DARKNESS.values()]
     handles = [Patch(color="#444444", alpha=alpha, lw=0, label=label) for alpha, label in fills]
     if any(table.ran_on_loan.any() for table in jobs.values()):
