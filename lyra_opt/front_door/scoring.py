@@ -10,7 +10,6 @@ from lyra_opt.core.errors import FieldError, without_inner_frames
 from lyra_opt.core.rules import Integer, Number
 from lyra_opt.core.solver import Solver
 from lyra_opt.experiments.library_score import scored
-from lyra_opt.front_door.listed_frame import Comparison
 from lyra_opt.front_door.simulating import given_engine, loudness_of
 
 if TYPE_CHECKING:
@@ -60,6 +59,9 @@ def score(
     KeyboardInterrupt
         After Ctrl-C, if no run has ended.
     """
+    # pandas is imported at the first call, because it takes long.
+    from lyra_opt.front_door.listed_frame import Comparison
+
     if time_limit_s is not None:
         time_limit_s = Number(above=True).check("time_limit_s", time_limit_s)
     with as_loud_as(loudness_of(progress)):

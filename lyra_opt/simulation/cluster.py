@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from lyra_opt.simulation.communication import CommunicationModel
-    from lyra_opt.simulation.tenants import Quotas
+    from lyra_opt.simulation.quotas import Quotas
     from lyra_opt.simulation.workload import Job
 
 LEAST_RELATIVE_SPEED = 1e-6

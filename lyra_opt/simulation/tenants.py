@@ -1,23 +1,14 @@
-"""Tenants of a cluster: their quotas, what they hold and borrow, and whose turn it is.
-
-A tenant is a user, team or virtual cluster that submits jobs. Its quota is the number of own GPUs
-to which it is entitled. Tenants can belong to groups, such as the teams of a department, and a
-group has a quota too. A tenant *borrows* the GPUs that it holds above its quota.
+"""Tenants in a simulation: what each holds and borrows, and whose turn it is.
 
 Sources: dominant resource fairness (Ghodsi et al., NSDI 2011), with GPU types as the resources; the
-cohorts and fair sharing of Kueue, from its documentation, for quotas, borrowing limits and trees.
+fair sharing of Kueue, from its documentation, for weights and trees.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from lyra_opt.core.documents import unknown_key
-from lyra_opt.core.errors import FieldError, UserError
-from lyra_opt.core.rules import require_integer, require_text
 from lyra_opt.simulation.job_run import NEVER
 
 if TYPE_CHECKING:
@@ -26,126 +17,8 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.queues import JobQueue
+    from lyra_opt.simulation.quotas import Quotas
     from lyra_opt.simulation.workload import Workload
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
-    """The quota of a tenant, or of a group of tenants.
-
-    Parameters
-    ----------
-    name
-        The name of the tenant or group, unique in the cluster.
-    gpus
-        Number of own GPUs of the cluster to which it is entitled, at least 0.
-    most_gpus
-        Most own GPUs that it may hold, including borrowed ones, at least `gpus`; None for no limit.
-    group
-        Name of the group to which it belongs; None if it belongs to none.
-    """
-
-    name: str
-    gpus: int
-    most_gpus: int | None = None
-    group: str | None = None
-
-    def __post_init__(self) -> None:
-        require_text("name", self.name)
-        require_integer("gpus", self.gpus, minimum=0)
-        if self.most_gpus is not None:
-            require_integer("most_gpus", self.most_gpus, minimum=self.gpus)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quotas:
-    """The quotas of all tenants of a cluster, in one level or as a tree.
-
-    Parameters
-    ----------
-    quotas
-        The quota of each group and each tenant; a group comes before its members. Whatever has no
-        members is a tenant.
-
-    Raises
-    ------
-    FieldError
-        If two names are equal, a group is unknown, or members have more GPUs than their group.
-    """
-
-    quotas: tuple[Quota, ...]
-
-    def __post_init__(self) -> None:
-        seen: dict[str, int] = {}
-        for place, quota in enumerate(self.quotas):
-            path = f"quotas[{place}]"
-            if quota.name in seen:
-                raise FieldError(f"{path}.name", quota.name, "must not occur twice")
-            if quota.group is not None:
-                if quota.group not in seen:
-                    rule = "must be the name of a group that comes before its members"
-                    raise FieldError(f"{path}.group", quota.group, rule)
-                seen[quota.group] -= quota.gpus
-                if seen[quota.group] < 0:
-                    rule = f"the members of {quota.group} must not have more GPUs than the group"
-                    raise FieldError(f"{path}.gpus", quota.gpus, rule)
-            seen[quota.name] = quota.gpus
-
-    @cached_property
-    def position(self) -> dict[str, int]:
-        """The position of each tenant or group in `quotas`, by name."""
-        return {quota.name: place for place, quota in enumerate(self.quotas)}
-
-    @cached_property
-    def tenants(self) -> dict[str, int]:
-        """The position of each tenant in `quotas`, by name; groups are left out."""
-        groups = {quota.group for quota in self.quotas}
-        return {name: place for name, place in self.position.items() if name not in groups}
-
-    @cached_property
-    def paths(self) -> tuple[tuple[int, ...], ...]:
-        """For each quota, the positions of itself, its group, the group of that, and so on."""
-        paths: list[tuple[int, ...]] = []
-        for place, quota in enumerate(self.quotas):
-            above = () if quota.group is None else paths[self.position[quota.group]]
-            paths.append((place, *above))
-        return tuple(paths)
-
-    @property
-    def gpus(self) -> int:
-        """The GPUs of all quotas that belong to no group."""
-        return sum(quota.gpus for quota in self.quotas if quota.group is None)
-
-    def tenant_of(self, name: str | None, job: str) -> int:
-        """Return the position of a job's tenant.
-
-        Raises
-        ------
-        UserError
-            If the job has no tenant, or one without a quota.
-        """
-        if name is None:
-            raise UserError(
-                f"job {job} names no tenant, but the cluster has quotas; use a trace with a column "
-                "of tenants, or leave out the quotas"
-            )
-        place = self.tenants.get(name)
-        if place is None:
-            rule = unknown_key(name, list(self.tenants), noun="tenant")
-            raise UserError(f"job {job} belongs to tenant {name!r}, which has no quota: {rule}")
-        return place
-
-    def limits(self, *, borrows: bool) -> list[float]:
-        """Return the most own GPUs that each tenant or group may hold, by its groups' limits too.
-
-        Parameters
-        ----------
-        borrows
-            Whether tenants may hold more than their quotas, up to their limits.
-        """
-        own = [quota.most_gpus if borrows else quota.gpus for quota in self.quotas]
-        known = [math.inf if most is None else most for most in own]
-        return [min(known[place] for place in path) for path in self.paths]
 
 
 class TenantUse(NamedTuple):

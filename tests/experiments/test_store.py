@@ -63,7 +63,7 @@ def test_a_kind_of_run_that_nobody_knows_is_named(tmp_path):
     _change(tmp_path, "UPDATE study SET kind = 'dream'")
     with (
         ResultStore.open(tmp_path) as store,
-        pytest.raises(UserError, match="kind of runs is dream: must be one of solver, replay"),
+        pytest.raises(UserError, match="kind of runs is dream: must be one of: solver, replay"),
     ):
         store.runs()
 

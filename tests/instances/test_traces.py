@@ -23,7 +23,7 @@ HEADER = "job_id,submit_time_s,duration_s,gpus\n"
 def test_columns_in_any_order_with_others_between(write):
     trace = read_trace(write("gpus,vc,duration_s,job_id,submit_time_s\n8,x,2,a,1\n1,,3.5,b,0\n"))
     assert trace.name == "trace"
-    assert trace.jobs == (TraceJob("b", 0, 3500, 1), TraceJob("a", 1000, 2000, 8))
+    assert trace.jobs == (TraceJob("b", 0, 3500, 1), TraceJob("a", 1000, 2000, 8, tenant="x"))
 
 
 def test_gzip_is_told_by_content(write):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import join_path, unknown_key
 from lyra_opt.core.errors import FieldError
-from lyra_opt.simulation.quotas import divided, most_of, whole_shares
-from lyra_opt.simulation.tenants import Quota, Quotas
+from lyra_opt.simulation.quotas import Quota, Quotas, divided, most_of, whole_shares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

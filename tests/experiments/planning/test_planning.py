@@ -335,9 +335,12 @@ def test_explanations_solve_the_opposite_decision():
     [
         (Drain(nodes=("nod",)), 'no node "nod"'),
         (Drain(count=3), "only 2 nodes can be chosen"),
-        (Drain(count=1, among=selector_of("rack=x")), "leaves 0 open nodes"),
+        (Drain(count=1, among=selector_of("rack=x")), 'no node has the value "x"'),
         (Fit(gang=pending(1, 1, 0), level="block"), 'no node has a label for the level "block"'),
-        (Fit(gang=pending(1, 1, 0), gpu_type="h100"), "no node has GPUs of type h100"),
+        (
+            Fit(gang=pending(1, 1, 0), gpu_type="h100"),
+            'no node has GPUs of type "h100"',
+        ),
     ],
 )
 def test_questions_about_unknown_things_are_refused(question, message):

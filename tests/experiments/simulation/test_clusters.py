@@ -230,12 +230,14 @@ class TestRacks:
         table.write_text("model,gpus,tier,slowdown\nmine,2,machine,1.5\n")
         measured = changes(f'cluster.network={{slowdowns="{table}"}}')
         unknown = f"{table}: has no lines for model"
-        assert_one_line_error(simulate(*SMALL_RACKS, *measured), unknown, "its models are: mine")
+        assert_one_line_error(
+            simulate(*SMALL_RACKS, *measured), unknown, "must be one of its models: mine"
+        )
         jobs.write_text(HEADER + "a,0,100,2\n")  # of which the table has one tier of three
         lacks = f"{table}: has no line for model 'mine' on 2 GPUs at tier rack"
         assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), lacks)
         jobs.write_text("model," + HEADER + "yours,a,0,100,2\n")
-        named = "has no lines for model 'yours' of job a; its models are: mine"
+        named = "has no lines for model 'yours' of job a: must be one of its models: mine"
         assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), named)
         without = simulate(*TWO_RACKS, "--jobs", jobs)
         assert_one_line_error(without, "job a: model is 'yours'", "bert", "slowdowns")

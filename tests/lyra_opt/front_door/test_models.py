@@ -230,17 +230,15 @@ def test_share_models_are_worth_what_the_solvers_prove(objective, data, tmp_path
 
 @given(data=st.data())
 @draws(10)
-def test_models_of_mean_jct_are_on_either_side_of_the_optimum(data):
-    """The grid of the relaxation is never above, that of real schedules never below."""
+def test_models_of_mean_jct_are_never_below_the_optimum(data):
+    """The grid of a model is that of real schedules."""
     instance = data.draw(allocation_instances(objective=AllocationObjective.MEAN_JCT, max_jobs=2))
     exact = lo.solve(instance, "exact", time_limit_s=5)
     assert exact.objective is not None
     if exact.status is not Status.OPTIMAL:
         return
-    relaxed = optimum_by_mathopt(lo.model(instance, "mathopt"))
     on_grid = optimum_by_cpsat(lo.model(instance, "cpsat"))
-    slack = TOLERANCE * (1 + exact.objective)
-    assert relaxed - slack <= exact.objective <= on_grid + slack
+    assert exact.objective <= on_grid + TOLERANCE * (1 + exact.objective)
 
 
 FLEET = lo.generate("reclaim", "net", reclaim=6)
@@ -361,14 +359,13 @@ def test_an_export_alone_solves_nothing_and_names_the_model(suffix, tmp_path, ca
     assert "peeling" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("suffix", "says"), [(".mps", "a lower bound"), (".pb", "a time grid")])
-def test_a_model_with_another_optimum_says_so(suffix, says, tmp_path, capsys):
-    """Nobody takes the optimum of a relaxation for that of the instance."""
+def test_a_model_with_another_optimum_says_so(tmp_path, capsys):
+    """Nobody takes the optimum of a model on a grid for that of the instance."""
     job = {"id": "j", "min_workers": 1, "max_workers": 2, "work_worker_s": 60}
     instance = lo.allocation.Instance(gpus=8, jobs=[job], objective="mean_jct")
-    file, model = str(tmp_path / "elastic.json"), tmp_path / f"model{suffix}"
-    assert says in (lo.export_model(instance, model) or "")
+    file, model = str(tmp_path / "elastic.json"), tmp_path / "model.pb"
+    assert "a time grid" in (lo.export_model(instance, model) or "")
     lo.save(instance, file)
     assert main(["solve", file, "--export", str(model)]) == 0
-    assert says in capsys.readouterr().err
+    assert "a time grid" in capsys.readouterr().err
     assert lo.export_model(FLEET, model) is None

@@ -12,8 +12,8 @@ from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import measure
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, PARTITION
+from lyra_opt.simulation.quotas import Quota, Quotas
 from lyra_opt.simulation.scheme import Options, find_scheme, scheme_names, simulate
-from lyra_opt.simulation.tenants import Quota, Quotas
 from lyra_opt.simulation.tenure import Forever
 from tests.lyra_opt.simulation.replays import completions, job_of, lending, workload_of
 from tests.reference.tenants import Member, Replay, Work

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from lyra_opt.core.errors import FieldError
+from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous import Deadline, Objective, TimeShares
 from lyra_opt.heterogeneous.heuristics.gavel import (
     GavelRounds,
@@ -199,10 +199,10 @@ def test_entities_share_rounds_by_weight():
         ([{"name": "a"}, {"name": "a"}], "must have unique names"),
         ([{"name": "a", "weight": 0}], r"entities\[0\].weight"),
         ([{"name": "a", "policy": "best"}], r"entities\[0\].policy"),
-        ([{"weight": 1}], "must be a table with the key name"),
+        ([{"weight": 1}], "Entity needs the field name"),
     ],
 )
 def test_entities_that_are_none_are_refused(entities, rule):
     """With the place and the rule."""
-    with pytest.raises(FieldError, match=rule):
+    with pytest.raises(UserError, match=rule):
         HierarchicalRounds(entities)
