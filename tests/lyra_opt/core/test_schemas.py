@@ -19,8 +19,8 @@ from lyra_opt.instances.library import library
 from lyra_opt.testing import strategies
 from tests.conftest import assert_one_line_error
 from tests.malformed import INSTANCES, SOLUTIONS, defects
+from tests.odd_instances import odd_instances
 from tests.test_right_answers import SOLUTIONS as DRAWN
-from tests.test_right_answers import instances_of
 
 WRITTEN = [name for name, entry in library().entries.items() if entry.page == "papers"]
 FILES = [
@@ -73,7 +73,7 @@ def test_drawn_instances(name, data):
 @given(data=st.data())
 def test_drawn_solutions(name, data):
     variants, solutions = DRAWN[name]
-    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: instances_of(name, v)))
+    instance = data.draw(st.sampled_from(variants).flatmap(lambda v: odd_instances(name, v)))
     document = find_problem(name).solution_document(instance, data.draw(solutions(instance)), 0)
     schema_of(document).validate(document)
 
