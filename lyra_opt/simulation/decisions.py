@@ -70,28 +70,20 @@ class ReclaimRule:
         )
 
     def choose(
-        self,
-        view: View,
-        count: int,
-        *,
-        hosts: Sequence[int] | None = None,
-        runs: Sequence[JobRun] | None = None,
+        self, view: View, count: int, hosts: Sequence[int], runs: Sequence[JobRun]
     ) -> list[int]:
         """Return the `count` hosts that should be vacated.
 
         Parameters
         ----------
         hosts, runs
-            The hosts among which to choose, and the jobs that may be stopped; None for the hosts of
-            the servers on loan and the jobs on them.
+            The hosts among which to choose, and the jobs that may be stopped.
 
         Raises
         ------
         DecisionError
             If the solver finds no solution.
         """
-        hosts = view.hosts.lent() if hosts is None else hosts
-        runs = view.hosted() if runs is None else runs
         instance = reclaim_instance(
             view, count, hosts, runs, weighs_lost_work=self._weighs_lost_work
         )

@@ -325,57 +325,68 @@ def _lost_gpu_s(simulation: Kernel, runs: Iterable[JobRun]) -> float:
 
 def _by_priority(simulation: Kernel) -> dict[str, Any]:
     """Return the fields of `Metrics` with a value for each priority, highest first."""
-    runs_of: dict[int, list[JobRun]] = {}
-    for run in simulation.runs:
-        runs_of.setdefault(run.job.priority, []).append(run)
+    runs_of = _grouped(simulation.runs, lambda run: run.job.priority)
     levels = sorted(runs_of.items(), reverse=True) if len(runs_of) > 1 else []
-    columns = {
-        level: (
-            math.fsum(run.queued_s for run in runs) / len(runs),
-            float(np.percentile([run.queued_s for run in runs], 95)),
-            sum(run.preemptions for run in runs),
-            _lost_gpu_s(simulation, runs),
-        )
-        for level, runs in levels
-    }
-    return {
-        name: {level: values[place] for level, values in columns.items()} or None
-        for place, name in enumerate(_FIGURES_BY_PRIORITY)
-    }
+    return _columns(
+        _FIGURES_BY_PRIORITY,
+        {
+            level: (
+                _mean(run.queued_s for run in runs),
+                float(np.percentile([run.queued_s for run in runs], 95)),
+                sum(run.preemptions for run in runs),
+                _lost_gpu_s(simulation, runs),
+            )
+            for level, runs in levels
+        },
+    )
 
 
 def _by_tenant(simulation: Kernel) -> dict[str, Any]:
     """Return the fields of `Metrics` about tenants with jobs, in the order of the quotas."""
     if simulation.tenants is None:
         return dict.fromkeys((*_FIGURES_BY_TENANT, "jain_index"))
-    runs_of: dict[str, list[JobRun]] = {}
-    for run in simulation.runs:
-        assert run.job.tenant is not None, "every job has a tenant if there are quotas"
-        runs_of.setdefault(run.job.tenant, []).append(run)
+    runs_of = _grouped(simulation.runs, lambda run: run.job.tenant)
     use = {
         name: each for name, each in simulation.tenants.use_of_tenants().items() if name in runs_of
     }
-    columns = {
-        name: (
-            math.fsum(run.queued_s for run in runs_of[name]) / len(runs_of[name]),
-            math.fsum(run.jct_s for run in runs_of[name]) / len(runs_of[name]),
-            *each,
-        )
-        for name, each in use.items()
-    }
     progress = [
-        math.fsum(run.work / run.best_rates.best / run.jct_s for run in runs_of[name])
-        / len(runs_of[name])
-        for name in use
+        _mean(run.work / run.best_rates.best / run.jct_s for run in runs_of[name]) for name in use
     ]
     return {
-        **{
-            field: {name: values[place] for name, values in columns.items()}
-            for place, field in enumerate(_FIGURES_BY_TENANT)
-        },
+        **_columns(
+            _FIGURES_BY_TENANT,
+            {
+                name: (
+                    _mean(run.queued_s for run in runs_of[name]),
+                    _mean(run.jct_s for run in runs_of[name]),
+                    *each,
+                )
+                for name, each in use.items()
+            },
+        ),
         "jain_index": math.fsum(progress) ** 2
         / (len(progress) * math.fsum(share**2 for share in progress)),
     }
+
+
+def _grouped(runs: Iterable[JobRun], level_of: Callable[[JobRun], Any]) -> dict[Any, list[JobRun]]:
+    found: dict[Any, list[JobRun]] = {}
+    for run in runs:
+        found.setdefault(level_of(run), []).append(run)
+    return found
+
+
+def _columns(names: Sequence[str], rows: Mapping[Any, Sequence[Any]]) -> dict[str, Any]:
+    """Return the values of each level (a priority or a tenant) as a dictionary per name."""
+    return {
+        name: {level: values[place] for level, values in rows.items()} or None
+        for place, name in enumerate(names)
+    }
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = list(values)
+    return math.fsum(known) / len(known)
 
 
 _FIGURES_BY_TENANT = (

@@ -104,7 +104,7 @@ class Policy(Listener):
                 weighs_lost_work=self._weighs_lost_work,
                 seed=derive_seed(simulation=view.workload.name, seed=view.seed),
             )
-        return self._reclaiming.choose(view, count)
+        return self._reclaiming.choose(view, count, view.hosts.lent(), view.hosted())
 
 
 class QueuePolicy(Policy):

@@ -160,14 +160,11 @@ def preemption_instance(
     """
     hosts, name_of = view.hosts, view.cluster.name_of_host
     among = view.running.values() if victims is None else victims
-    capacity = hosts.size if victims is None else list(hosts.free)
+    capacity = hosts.size if victims is None else _free_without(view, victims, pending.room)
     gangs = []
     for run, part in sorted(_parts_in(among, pending.room), key=lambda each: each[0].order):
         view.account(run)
         gpus, held = run.job.gpus_per_worker, part.by_host()
-        if victims is not None:
-            for host, count in held.items():
-                capacity[host] += count
         least = part.gpus[0] if len(run.parts) == 1 else held
         gangs.append(
             Gang(
@@ -206,6 +203,15 @@ def _parts_in(runs: Iterable[JobRun], room: PoolRoom) -> Iterator[tuple[JobRun, 
         for part in run.parts:
             if part.pool == room.number:
                 yield run, part
+
+
+def _free_without(view: View, victims: Iterable[JobRun], room: PoolRoom) -> list[int]:
+    """Return the GPUs of each host that would be free if jobs left a pool."""
+    free = list(view.hosts.free)
+    for _, part in _parts_in(victims, room):
+        for host, count in part.by_host().items():
+            free[host] += count
+    return free
 
 
 def _preemption(view: View, pending: Pending, solution: Solution) -> Preemption:
@@ -257,10 +263,7 @@ class EmptiedServers:
         DecisionError
             If the solver finds no solution.
         """
-        free = list(view.hosts.free)
-        for _, part in _parts_in(victims, pending.room):
-            for host, count in part.by_host().items():
-                free[host] += count
+        free = _free_without(view, victims, pending.room)
         width, size = pending.gpus_per_pod, view.hosts.size
         hosts = [
             host
@@ -271,7 +274,7 @@ class EmptiedServers:
         count = -(-pending.pods // per_server)
         if count > len(hosts):
             return None
-        chosen = self._rule.choose(view, count, hosts=hosts, runs=victims)
+        chosen = self._rule.choose(view, count, hosts, victims)
         found = Preemption([], [], {})
         left = pending.pods
         for host in chosen:

@@ -152,10 +152,17 @@ class TenantLedger:
         most = self._limits[borrows]
         return min(most[place] - self.held[place] for place in self.quotas.paths[tenant])
 
-    def is_entitled(self, tenant: int, gpus: int) -> bool:
-        """Return whether a tenant, or a group of it, stays in its quota with `gpus` more GPUs."""
+    def entitled_in(self, tenant: int, gpus: int) -> set[str | None]:
+        """Return the groups of whose quotas a tenant may claim `gpus` more GPUs; None: the cluster.
+
+        In such a group, its member to which the tenant belongs stays within its own quota.
+        """
         quotas, held = self.quotas.quotas, self.held
-        return any(held[place] + gpus <= quotas[place].gpus for place in self.quotas.paths[tenant])
+        return {
+            quotas[place].group
+            for place in self.quotas.paths[tenant]
+            if held[place] + gpus <= quotas[place].gpus
+        }
 
     def victims(self, run: JobRun, gpus: int, running: Iterable[JobRun]) -> list[JobRun]:
         """Return the jobs that may be stopped so that a waiting job gets GPUs of its quota.
@@ -180,17 +187,13 @@ class TenantLedger:
             In the order in which they were tried. Complexity O(jobs log jobs).
         """
         quotas, held = self.quotas.quotas, list(self.held)
-        path = self.path_of(run)
-        entitled = {
-            quotas[place].group for place in path if held[place] + gpus <= quotas[place].gpus
-        }
+        entitled = self.entitled_in(self._tenant[run.order], gpus)
         if not entitled:
             return []
         found = []
         for other in sorted(running, key=lambda each: (-each.began_s, -each.order)):
             of_other = self.path_of(other)
-            for below in range(len(of_other)):
-                place = of_other[below]
+            for place in of_other:
                 if held[place] <= quotas[place].gpus:
                     break
                 if quotas[place].group in entitled:

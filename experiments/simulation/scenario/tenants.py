@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import join_path, unknown_key
 from lyra_opt.core.errors import FieldError
-from lyra_opt.simulation.quotas import Quota, Quotas, divided, most_of, whole_shares
+from lyra_opt.simulation.quotas import (
+    BY_REQUEST,
+    EQUALLY,
+    Quota,
+    Quotas,
+    divided,
+    most_of,
+    whole_shares,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
 PATH = "cluster.tenants"
 
 
-def with_quotas(cluster: Cluster, table: TenantsTable | None, workload: Workload) -> Cluster:
+def with_quotas(cluster: Cluster, table: TenantsTable, workload: Workload) -> Cluster:
     """Return a cluster with the quotas of a scenario for the tenants of a workload.
 
     Raises
@@ -28,8 +36,6 @@ def with_quotas(cluster: Cluster, table: TenantsTable | None, workload: Workload
     FieldError
         If groups are unknown or in a circle, or members have more than their group.
     """
-    if table is None:
-        return cluster
     try:
         if table.divide is not None:
             quotas = divided(workload, cluster.gpus, table.divide, limit=table.limit)
@@ -95,8 +101,8 @@ def _in_words(table: TenantsTable, quotas: Quotas) -> str:
     )
     how = {
         None: "as stated",
-        "equally": "equal, and at least the largest job of each tenant",
-        "by-request": "in proportion to the GPU time that the tenants request, and at least the "
+        EQUALLY: "equal, and at least the largest job of each tenant",
+        BY_REQUEST: "in proportion to the GPU time that the tenants request, and at least the "
         "largest job of each tenant",
     }[table.divide]
     return f"Quotas of tenants, {how} (GPUs): {stated}."

@@ -475,7 +475,9 @@ class ComposedPolicy(Policy):
         if self._scaling is not None or self._preempter is not None:
             return True
         free = max(self._view.hosts.free_of_pool[room.number] for room in self._own)
-        return free >= gpus or (self._taking_back is not None and ledger.is_entitled(tenant, gpus))
+        return free >= gpus or (
+            self._taking_back is not None and bool(ledger.entitled_in(tenant, gpus))
+        )
 
     def _preferred_rooms(self, run: JobRun) -> list[PoolRoom]:
         """Return the pools in which a job may run, ignoring caps, in order of preference.

@@ -132,8 +132,8 @@ def test_too_few_servers_chosen_is_an_error(answer, message, monkeypatch):
     kernel = prepare(workload_of(job_of("a", 0, 1)), cluster, "lyra", plan=lending(3))
     kernel.hosts.lend(kernel.cluster.pools[-1].hosts)
     rule = ReclaimRule("lyra-greedy")
-    assert len(rule.choose(kernel, 2)) == 2
+    assert len(rule.choose(kernel, 2, kernel.hosts.lent(), [])) == 2
     odd = SimpleNamespace(name="odd", solve=lambda *_, **__: SolveResult(**answer))
     monkeypatch.setattr(rule, "_solver", odd)
     with pytest.raises(DecisionError, match=message):
-        rule.choose(kernel, 2)
+        rule.choose(kernel, 2, kernel.hosts.lent(), [])
