@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from lyra_opt.core.errors import UserError, show_value, without_inner_frames
 from lyra_opt.core.nearest_names import meant, one_of
@@ -33,21 +33,15 @@ if TYPE_CHECKING:
 
 Kind = Literal["drain", "fit", "consolidate"]
 
-OPTIONS: Mapping[Kind, tuple[str, ...]] = dict(
-    zip(
-        get_args(Kind),
-        (
-            ("nodes", "among", "without"),
-            (
-                *("pods", "gpus", "cpu", "memory", "resource"),
-                *("priority", "level", "type", "tolerate"),
-            ),
-            ("moves", "among"),
-        ),
-        strict=True,
-    )
-)
-"""The options of each question, in the order of `Kind`."""
+OPTIONS: Mapping[Kind, tuple[str, ...]] = {
+    "drain": ("nodes", "among", "without"),
+    "fit": (
+        *("pods", "gpus", "cpu", "memory", "resource"),
+        *("priority", "level", "type", "tolerate"),
+    ),
+    "consolidate": ("moves", "among"),
+}
+"""The options of each question."""
 
 COMMON = ("cost", "force", "keep_budgets", "time_limit_s", "explain", "reader", "owner")
 
