@@ -1,7 +1,5 @@
 """What all tests share: how Hypothesis runs, and files made on the fly."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """How much of what could be tried is tried each time; `make test-slow` tries all of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An HTML page as tests look at it: whether it is whole, and what it holds, links to and loads."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 

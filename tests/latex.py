@@ -1,7 +1,5 @@
 """A reader of the LaTeX that tables write, which accepts nothing but such tables."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Documents with one defect each and the errors that name it, from ``malformed.toml``."""
 
-from __future__ import annotations
-
 import json
 import re
 from copy import deepcopy

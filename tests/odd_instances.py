@@ -5,12 +5,11 @@ has other values in a few fields: ties, values at the limits of floats and integ
 floats cannot add exactly. Some of its entries are equal, and its names have quotes and spaces.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
@@ -21,10 +20,6 @@ from tests.optima import document_of
 from tests.reference import PROBLEMS
 from tests.reference.drawing import LARGEST_INTEGER
 from tests.reference.heterogeneous import SHARES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
 
 TINY = {"max_jobs": 4, "max_machines": 4, "max_gpus": 4}
 LIMITS: dict[str, tuple[dict[str, Any], ...]] = {

@@ -1,7 +1,5 @@
 """The reference's word on instances of the toolkit, by way of the documents that files hold."""
 
-from __future__ import annotations
-
 from lyra_opt.core.problem import problem_of_instance
 from tests.reference import PROBLEMS, mean_jct
 

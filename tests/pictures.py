@@ -5,23 +5,17 @@ numbers along an axis say what they count, legends cover no data, and no text co
 cut off.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.core.picture_styles import STYLES, house_style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.text import Text
-    from matplotlib.transforms import Bbox
-
-    from lyra_opt.core.picture_styles import Style
+from lyra_opt.core.picture_styles import STYLES, Style, house_style
 
 _NUMBER = re.compile(r"[-−+]?[\d,]+(\.\d+)?%?")
 _SLACK_PIXELS = 1.0

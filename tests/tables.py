@@ -1,7 +1,5 @@
 """Tables of test cases and example files, kept beside the tests that read them."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

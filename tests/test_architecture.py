@@ -1,7 +1,5 @@
 """Imports run one way, without circles; what the layout promises is held here."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from functools import cache

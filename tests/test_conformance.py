@@ -1,7 +1,5 @@
 """Every registered solver, through one conformance suite, on each case that it takes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from copy import deepcopy

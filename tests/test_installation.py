@@ -1,7 +1,5 @@
 """A wheel installs in an empty environment of every Python, with the oldest and newest versions."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What is installed is one package that works far from the source tree."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The rules of pictures find what breaks them, and large instances keep them."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The prose check of `make lint`: the texts that it finds, and the phrases that it rejects."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the README and the pages of the site show is what the program does."""
 
-from __future__ import annotations
-
 import ast
 import json
 import pkgutil

@@ -3,8 +3,6 @@
 Tests of a single solver need not ask whether its answers are right.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Every registered solver looks at the clock: on one that moves on by each look at it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """BibTeX entries are complete, and the same with the same version wherever they stand."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

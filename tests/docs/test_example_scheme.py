@@ -1,7 +1,5 @@
 """The example package of the documentation is installed as it says, and does what it says."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

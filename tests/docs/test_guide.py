@@ -1,7 +1,5 @@
 """The files of one's own that the page on them shows run as it says, without a package."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,13 +1,11 @@
 """Numbers on pages come out of the commands beside them: those that take less than a minute."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, median
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,10 +19,7 @@ from lyra_opt.simulation.loaning import compare_forecasters
 from tests.instances.workloads.published import published
 from tests.tables import tables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Run = Callable[..., tuple[int, str, str]]
+Run = Callable[..., tuple[int, str, str]]
 
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs"

@@ -1,7 +1,5 @@
 """The site's pages hang together, without building it (`make docs` does, and runs the gallery)."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """Registers the misbehaving plugin, and makes study files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,22 +1,17 @@
 """Solvers and families that misbehave; `conftest.plugin` registers them as a package would."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import Solver
 from lyra_opt.instances.family import find_family
 from lyra_opt.reclaim.checker import check
 from lyra_opt.reclaim.instance import Instance, Solution
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 ENTRY_POINTS = """\
 [lyra_opt.solvers]

@@ -1,7 +1,5 @@
 """Rows of results made by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lyra_opt.core.result import Status

@@ -1,14 +1,14 @@
 """``lyra-opt diff``: pairs, means and intervals equal those computed by hand."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -17,18 +17,12 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.diff import Diff, compare_folders
-from lyra_opt.experiments.records import ReplayStatus
+from lyra_opt.experiments.records import ReplayStatus, RunRecord
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from tests.conftest import assert_one_line_error
 from tests.draws import draws
 from tests.experiments.records import make_replay, make_run, make_study
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from lyra_opt.experiments.records import RunRecord
 
 TABLES = tables(__file__)
 

@@ -1,7 +1,5 @@
 """The executor takes any kind of run: failures are rows, tables lie beside, nothing runs twice."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -9,7 +7,7 @@ import time
 from collections import deque
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -27,9 +25,6 @@ from lyra_opt.experiments.records import (
 )
 from lyra_opt.experiments.store import ResultStore, files_beside, table_path, write_beside
 from tests.experiments.records import make_replay
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STUDY = StudyRecord(name="replays", kind="replay", text="by hand", meaning_hash="1", runs=3)
 

@@ -1,7 +1,5 @@
 """Frames of runs: a row a run of any kind, axes and figures as columns, no number rounded."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

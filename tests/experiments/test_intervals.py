@@ -1,7 +1,5 @@
 """Intervals of bootstrapped traces cover the true difference as often as the page says."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

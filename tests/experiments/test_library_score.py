@@ -1,7 +1,5 @@
 """``library score``: one solver is run and checked, and ranked among the stored results."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Studies of the instance library: several problems, all solvers, and one of a user's own."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.__main__ import main

@@ -1,7 +1,5 @@
 """Studies that name a solver in a file of one's own, beside the study."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Results that cannot all be right are found, and named by both rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,15 +1,15 @@
 """The report: its numbers equal those computed by hand, and its files need no others."""
 
-from __future__ import annotations
-
 import math
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import lyra_opt as lo
 from lyra_opt.__main__ import main
@@ -21,7 +21,9 @@ from lyra_opt.experiments.analysis import Analysis
 from lyra_opt.experiments.chosen_pictures import drawn
 from lyra_opt.experiments.plots.excess import excess_ticks, plot_excess_over_axis
 from lyra_opt.experiments.plots.figures import excess_over_axis, over_axis, plot_makers
+from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.times import plot_solve_time
+from lyra_opt.experiments.records import SolverRecord
 from lyra_opt.experiments.report import StudyReport, make_report
 from lyra_opt.experiments.solver_differences import solver_differences
 from lyra_opt.experiments.store import ResultStore
@@ -31,14 +33,6 @@ from tests.experiments.records import MAXIMISING, make_run, make_runs, make_stud
 from tests.html_page import assert_needs_no_other_file
 from tests.pictures import faults_of
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matplotlib.figure import Figure
-
-    from lyra_opt.experiments.plots.plot import Plot
-    from lyra_opt.experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
 TABLES = tables(__file__)

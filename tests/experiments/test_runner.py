@@ -1,7 +1,5 @@
 """The runner: failures are rows, a kill loses nothing, a resume does nothing twice."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

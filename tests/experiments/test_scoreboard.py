@@ -1,11 +1,9 @@
 """The scoreboard of the instance library: its numbers equal those computed by hand."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +17,7 @@ from lyra_opt.experiments.intervals import bootstrap_interval
 from lyra_opt.experiments.page import PAGE
 from lyra_opt.experiments.plots.profiles import profile_makers, time_ratios
 from lyra_opt.experiments.proofs import find_contradictions
+from lyra_opt.experiments.records import SolverRecord
 from lyra_opt.experiments.report import write_report
 from lyra_opt.experiments.scoreboard import (
     RESAMPLES,
@@ -31,9 +30,6 @@ from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import BestKnown, Grade
 from tests.experiments.records import make_run, make_study
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from lyra_opt.experiments.records import SolverRecord
 
 OPTIMAL, FEASIBLE, UNKNOWN = Status.OPTIMAL, Status.FEASIBLE, Status.UNKNOWN
 TABLES = tables(__file__)

@@ -1,7 +1,5 @@
 """Where tasks run: what options and the environment say, and no file."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Times of proofs: counted, compared and drawn as computed by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The store: what goes in comes out, and what is no store is refused in one line."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from dataclasses import replace

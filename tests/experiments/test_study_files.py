@@ -1,7 +1,5 @@
 """Study files: what they mean, and how malformed ones are refused."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

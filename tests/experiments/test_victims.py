@@ -1,7 +1,5 @@
 """Tables of a study of preemption: each number equals the one computed by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

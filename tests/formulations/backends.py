@@ -1,7 +1,5 @@
 """The names of backends, and backends that lie."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from lyra_opt.formulations.backends.backend import BackendRun

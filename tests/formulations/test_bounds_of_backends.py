@@ -4,8 +4,6 @@ Whatever a backend says, at its end or on its way: a bound that was not proved i
 wrong side of a valid solution is an error that names both numbers, and no optimum is claimed.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import subprocess

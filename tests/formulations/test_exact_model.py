@@ -1,7 +1,5 @@
 """What every exact model keeps, whatever the problem, the form and the backend."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

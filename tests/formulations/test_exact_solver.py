@@ -1,7 +1,5 @@
 """What is made of a backend's floats, whatever the backend."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from types import SimpleNamespace

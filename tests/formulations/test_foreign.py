@@ -1,7 +1,5 @@
 """Backends that are known by name alone: what they say of optimality is not believed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

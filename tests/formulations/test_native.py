@@ -1,7 +1,5 @@
 """Ctrl-C is heard while a backend's machine code runs."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import signal

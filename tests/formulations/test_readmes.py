@@ -1,7 +1,5 @@
 """The files that READMEs show are valid, and their instances are solved."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models state one inequality per constraint, in order, and have the same rows in all backends."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from typing import Any

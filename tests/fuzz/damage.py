@@ -1,7 +1,5 @@
 """Files that are damaged in one to three places, and what reads them."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

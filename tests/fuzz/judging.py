@@ -1,20 +1,15 @@
 """Answers of solvers compared with brute force."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status, StoppedBy
 from lyra_opt.core.solving import solve_and_check
 from tests.reference import PROBLEMS
-from tests.reference.drawing import INFEASIBLE, UNKNOWN, InvalidChoiceError
+from tests.reference.drawing import INFEASIBLE, UNKNOWN, Document, InvalidChoiceError
 from tests.reference.heterogeneous import SHARES
-
-if TYPE_CHECKING:
-    from tests.reference.drawing import Document
 
 EXACT = 1e-9
 """Within which floats count as one value, relative to the larger."""

@@ -1,7 +1,5 @@
 """Small files that unpack to more objects than the memory holds: each is refused in one line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Standard streams that are full, closed or broken cost messages, and no row."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

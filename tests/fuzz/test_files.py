@@ -1,7 +1,5 @@
 """Files of every kind, damaged: each is read, or refused in one line that names it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What is ended at random moments loses nothing: rows of a study, answers of a solver."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

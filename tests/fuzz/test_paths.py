@@ -1,7 +1,5 @@
 """Paths and variables as nobody means them: one line and exit code 2, or a page as usual."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Commands that start at the same moment with one folder: one runs, the others say why not."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

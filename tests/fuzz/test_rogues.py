@@ -4,8 +4,6 @@ Scheduler and worker are real, and live in a thread of this process. A hostile p
 of the thread in which it is made into an object: it may be theirs, but none of the asking machine.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import pickle

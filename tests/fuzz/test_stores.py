@@ -3,8 +3,6 @@
 A change concerns one cell of a table, a value within the JSON of a cell, or a file beside the rows.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """The allocation families: pinned bytes, and the structure that each promises."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """``lyra-opt generate``: the files it writes, and what it refuses before writing any."""
 
-from __future__ import annotations
-
 import gzip
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 ``family.toml`` holds the cases.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """The integer stream: fixed for ever, uniform, and closed over its edge cases."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The trace reader: what it reads exactly, and what it refuses."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 

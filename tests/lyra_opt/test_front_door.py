@@ -1,7 +1,5 @@
 """What `import lyra_opt as lo` gives."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Malformed files, each refused in one line with file, field, value and rule, and exit code 2."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

@@ -1,7 +1,5 @@
 """What holds for every problem: its solvers by default, its files and its commands."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from typing import Any

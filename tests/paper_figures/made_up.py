@@ -1,27 +1,20 @@
 """Results of a paper that nobody simulated."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from operator import attrgetter
 from statistics import fmean
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.experiments.simulation.scenario.building import make_setup
+from lyra_opt.experiments.simulation.scenario.loading import Scenario
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
-from lyra_opt.paper_figures.document import find_paper
+from lyra_opt.paper_figures.comparison import Comparison, Entry
+from lyra_opt.paper_figures.document import PublicationTable, find_paper
 from lyra_opt.paper_figures.evaluation import compared
 from lyra_opt.paper_figures.results import Results
-from lyra_opt.paper_figures.setting import Setting
+from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting
 from lyra_opt.simulation.scheme import simulate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.experiments.simulation.scenario.loading import Scenario
-    from lyra_opt.paper_figures.comparison import Comparison, Entry
-    from lyra_opt.paper_figures.document import PublicationTable
-    from lyra_opt.paper_figures.setting import Draw, PaperRun
 
 
 class MadeUp(Results):

@@ -1,9 +1,7 @@
 """``lyra-opt paper``: bad input, and Table 5 from end to end at a hundredth of the size."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +16,6 @@ from tests.conftest import assert_one_line_error
 from tests.html_page import Page, assert_needs_no_other_file
 from tests.latex import rows_of_latex
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TABLES = tables(__file__)
 

@@ -1,7 +1,5 @@
 """A published number beside ours: what is judged of it, and what a page shows."""
 
-from __future__ import annotations
-
 from lyra_opt.paper_figures.comparison import Bound, Comparison, Entry, Gains, Judged
 from lyra_opt.paper_figures.verdicts import RULE, Verdict
 

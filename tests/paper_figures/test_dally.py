@@ -1,9 +1,8 @@
 """The abstract's numbers as data, and what the pages say of ours."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,9 +15,6 @@ from lyra_opt.paper_figures.verdicts import Verdict
 from lyra_opt.simulation.scheme import find_scheme, scheme_names
 from tests.paper_figures.made_up import by_scheme, made, publication
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TABLES = tables(__file__)
 

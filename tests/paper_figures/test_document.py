@@ -1,9 +1,8 @@
 """Papers as data: what is wrong in a file is said in a line, and what it names is there."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from lyra_opt.paper_figures.document import (
     PAPERS_FOLDER,
     Call,
     Measure,
+    PublicationTable,
     find_paper,
     name_of,
     read_paper,
@@ -25,11 +25,6 @@ from lyra_opt.paper_figures.results import MEASURES
 from lyra_opt.paper_figures.setting import Setting
 from lyra_opt.simulation.scheme import scheme_names
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.paper_figures.document import PublicationTable
 
 TABLES = tables(__file__)
 

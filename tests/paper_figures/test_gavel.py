@@ -1,7 +1,5 @@
 """What Gavel's own simulator gave, as data, and ours close to it."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario

@@ -1,7 +1,5 @@
 """The paper's numbers as data, and what the pages say of where they are from."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The paper's numbers as data: spot checks, and sums that the paper states itself."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 
 import numpy as np

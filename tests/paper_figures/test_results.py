@@ -1,7 +1,5 @@
 """Measures of a run's tables, by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The verdict follows its rule, and nothing else."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,17 +1,13 @@
 """Print every text that holds a rejected phrase, and end with 1 if there are any."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tests.prose.extraction import Text, texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATTERNS = Path(__file__).with_name("patterns.toml")
 LONGEST_SENTENCE = 45

@@ -1,17 +1,13 @@
 """The texts of the project that people read: where each stands, and of which kind it is."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re
 import tokenize
 import tomllib
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 CODE = ("lyra_opt", "formulations", "instances", "experiments", "paper_figures")
 PAGES = (

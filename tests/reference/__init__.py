@@ -12,14 +12,9 @@ Each has
   ``solve --format json`` has it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from tests.reference import allocation, heterogeneous, network, preemption, reclaim
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 PROBLEMS: dict[str, ModuleType] = {
     "allocation": allocation,

@@ -1,21 +1,15 @@
 """Allocation in the plainest way: every number of workers; mean JCT is in `mean_jct`."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.reference import mean_jct
-from tests.reference.drawing import InvalidChoiceError, require
+from tests.reference.drawing import Document, InvalidChoiceError, require
 from tests.reference.mean_jct import seconds, width
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.reference.drawing import Document
-
-    Way = tuple[int, Fraction]
+Way = tuple[int, Fraction]
 
 VARIANTS = ("jct_reduction", "two_phase", "joint", "mean_jct")
 MAXIMISED: tuple[str, ...] = ("jct_reduction",)

@@ -1,7 +1,5 @@
 """What the generators and the brute forces of all problems share."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any, Final
 

@@ -1,15 +1,10 @@
 """Gangs on heterogeneous GPUs: schedules are in `rounds`, shares of time in `shares`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from tests.reference import rounds, shares
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.reference.drawing import Document
+from tests.reference.drawing import Document
 
 ROUNDS = ("utility", "makespan", "mean_jct", "round_progress")
 SHARES = ("max_min_share", "finish_time_fairness", "makespan_share", "throughput", "cost")

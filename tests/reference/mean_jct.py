@@ -4,23 +4,17 @@ Variables of the programmes are absolute event times and worker-seconds; there a
 relaxations.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
-from tests.reference.drawing import UNKNOWN, require
+from tests.reference.drawing import UNKNOWN, Document, require
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.reference.drawing import Document
-
-    Happening = tuple[str, int]
+Happening = tuple[str, int]
 
 EASY_JOBS = 2
 EASY_WORK = 1, 1000

@@ -1,18 +1,12 @@
 """Gangs in a network in the plainest way: every GPU that each gang could have."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.reference.drawing import require
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tests.reference.drawing import Document
+from tests.reference.drawing import Document, require
 
 VARIANTS = ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
 MAXIMISED = VARIANTS

@@ -4,12 +4,10 @@ Written from the README of allocation, sections 8 and 13. Events are ``("C", job
 and ``("R", time)``, jobs by their place in the file.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 Event = tuple[str, Any]
 
@@ -33,7 +31,7 @@ class Job:
     def top_rate(self) -> Fraction:
         return self.base + self.gain * self.extra
 
-    def comes_before(self, other: Job, *, is_first: bool) -> bool:
+    def comes_before(self, other: Self, *, is_first: bool) -> bool:
         """Whether it may be taken to complete before one that is like it."""
         mine, its = (
             (job.base, job.extra, job.gain, job.release, job.running) for job in (self, other)

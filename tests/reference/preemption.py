@@ -1,18 +1,12 @@
 """Preemption in the plainest way: every way to lose and move pods, and every way to place pods."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations, product
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from tests.reference.drawing import INFEASIBLE, LARGEST_INTEGER, UNKNOWN, require
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from tests.reference.drawing import Document, Draw
+from tests.reference.drawing import INFEASIBLE, LARGEST_INTEGER, UNKNOWN, Document, Draw, require
 
 VARIANTS = ("none", "victims", "any")
 MAXIMISED: tuple[str, ...] = ()

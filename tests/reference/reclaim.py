@@ -1,16 +1,10 @@
 """Reclaiming in the plainest way: every choice of servers."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.reference.drawing import require
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from tests.reference.drawing import Document
+from tests.reference.drawing import Document, require
 
 VARIANTS = ("rigid", "interchangeable")
 MAXIMISED: tuple[str, ...] = ()

@@ -1,22 +1,16 @@
 """Schedules in rounds in the plainest way: everything that can be done in each round."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.reference.drawing import INFEASIBLE, UNKNOWN, require
+from tests.reference.drawing import INFEASIBLE, UNKNOWN, Document, require
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tests.reference.drawing import Document
-
-    Usage = tuple[int, ...]
-    Way = tuple[Usage, Fraction]
+Usage = tuple[int, ...]
+Way = tuple[Usage, Fraction]
 
 MOST_WAYS = 20_000
 """To place all gangs in one round, if no two were in each other's way."""

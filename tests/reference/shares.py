@@ -4,20 +4,14 @@ For one job or two. What they reach together is the convex hull of what the vert
 plane of their two throughputs, and what is best there lies on a segment between two vertices.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tests.reference.drawing import INFEASIBLE, UNKNOWN, require
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.reference.drawing import Document
+from tests.reference.drawing import INFEASIBLE, UNKNOWN, Document, require
 
 MOST_JOBS = 2
 MOST_SYSTEMS = 3000

@@ -1,7 +1,5 @@
 """The bench from end to end: benchmarks of the smallest size, and the runs of a study."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Targets: how they are evaluated, and that each is about something that is measured."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

@@ -1,9 +1,7 @@
 """Certificates are added to the record of a day, once, and what else is known stays as it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +12,6 @@ from lyra_opt.experiments.library.building import certify
 from lyra_opt.instances.library.documents import Proof
 from lyra_opt.instances.library.shelf import Library, verified
 from tests.instances.library.parts import part_of_library
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHARES = "offline-v1-n10-rounds10-gpus16of4-release50-throughput-seed0"
 SCHEDULE = "hadar-motivating"

@@ -1,10 +1,8 @@
 """A record of a later day forgets nothing: not who found what, nor other instances of the day."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +13,6 @@ from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import Grade, Proof
 from lyra_opt.instances.library.shelf import Library
 from tests.instances.library.parts import part_of_library
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROVED, OPEN = "load-v1-n4-load200-seed0", "worst-case-v1-n61-extra54"
 DAY, NEXT = "2026-11-23", "2099-01-01"

@@ -1,7 +1,5 @@
 """Grades come of measured runs by one rule, and contradictions are never written down."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

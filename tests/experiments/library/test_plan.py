@@ -1,7 +1,5 @@
 """Plans are read strictly, and the library that comes along is what its plan says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two machines for all tests of a module, or for one that damages them."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.experiments.bench.cluster import LONGEST_START_S, Cluster

@@ -1,7 +1,5 @@
 """Machines that go, schedulers that go, and what is left of a study then: all of it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -9,10 +7,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from distributed import Client
@@ -23,18 +22,13 @@ from lyra_opt.experiments.bench.cluster import kill
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.machines import engine
 from lyra_opt.experiments.machines.engine import Machines
-from lyra_opt.experiments.pool import WORKER_DIED, LocalProcesses, Started
+from lyra_opt.experiments.pool import WORKER_DIED, Engine, LocalProcesses, Started
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE
 from lyra_opt.experiments.study import read_study
 from tests.experiments.machines.test_machines import rows_of
 from tests.experiments.test_executor import STUDY, Replay
 from tests.tables import beside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.experiments.pool import Engine
 
 pytestmark = pytest.mark.slow
 

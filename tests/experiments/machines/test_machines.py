@@ -1,7 +1,5 @@
 """Tasks on other machines: the same rows as at home, with nothing of home's disk."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What a task is as bytes."""
 
-from __future__ import annotations
-
 import site
 from importlib import import_module
 

@@ -1,7 +1,5 @@
 """Shared fixtures of the tests of ``lyra-opt simulate``: runs in this process, and a tiny trace."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

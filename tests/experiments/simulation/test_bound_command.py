@@ -1,7 +1,5 @@
 """``lyra-opt bound`` and ``lo.bound`` prove the same bounds, and report bad input in one line."""
 
-from __future__ import annotations
-
 import json
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """No replay is better than a bound that any command, function or page reports for its scheme."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """``lyra-opt scenarios`` and ``schemes`` list what exists, and agree with the parser."""
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import re

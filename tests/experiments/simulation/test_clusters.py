@@ -1,7 +1,5 @@
 """``lyra-opt simulate`` on heterogeneous GPUs and in a network, and the input that it refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """``lyra-opt simulate`` from end to end, on traces that can be followed by hand."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Overload and starving jobs are reported and not hidden in averages."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

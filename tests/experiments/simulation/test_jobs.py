@@ -1,7 +1,5 @@
 """Jobs of a scenario: load, bootstrapped days, samples, and the short day of a testbed."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.core.errors import InputError, UserError

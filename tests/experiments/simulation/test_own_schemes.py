@@ -1,7 +1,5 @@
 """Schemes and solvers of a user, in one file each and without a package."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.experiments.simulation.running.replays import load_replays

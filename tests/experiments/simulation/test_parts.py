@@ -1,7 +1,5 @@
 """Parts of ``lyra-opt simulate``: samples of decisions, means of series, plans of loans."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

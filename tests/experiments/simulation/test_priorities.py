@@ -1,7 +1,5 @@
 """Priorities in results: the same jobs under every scheme, figures by priority, saved decisions."""
 
-from __future__ import annotations
-
 import pytest
 
 import lyra_opt as lo

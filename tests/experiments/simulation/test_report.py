@@ -1,7 +1,5 @@
 """The page of replays shows what the store holds, for every kind of cluster."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

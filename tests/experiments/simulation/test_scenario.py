@@ -1,7 +1,5 @@
 """Scenario files and cases: reading, changes, errors, and the setups built from them."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,16 +1,12 @@
 """Quotas of tenants in scenarios: shares, groups, limits, traces and measures."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lyra_opt as lo
 from lyra_opt.core.errors import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TRACE = """\
 job_id,submit_time_s,duration_s,gpus,vc

@@ -1,7 +1,5 @@
 """The schedules of one who knows the jobs: simulated, repeatable, and above the bound."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,13 +1,12 @@
 """``lyra-opt tune``, from end to end; and the frozen results that come along."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
@@ -26,10 +25,7 @@ from lyra_opt.experiments.tuning.tuning_file import (
 from tests.conftest import assert_one_line_error
 from tests.tables import beside, tables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Run = Callable[..., tuple[int, str, str]]
+Run = Callable[..., tuple[int, str, str]]
 
 TABLES = tables(__file__)
 

@@ -1,7 +1,5 @@
 """The search: start values first, the same trials for the same file, and small changes last."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Brute force for one-shot allocation: ties, and its limits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

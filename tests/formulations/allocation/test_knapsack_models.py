@@ -1,10 +1,7 @@
 """The knapsack's twins: one model in three files, right answers, no more claimed than proved."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
+from lyra_opt.allocation import Instance
 from lyra_opt.allocation.exact.mckp_dp import MckpDp
 from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
@@ -24,9 +22,6 @@ from lyra_opt.testing.strategies import allocation_instances
 from tests.formulations.backends import BACKENDS, lying
 from tests.lyra_opt.allocation.exact.test_knapsack_solvers import fleet
 from tests.lyra_opt.allocation.examples import instance_of, job
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation import Instance
 
 MODEL_SOLVERS = [name + form for name in BACKENDS for form in ("", "-strengthened")]
 

@@ -1,13 +1,11 @@
 """The discretised model of mean JCT: it bounds the optimum from above, ever closer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 import lyra_opt as lo
+from lyra_opt.allocation import Instance, Schedule
 from lyra_opt.allocation.checker import check
 from lyra_opt.core.result import Status
 from lyra_opt.formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
@@ -15,9 +13,6 @@ from lyra_opt.formulations.allocation.mean_jct.grid import ScheduleModel
 from lyra_opt.formulations.backends.backend import Settings
 from tests.lyra_opt.allocation import examples
 from tests.lyra_opt.allocation.examples import instance_of, job
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation import Instance, Schedule
 
 
 def on_grid(instance: Instance, step_s: float) -> tuple[Schedule, float]:

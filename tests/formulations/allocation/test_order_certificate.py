@@ -1,7 +1,5 @@
 """Trees of orders are proofs: a checker that shares no code comes to the optimum in fractions."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The second exact method of mean JCT: its prices prove no more than is so."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 

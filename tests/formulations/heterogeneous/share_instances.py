@@ -1,7 +1,5 @@
 """Share instances with measured rates of Gavel's job types, drawn by seed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, Instance

@@ -1,7 +1,5 @@
 """The models of schedules in rounds: their relaxation, their starts, and cases by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,20 +1,16 @@
 """Shares of time where two jobs may share GPUs: bounds, water filling, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.heterogeneous import Instance
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.water_filling import fill
 from lyra_opt.heterogeneous.instance import PackedRate
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
-
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous import Instance
 
 RATE = PackedRate(kind="k", beside="k", throughput={"a": 1.5})
 ALIKE = job("y0", 12.0, throughput={"a": 2.0}, kind="k")

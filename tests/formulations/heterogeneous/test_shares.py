@@ -1,7 +1,5 @@
 """Share solvers: they agree, with one another and with closed forms, and their prices prove it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Bounds on makespans by fluid work: below every schedule, with forking below those without."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Sifting: it finds the optimum of the whole programme, or says that it did not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The models of the network problem: against one another, and by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

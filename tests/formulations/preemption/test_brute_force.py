@@ -1,7 +1,5 @@
 """Brute force against the reference, which enumerates the documents by itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

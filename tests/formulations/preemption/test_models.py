@@ -1,7 +1,5 @@
 """The models of every backend against the reference, stage by stage or merged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

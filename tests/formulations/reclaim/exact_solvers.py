@@ -1,7 +1,5 @@
 """The exact solvers under test, and instances to give them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lyra_opt.reclaim import Instance, Solution

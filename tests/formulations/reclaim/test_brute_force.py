@@ -1,7 +1,5 @@
 """Brute force against the checker on every choice, made one by one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Heavy packages are imported late, and PuLP and OR-Tools load and solve in either order."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Starts in both forms of the model, without any backend."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Every exact model with every backend: honest limits, and weights of any size."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

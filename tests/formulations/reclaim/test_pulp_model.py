@@ -1,7 +1,5 @@
 """Reading CBC's log, with logs as CBC 2.10.3 writes them."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.core.result import StoppedBy

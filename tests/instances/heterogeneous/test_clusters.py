@@ -1,7 +1,5 @@
 """Clusters of papers and of one's own."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
 

@@ -1,14 +1,12 @@
 """Generated gangs and gangs of traces."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.instances.heterogeneous.clusters import types_of
 from lyra_opt.instances.heterogeneous.generated_jobs import (
@@ -20,9 +18,6 @@ from lyra_opt.instances.heterogeneous.generated_jobs import (
 from lyra_opt.instances.heterogeneous.throughput_files import parse_throughputs
 from lyra_opt.simulation.workload import Job, Workload
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.instance import GangJob
 
 TABLES = tables(__file__)
 

@@ -1,7 +1,5 @@
 """Small questions with a horizon: same seed, same bytes, and within what is documented."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.core.errors import FieldError, UserError

@@ -1,7 +1,5 @@
 """Tables of throughput in files of users: what is read, and what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,22 +1,16 @@
 """Tables of throughput, and the gangs made of them."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.instances.heterogeneous.clusters import types_of
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
 from lyra_opt.simulation.cluster import GpuType
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.heterogeneous.instance import GangJob
 
 GAVEL = gavel_throughputs()
 MEASURED = types_of(GAVEL.gpu_types)

@@ -1,7 +1,5 @@
 """Workloads of any kind get steps and rates, by what their jobs say or by seed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,17 +1,12 @@
 """Parts of the library that comes along, in folders of their own, whose files a test may change."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from lyra_opt.core.documents import format_document
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.shelf import Library
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def part_of_library(target: Path, *names: str, source: Path | None = None) -> Library:

@@ -1,10 +1,8 @@
 """The instances set aside for the next edition are generated again, and their optima hold."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +16,6 @@ from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import FromFamily, Grade
 from lyra_opt.instances.library.shelf import Library, verified
 from tests.instances.library.parts import part_of_library
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEXT = Library(library().folder / "next")
 IMPOSSIBLE, SEVERAL_TERMS = "one-short-v1-rack-nodes6-k5", "split-topology-v1-k8"

@@ -1,25 +1,20 @@
 """Solutions that are handed in, and the records of one's own that they go to."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lyra_opt.core.documents import format_document
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.own import LibraryWithOwn, submitted, write_submissions
+from lyra_opt.instances.library.shelf import Library
 from tests.conftest import assert_one_line_error
 from tests.instances.library.parts import part_of_library
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lyra_opt.instances.library.shelf import Library
 
 TABLES = tables(__file__)
 

@@ -1,13 +1,11 @@
 """The library is complete, frozen and right; what is damaged is said in a line."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +16,6 @@ from lyra_opt.instances.library.documents import FromFamily, FromTrace, Grade, P
 from lyra_opt.instances.library.shelf import Library, verified
 from lyra_opt.proofs import stand_alone
 from tests.instances.library.parts import part_of_library
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LARGEST_REPOSITORY_MIB = 12
 SAMPLED = 40

@@ -1,7 +1,5 @@
 """Instances of the library that somebody wrote down, and what is known of them by other means."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

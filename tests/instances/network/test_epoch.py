@@ -1,7 +1,5 @@
 """Single decisions beside a busy cluster: same seed, same bytes, and within what is documented."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Workloads with the figures of Dally's, and gangs of traces."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The preemption families: pinned bytes, fleets as documented, and optima that are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

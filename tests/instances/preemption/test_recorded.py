@@ -1,7 +1,5 @@
 """Recorded decisions are valid, and the imitations agree with them as often as the table states."""
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib

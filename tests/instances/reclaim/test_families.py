@@ -1,7 +1,5 @@
 """The synthetic reclaim families with a known optimum; `tests.instances.test_family` pins bytes."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.instances.family import find_family, generate

@@ -1,9 +1,7 @@
 """Set-union knapsack problems: both problems give the optimum of the other."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,9 +10,6 @@ import lyra_opt as lo
 from lyra_opt.instances.reclaim.set_union import SetUnionKnapsack, read_set_union
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TABLES = tables(__file__)
 

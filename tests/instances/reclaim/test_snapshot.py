@@ -1,7 +1,5 @@
 """Replay and snapshots: small traces by hand, and the published ones where they are present."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

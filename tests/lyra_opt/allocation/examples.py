@@ -1,7 +1,5 @@
 """Instances that tests of allocation share: examples of the paper, and small random ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,14 +1,9 @@
 """Priority fills over time in rational numbers, written from the definition."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.allocation import ElasticJob, Instance
+from lyra_opt.allocation import ElasticJob, Instance
 
 
 def mean_jct_of_fill(

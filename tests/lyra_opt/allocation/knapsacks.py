@@ -1,20 +1,14 @@
 """Knapsacks for tests: drawn ones, and their optimum by looking at every choice."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from lyra_opt.allocation.knapsack.data import Knapsack
 from tests.reference.allocation import greatest_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypothesis.strategies import DrawFn
 
 
 def knapsack_of(capacity: int, classes: Sequence[Sequence[tuple[int, float]]]) -> Knapsack:

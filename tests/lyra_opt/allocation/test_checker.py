@@ -1,7 +1,5 @@
 """The checker: the paper's numbers, every rule of a schedule, and what rounding may break."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

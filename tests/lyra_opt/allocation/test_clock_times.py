@@ -1,7 +1,5 @@
 """Times that count from long ago, such as Unix's, change nothing but the origin."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The graph of an instance says what its records say."""
 
-from __future__ import annotations
-
 import networkx
 from hypothesis import given
 

@@ -1,7 +1,5 @@
 """What is shared by all problems, on instances whose objective is maximised."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

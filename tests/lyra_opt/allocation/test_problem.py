@@ -1,7 +1,5 @@
 """Files of the problem: what they hold comes back, and what is wrong in one is named."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,9 +1,7 @@
 """Pictures of schedules: what they show, and what ``--plot`` refuses before it solves."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +16,6 @@ from lyra_opt.instances.family import generate
 from tests.lyra_opt.allocation.examples import example, instance_of, job
 from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES
 from tests.lyra_opt.allocation.schedules.test_evaluator import smallest_remaining_work as srw
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
 """``lyra-opt counterexample``: what it writes stands, and bad input gets one line."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +11,6 @@ from lyra_opt.core.loading import load_instance, load_solution
 from lyra_opt.testing import counterexamples
 from tests.conftest import assert_one_line_error
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TABLES = tables(__file__)
 

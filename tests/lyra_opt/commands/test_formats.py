@@ -1,7 +1,5 @@
 """Every command that prints a table writes it in five formats, from the same numbers."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,17 +1,12 @@
 """Help on a narrow terminal."""
 
-from __future__ import annotations
-
 import argparse
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from lyra_opt.__main__ import make_parser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

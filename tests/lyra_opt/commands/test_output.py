@@ -1,13 +1,11 @@
 """Tables as files, pipes and terminals get them."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,9 +14,6 @@ from hypothesis import strategies as st
 from lyra_opt.commands.messages import complain
 from lyra_opt.commands.output import print_line, print_meanings, print_table
 from lyra_opt.core.table import table_of_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NAMES = st.sampled_from(["fast", "mathopt-gscip-strengthened", "a/b.json", "feasible (time limit)"])
 NUMBERS = st.floats(-1e6, 1e6).map(lambda value: f"{value:.6g}") | st.sampled_from(

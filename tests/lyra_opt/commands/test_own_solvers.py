@@ -1,7 +1,5 @@
 """Solvers of a user's own on the command line, and names that there are not."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

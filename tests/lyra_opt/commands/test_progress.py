@@ -1,7 +1,5 @@
 """One display of progress: what is done, and how far those runs are that have begun."""
 
-from __future__ import annotations
-
 import io
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Exact sums, and products that are added up in the same order on every processor."""
 
-from __future__ import annotations
-
 import ast
 from fractions import Fraction
 from pathlib import Path

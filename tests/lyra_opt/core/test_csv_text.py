@@ -1,7 +1,5 @@
 """CSV that a spreadsheet does not run, and rows that are read one by one."""
 
-from __future__ import annotations
-
 import csv
 import io
 

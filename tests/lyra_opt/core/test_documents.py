@@ -1,7 +1,5 @@
 """Documents are read strictly, compressed ones too, and written whole or not at all."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Errors that users can mend: one line, wherever they come from."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

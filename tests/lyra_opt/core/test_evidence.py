@@ -3,8 +3,6 @@
 Contradictions are covered where studies name them, `tests.experiments.test_contradictions`.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

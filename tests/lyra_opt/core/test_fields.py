@@ -1,11 +1,10 @@
 """Keys of tables that are declared once: what is read, refused, described and said to editors."""
 
-from __future__ import annotations
-
 import copy
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
@@ -19,9 +18,6 @@ from lyra_opt.core.rules import Anything, Flag, Integer, ListOf, Named, Number, 
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Instance
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TABLES = tables(__file__)
 

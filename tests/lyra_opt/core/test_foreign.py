@@ -1,7 +1,5 @@
 """Scalars and arrays of NumPy and pandas are taken where Python's own are, and kept as those."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

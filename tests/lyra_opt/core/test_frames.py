@@ -1,7 +1,5 @@
 """Instances to and from data frames."""
 
-from __future__ import annotations
-
 import doctest
 import io
 import re

@@ -1,7 +1,5 @@
 """The one gap: relative to the reference, for either sense, never a percentage of nothing."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

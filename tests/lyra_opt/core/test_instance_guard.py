@@ -1,7 +1,5 @@
 """What a solver does to its instance is found, and undone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

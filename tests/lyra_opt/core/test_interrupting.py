@@ -1,7 +1,5 @@
 """Ctrl-C ends a run with what it knows; a second one ends it at once; handlers come back."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

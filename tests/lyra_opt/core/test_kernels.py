@@ -1,7 +1,5 @@
 """Kernels: two ways to run one function, and under which name its machine code is kept."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

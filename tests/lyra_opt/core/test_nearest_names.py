@@ -1,7 +1,5 @@
 """Unknown names, and the nearest known ones."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

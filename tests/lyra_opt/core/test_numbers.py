@@ -1,7 +1,5 @@
 """Texts of bounds are never stronger claims than the bounds themselves."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Files of one's own on another machine: which ones go there, and where they are found."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Pictures of every problem: all that a solution says is drawn, and the same bytes again."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Objects found by name: those that are there, and those of somebody's own that are broken."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

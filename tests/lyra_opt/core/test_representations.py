@@ -1,7 +1,5 @@
 """How instances, solutions, answers and verifications show themselves."""
 
-from __future__ import annotations
-
 import pytest
 
 import lyra_opt as lo

@@ -1,7 +1,5 @@
 """The JSON Schemas accept what the parser accepts, and refuse what a schema can tell is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nothing that a solver says is believed: claims are recomputed, contradictions are errors."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """What a process loads once is nobody's solve time, and takes nothing from a time limit."""
 
-from __future__ import annotations
-
 import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress

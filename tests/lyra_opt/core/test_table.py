@@ -1,7 +1,5 @@
 """One table in every format: raw numbers for programs, a paper's digits for people."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

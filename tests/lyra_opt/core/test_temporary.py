@@ -1,7 +1,5 @@
 """Killed processes leave nothing for good, and nobody loses what is in use or not ours."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

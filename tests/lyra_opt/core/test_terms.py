@@ -1,7 +1,5 @@
 """Where one integer encodes several terms, texts show the terms and never the integer."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Incumbents and bounds over time: monotone, on the run's own clock, and ending in what is true."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`--certify`: a second method that shares nothing with the first, and says how far it got."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Small instances that tests of the heterogeneous problem share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance

@@ -1,7 +1,5 @@
 """The checker: every rule by a case that breaks it alone; see `tests.test_right_answers`."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.heterogeneous import Deadline, InverseJct, TimeShares, check

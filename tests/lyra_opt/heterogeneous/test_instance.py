@@ -1,7 +1,5 @@
 """Instances: what their derived quantities are, and which ones are refused."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of the problem: what they hold comes back, and what is wrong in one is named."""
 
-from __future__ import annotations
-
 from lyra_opt.heterogeneous import TimeShares
 from lyra_opt.heterogeneous.problem import PROBLEM
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule

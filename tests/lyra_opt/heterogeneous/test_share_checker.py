@@ -1,7 +1,5 @@
 """The integers of the checker of shares against the definitions in fractions, to the last digit."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from fractions import Fraction
 from itertools import pairwise, permutations

@@ -1,7 +1,5 @@
 """Utilities: what a completion is worth, and which parameters make one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

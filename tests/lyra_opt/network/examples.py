@@ -1,7 +1,5 @@
 """Small instances that tests of the network problem share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lyra_opt.network.instance import GangPlacement, Instance, Machine, Solution, WaitingJob

@@ -1,7 +1,5 @@
 """The checker: every rule by a case that breaks it alone; see `tests.test_right_answers`."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

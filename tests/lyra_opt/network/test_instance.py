@@ -1,7 +1,5 @@
 """Instances and links: which tiers a gang accepts, and what is derived of a cluster."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of the problem: what they hold comes back, and what is wrong in one is named."""
 
-from __future__ import annotations
-
 from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
 from lyra_opt.network.problem import PROBLEM
 from tests.lyra_opt.network.examples import instance, job, placement, solution

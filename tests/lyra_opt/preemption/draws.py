@@ -5,8 +5,6 @@ protected gangs, equal priorities, several pod groups of a gang on one node, and
 trivial to impossible. Numbers near 2^53 are left to the fuzzers.
 """
 
-from __future__ import annotations
-
 from lyra_opt.preemption import PROBLEM, Instance
 from tests.reference import preemption as reference
 from tests.reference.drawing import Draw

@@ -1,7 +1,5 @@
 """The worked example of the problem's page: two racks, and a gang of 2 pods that needs one rack."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lyra_opt.preemption import Instance, PlacedPods, Solution

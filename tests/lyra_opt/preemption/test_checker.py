@@ -1,7 +1,5 @@
 """The checker: the worked example by hand, and a solution that breaks each rule."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

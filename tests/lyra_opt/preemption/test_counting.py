@@ -1,7 +1,5 @@
 """Counting: the table by hand, reasons in words, and blocking gangs that cannot be left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Instances of preemption: refused values, defaults, who may lose and move, and documents."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The objective: tuples of terms and the integers that order them in the same way."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The picture of preemption: who stays, leaves and comes on each node, for each solution."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pods that could have stayed: what the measure counts, and that nothing more can return."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a job pays at least is the least: by linear programmes, and by a scan over all starts."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """``solve --proof`` and ``verify --proof``: proofs are written and read, bad input is one line."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The checker of preemption proofs: it accepts what brute force confirms, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from dataclasses import MISSING, fields

@@ -1,7 +1,5 @@
 """Proofs of shares of time: no shares that the checker of the problem accepts refute a bound."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The stand-alone checker: it needs Python alone, accepts what is right, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What tests of reclaiming share."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.core import kernels

@@ -1,7 +1,5 @@
 """Instances of reclaiming that tests write by hand, a line per job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Slow and plain versions of the rules of heuristics, on records and in fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 

@@ -1,7 +1,5 @@
 """Reduced instances by the reference: what choices of places cost, and the least of them."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 from tests.reference import reclaim

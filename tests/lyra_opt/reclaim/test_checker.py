@@ -1,7 +1,5 @@
 """The checker: a case by hand, and what breaks a rule."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

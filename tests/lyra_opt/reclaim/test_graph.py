@@ -1,7 +1,5 @@
 """Graphs of an instance say what its records say."""
 
-from __future__ import annotations
-
 from hypothesis import given
 
 from lyra_opt.testing.strategies import reclaim_instances

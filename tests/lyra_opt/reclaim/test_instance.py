@@ -1,7 +1,5 @@
 """Instance files mean what the format says, and survive being written and read."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.core.errors import FieldError

@@ -1,7 +1,5 @@
 """The picture of reclaiming: who loses what, for each solution."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.reclaim import Instance, Solution

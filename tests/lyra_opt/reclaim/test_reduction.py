@@ -1,7 +1,5 @@
 """The reductions against the checker: costs are kept, nothing is left to reduce."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The search says what is wrong with a solver, and believes none unchecked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice

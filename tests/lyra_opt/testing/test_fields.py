@@ -1,7 +1,5 @@
 """Objects of declared fields: what is drawn of them is kept, written, read, copied and frozen."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import re

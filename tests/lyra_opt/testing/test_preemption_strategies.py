@@ -1,7 +1,5 @@
 """What is drawn for preemption is valid, varied, and as narrow as the caller says."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import Phase, find, given, settings
 

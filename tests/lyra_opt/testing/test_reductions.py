@@ -1,7 +1,5 @@
 """Reductions of documents reach what a reader would leave out."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 

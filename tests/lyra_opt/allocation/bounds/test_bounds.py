@@ -1,7 +1,5 @@
 """The certificate is never beyond the optimum, and close to it where theory says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Bounds on mean JCT: below the optimum, above the bounds that they imply, and tight enough."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Knapsack solvers on instances: right for three objectives, within the arithmetic they claim."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

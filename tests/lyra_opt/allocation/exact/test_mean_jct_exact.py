@@ -1,9 +1,8 @@
 """Both exact methods of mean JCT: the fact sheet, the reference, limits and odd magnitudes."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
+from lyra_opt.allocation import Instance, Schedule
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.exact.mean_jct.orders import (
     Event,
@@ -28,11 +28,6 @@ from tests.lyra_opt.allocation import examples
 from tests.lyra_opt.allocation.examples import instance_of, job
 from tests.optima import least_mean_jct
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lyra_opt.allocation import Instance, Schedule
 
 TABLES = tables(__file__)
 

@@ -1,15 +1,12 @@
 """The schedule policies: valid schedules, the rule of each, and what they guarantee."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 
-from lyra_opt.allocation import Instance, check
+from lyra_opt.allocation import Instance, Schedule, check
 from lyra_opt.allocation.heuristics.lookahead import BASE_POLICIES, FILLS
 from lyra_opt.allocation.heuristics.policy_solver import most_reduction
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
@@ -19,9 +16,6 @@ from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.examples import LONG, NARROW, drawn, example, instance_of, job
 from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES, run_fill
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation import Schedule
 
 TABLES = tables(__file__)
 

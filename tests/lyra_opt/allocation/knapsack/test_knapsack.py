@@ -1,7 +1,5 @@
 """The knapsack algorithms: right on arbitrary classes, bounds that hold, both ways to run."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

@@ -1,11 +1,9 @@
 """The evaluator: what it makes of decisions, how exact it is, and what it refuses."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import example as pinned
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import Instance, check
+from lyra_opt.allocation import Instance, Schedule, check
 from lyra_opt.allocation.heuristics.policy_solver import (
     REMAINING_GPU_WORK,
     REMAINING_WORK,
@@ -48,11 +46,6 @@ from tests.lyra_opt.allocation.examples import (
     job,
 )
 from tests.lyra_opt.allocation.fill_reference import mean_jct_of_fill
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.allocation import Schedule
 
 SCHEDULES = allocation_instances(objective="mean_jct", max_jobs=6)
 RULES = (FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN, FILL_WITH_FORESIGHT, MARGINAL)

@@ -1,7 +1,5 @@
 """A solver with whatever fault is asked for."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

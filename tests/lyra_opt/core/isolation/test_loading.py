@@ -1,7 +1,5 @@
 """What a solver's own file does as it is loaded ends no command."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A solver's fault costs its own answer and nothing else; limits are enforced from outside."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

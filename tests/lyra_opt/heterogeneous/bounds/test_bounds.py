@@ -1,7 +1,5 @@
 """Bounds: on the right side of every solution that the checker lets pass, and tight by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,17 +1,16 @@
 """The pricing oracle and the dual bound: exact, and never below the optimum."""
 
-from __future__ import annotations
-
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
+from lyra_opt.heterogeneous import GangJob, Instance
 from lyra_opt.heterogeneous.bounds import utility_prices
 from lyra_opt.heterogeneous.bounds.utility_prices import PricedRounds, PricingOracle, price_bound
 from lyra_opt.heterogeneous.checker import due_steps, worth
@@ -20,11 +19,6 @@ from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, proved_optimum
 from tests.reference.rounds import takings
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from lyra_opt.heterogeneous import GangJob, Instance
 
 UTILITIES = heterogeneous_instances(objective="utility", max_rounds=3)
 PRICES = st.sampled_from([0.0, 0.01, 0.1, 0.3, 1.0])

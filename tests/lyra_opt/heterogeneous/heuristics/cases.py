@@ -1,8 +1,7 @@
 """Small clusters and jobs for the tests of round policies."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -10,14 +9,12 @@ import lyra_opt as lo
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance, check
-from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
-from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, run_policy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
-    from lyra_opt.heterogeneous.heuristics.policy_solver import Run
+from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundPolicy, RoundState
+from lyra_opt.heterogeneous.heuristics.policy_solver import (
+    ROUND_POLICIES,
+    PolicySchedule,
+    run_policy,
+)
 
 
 def job(name: str, steps: float, gang: int = 1, **changes: Any) -> GangJob:
@@ -63,7 +60,7 @@ def decided(policy: RoundPolicy, state: RoundState) -> Decision:
     return policy.decide(state)
 
 
-def run(policy: str | RoundPolicy, instance: Instance) -> Run:
+def run(policy: str | RoundPolicy, instance: Instance) -> PolicySchedule:
     """Run a policy; its schedule is checked, but for jobs that do not complete."""
     made = ROUND_POLICIES[policy]() if isinstance(policy, str) else policy
     found = run_policy(made, instance, np.random.default_rng(0))
@@ -72,7 +69,7 @@ def run(policy: str | RoundPolicy, instance: Instance) -> Run:
     return found
 
 
-def running(found: Run, number: int) -> set[str]:
+def running(found: PolicySchedule, number: int) -> set[str]:
     """Return who runs in a round."""
     return {entry.job for entry in found.schedule.entries if entry.round == number}
 

@@ -1,7 +1,5 @@
 """YARN-CS, Tiresias, AlloX and ours: the rule of each on cases worked by hand or by brute force."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.core.errors import FieldError

@@ -1,29 +1,21 @@
 """Gavel's rounds: they come near the shares where they can, and never beyond what is there."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.heterogeneous import Deadline, Objective, TimeShares
+from lyra_opt.heterogeneous import Deadline, Instance, Objective, TimeShares
 from lyra_opt.heterogeneous.heuristics.gavel import (
     GavelRounds,
     isolated_shares,
 )
 from lyra_opt.heterogeneous.heuristics.gavel_policies import HierarchicalRounds
-from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, PolicySchedule
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lyra_opt.heterogeneous import Instance
-    from lyra_opt.heterogeneous.heuristics.policy_solver import Run
 
 LAS = Objective.MAX_MIN_SHARE
 
@@ -42,7 +34,7 @@ def given_shares(
     return tell
 
 
-def rounds_of(found: Run) -> Counter[str]:
+def rounds_of(found: PolicySchedule) -> Counter[str]:
     """Return how many rounds each job has had."""
     return Counter(entry.job for entry in found.schedule.entries)
 

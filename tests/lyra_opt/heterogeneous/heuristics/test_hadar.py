@@ -1,7 +1,5 @@
 """Hadar: prices, payoffs, placements, and the guarantee of the form that commits."""
 
-from __future__ import annotations
-
 from math import e, inf, log
 
 import numpy as np

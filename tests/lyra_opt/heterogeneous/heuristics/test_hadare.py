@@ -1,7 +1,5 @@
 """HadarE: copies on separate servers, no server idle, work divided by speed."""
 
-from __future__ import annotations
-
 from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
 

@@ -1,9 +1,6 @@
 """Round policies as solvers: valid schedules, honest answers, the same ones in other units."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,16 +10,13 @@ from hypothesis import strategies as st
 import lyra_opt as lo
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.heterogeneous import Instance
+from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, SUMMARIES, run_policy
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct, UtilityTable
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Utility, UtilityTable
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, run
-
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous import Instance
-    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
-    from lyra_opt.heterogeneous.utility import Utility
 
 
 def test_every_policy_is_a_solver_with_a_summary():

@@ -1,7 +1,5 @@
 """Shares that rounds give: never more than there are, and short where gangs do not fit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

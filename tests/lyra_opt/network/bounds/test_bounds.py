@@ -1,7 +1,5 @@
 """The bound: above every placement whatever the prices, and tight by hand."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,21 +1,15 @@
 """Small clusters and gangs that tests of placement policies share."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.network.checker import check
-from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy, PlacementState
+from lyra_opt.network.heuristics.policy_solver import Epoch, solution_of, state_of
 from lyra_opt.network.instance import Instance, Machine, WaitingJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy, PlacementState
-    from lyra_opt.network.heuristics.policy_solver import Epoch
 
 LEASE_S = 3600.0
 ALL_TIERS = {"machine": 0.9, "rack": 0.6, "network": 0.3}

@@ -1,7 +1,5 @@
 """Dally and its relatives: the rule by hand, against a plain one, and at the ends of its timers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,9 +1,8 @@
 """Where gangs fit: both fits against looking at every machine and every choice of machines."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +12,6 @@ from hypothesis import strategies as st
 from lyra_opt.network.heuristics.free_machines import BestFit, FirstFit, _WithRoom
 from lyra_opt.network.heuristics.policy import MachineState
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Racks = list[list[int]]
 clusters = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4), min_size=1, max_size=3)

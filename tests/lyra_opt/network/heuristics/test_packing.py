@@ -1,9 +1,6 @@
 """Packing by prices: valid, at least as good as any order given, and right by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,13 +10,11 @@ from hypothesis import strategies as st
 from lyra_opt.network.heuristics import packing
 from lyra_opt.network.heuristics.packing import clear_market, clear_price_of_gpus, pack
 from lyra_opt.network.heuristics.packing_kernel import best_packing
+from lyra_opt.network.heuristics.policy import PlacementState
 from lyra_opt.network.heuristics.policy_solver import state_of, values_of
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import gang, state_for
-
-if TYPE_CHECKING:
-    from lyra_opt.network.heuristics.policy import PlacementState
 
 
 def _packed(state: PlacementState, value: list[list[float]], **given: object) -> dict[int, str]:

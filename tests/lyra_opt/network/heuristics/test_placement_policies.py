@@ -1,9 +1,5 @@
 """All placement policies: what each must keep, and the rules of those that do not delay."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +7,7 @@ from hypothesis import given
 from lyra_opt.network.heuristics.baselines import BestFitPlacement, ShortestRemainingTime
 from lyra_opt.network.heuristics.delay_scheduling import tiresias_skew
 from lyra_opt.network.heuristics.gandiva import GandivaAffinity
-from lyra_opt.network.heuristics.policy import RunningGangs
+from lyra_opt.network.heuristics.policy import PlacementState, RunningGangs
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, SUMMARIES, state_of
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
@@ -24,9 +20,6 @@ from tests.lyra_opt.network.heuristics.cases import (
     gang,
     state_for,
 )
-
-if TYPE_CHECKING:
-    from lyra_opt.network.heuristics.policy import PlacementState
 
 instances = network_instances(max_jobs=8, max_machines=7)
 

@@ -1,7 +1,5 @@
 """Policies as solvers: one decision, named in the instance's own words."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

@@ -1,9 +1,5 @@
 """Ours: never less than Dally on an instance, and waits, or does not, for a reason."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +7,7 @@ from hypothesis import given
 import lyra_opt as lo
 from lyra_opt.network.bounds.dual_bound import dual_bound
 from lyra_opt.network.checker import value_of
+from lyra_opt.network.heuristics.policy import PlacementState
 from lyra_opt.network.heuristics.policy_solver import state_of, values_of
 from lyra_opt.network.heuristics.priced_placement import ExpectedRoom, PricedPlacement
 from lyra_opt.network.links import Tier
@@ -24,10 +21,6 @@ from tests.lyra_opt.network.heuristics.cases import (
     instance_of,
     state_for,
 )
-
-if TYPE_CHECKING:
-    from lyra_opt.network.heuristics.policy import PlacementState
-
 
 # On instances.
 

@@ -1,10 +1,8 @@
 """Delay timers: Dally's formulas against numbers worked by hand."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -20,9 +18,6 @@ from lyra_opt.network.heuristics.delay_scheduling import (
 from lyra_opt.network.links import Tier
 from tests.lyra_opt.network.heuristics.cases import LEASE_S, gang, state_for
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TABLES = tables(__file__)
 

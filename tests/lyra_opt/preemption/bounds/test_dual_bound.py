@@ -1,7 +1,5 @@
 """The toolkit's own lower bound by hand; the tests of `exact` compare it with brute force."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.core.fields import written

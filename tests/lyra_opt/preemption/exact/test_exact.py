@@ -1,7 +1,5 @@
 """The solver `exact`, the bound and counting: where floats confuse, and on larger clusters."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Integer programmes minimised term by term, compared with all values of the columns."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

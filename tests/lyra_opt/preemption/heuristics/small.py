@@ -1,7 +1,5 @@
 """Small clusters whose only resource is the GPU, and what a rule does to them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The heuristic `fast` answers without time."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """kube-scheduler's two preemptions score and sample nodes as its code does; ties are random."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lyra_opt.preemption.heuristics import kubernetes

@@ -1,7 +1,5 @@
 """Rules on random instances; `tests.test_right_answers` confirms the claims of all rules."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

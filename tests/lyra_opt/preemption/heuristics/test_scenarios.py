@@ -1,7 +1,5 @@
 """The rules choose what the tests, issues and documents of the imitated programs state."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Slurm selects nodes from the tightest group, as its two functions `_eval_nodes` do."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.preemption import Demand, Shape

@@ -1,7 +1,5 @@
 """The bounds never cross the optimum, and are as strong as the linear relaxation."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The semidefinite bound never crosses the optimum, whatever its multipliers, and is strong."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The solver `exact`: against enumeration, general solvers, heuristics, and itself renamed."""
 
-from __future__ import annotations
-
 from itertools import count
 from types import SimpleNamespace
 

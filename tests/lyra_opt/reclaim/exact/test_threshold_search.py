@@ -1,7 +1,5 @@
 """The threshold search: its bound is proved whatever the floats say, and its answers are right."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any

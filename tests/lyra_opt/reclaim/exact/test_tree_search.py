@@ -1,7 +1,5 @@
 """The tree search, its kernel and its prices, against enumeration."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

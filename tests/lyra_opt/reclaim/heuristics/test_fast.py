@@ -1,7 +1,5 @@
 """Fast answers are certified, and never worse than those of Lyra's rule."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given

@@ -1,7 +1,5 @@
 """The theorems of ``formulations/reclaim/README.md``, section 6, in exact arithmetic."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The heuristics follow their documented rules to the last tie, interpreted and compiled."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial

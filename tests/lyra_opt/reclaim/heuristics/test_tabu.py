@@ -1,7 +1,5 @@
 """Tabu search: exact changes, never worse than its starts, compiled or not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

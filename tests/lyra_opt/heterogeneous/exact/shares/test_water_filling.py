@@ -1,9 +1,7 @@
 """Water filling: lexicographically max-min where there is one entity, and fair between several."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,14 +16,12 @@ from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 from lyra_opt.heterogeneous.exact.shares.water_filling import JobGroup, fill
+from lyra_opt.heterogeneous.instance import Instance
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.instance import Instance
 
 TABLES = tables(__file__)
 
