@@ -38,7 +38,7 @@ def mistyped(error: msgspec.ValidationError) -> str:
     if "datetime" in message:
         message = "must be a time such as 2026-01-31T12:00:00Z"
     elif unknown := re.fullmatch("Invalid enum value (.+)", message):
-        message = f"has the unknown value {unknown[1]}"
+        message = f"has the unknown value {unknown[1]}; it must be a value of the API"
     elif types := re.fullmatch(r"Expected `(.+)`, got `(.+)`", message):
         wanted, given = (
             " or ".join(_TYPES.get(name, name) for name in each.split(" | ") if name != "null")

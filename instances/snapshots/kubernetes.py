@@ -213,7 +213,10 @@ class _Cluster:
             elif self._groups.is_fixed(pod):
                 if placed.node:
                     self._held[placed.node].update(placed.request)
-            elif placed.node or pod.status.phase in ("Pending", ""):
+            elif not placed.node and pod.status.phase not in ("Pending", ""):
+                rule = f"status.phase is {pod.status.phase}, but spec.nodeName is empty"
+                raise InputError(source, f"{title}: {rule}; collect the pods again")
+            else:
                 for name in placed.request.keys() & set(WHOLE_GPUS) - resources:
                     self._assumed.add("pod", f"with {name}, which no node has: it is not counted")
                 self._note_ignored(pod)

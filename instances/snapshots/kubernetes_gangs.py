@@ -441,6 +441,9 @@ class Groups:
         if len(declared) > 1:
             text = "whose parts have minima of their own: each is taken to need all of its pods"
             self._assumed.add("job", text)
+        if group.spec.preemptibility == "semi-preemptible" and group.running:
+            text = "that is semi-preemptible in KAI: pods above its minimum are taken as needed too"
+            self._assumed.add("job", text)
         topology = group.spec.network_topology
         if topology is not None and topology.mode == "hard" and group.pending:
             self._ignored.add("pending gang", "with a hard network topology of Volcano")
@@ -473,8 +476,8 @@ class Groups:
         """Return why the scheduler may not preempt a gang; empty if it may."""
         if group.pod_group is not None and group.pod_group.api_version.startswith(KAI):
             preemptibility = group.spec.preemptibility
-            if preemptibility == "non-preemptible":
-                return "is non-preemptible in KAI"
+            if preemptibility in ("non-preemptible", "semi-preemptible"):
+                return f"is {preemptibility} in KAI"
             if not preemptibility and group.priority >= KAI_PROTECTED_PRIORITY:
                 return f"has priority {group.priority}, and KAI preempts none of 100 or more"
         if group.marks().get("volcano.sh/preemptable") == "false":

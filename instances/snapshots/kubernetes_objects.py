@@ -9,7 +9,7 @@ v1alpha3), Kueue v1beta2, Volcano v1beta1, KAI v2alpha2 and v1alpha2, scheduler-
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -21,6 +21,7 @@ from lyra_opt.instances.snapshots.placement import (  # noqa: TC001 (msgspec rea
 
 Time = Annotated[datetime, Meta(tz=True)]
 Quantities = dict[str, str | int | float]
+PreemptionPolicy = Literal["", "Never", "PreemptLowerPriority"]
 
 
 class Fields(Struct, rename="camel", omit_defaults=True):
@@ -187,7 +188,7 @@ class PodSpec(Fields):
     tolerations: tuple[Toleration, ...] | None = None
     priority: int | None = None
     priority_class_name: str | None = None
-    preemption_policy: str | None = None
+    preemption_policy: PreemptionPolicy | None = None
     scheduling_group: SchedulingGroup | None = None
     workload_ref: WorkloadReference | None = None
     resource_claims: list[PodResourceClaim] | None = None
@@ -199,7 +200,7 @@ class PodSpec(Fields):
 class PodStatus(Fields):
     """The state of a pod."""
 
-    phase: str = ""
+    phase: Literal["", "Pending", "Running", "Succeeded", "Failed", "Unknown"] = ""
     start_time: Time | None = None
     nominated_node_name: str | None = None
     resource_claim_statuses: list[PodResourceClaim] | None = None
@@ -217,7 +218,7 @@ class PriorityClass(KubernetesObject, kw_only=True):
 
     value: int
     global_default: bool = False
-    preemption_policy: str | None = None
+    preemption_policy: PreemptionPolicy | None = None
 
 
 class LabelSelector(Fields):
@@ -291,7 +292,7 @@ class SubGroup(Fields):
 class NetworkTopology(Fields):
     """The topology that a PodGroup of Volcano asks for, in tiers of HyperNodes."""
 
-    mode: str = ""
+    mode: Literal["", "hard", "soft"] = ""
 
 
 class PodGroupSpec(Fields):
@@ -304,10 +305,10 @@ class PodGroupSpec(Fields):
     queue: str = ""
     priority: int | None = None
     priority_class_name: str = ""
-    preemption_policy: str | None = None
-    preemptibility: str = ""
+    preemption_policy: PreemptionPolicy | None = None
+    preemptibility: Literal["", "preemptible", "semi-preemptible", "non-preemptible"] = ""
     scheduling_policy: SchedulingPolicy | None = None
-    disruption_mode: str | DisruptionMode | None = None
+    disruption_mode: Literal["", "Pod", "PodGroup"] | DisruptionMode | None = None
     scheduling_constraints: SchedulingConstraints | None = None
     topology_constraint: TopologyConstraint | None = None
     network_topology: NetworkTopology | None = None
@@ -374,7 +375,7 @@ class BindRequestSpec(Fields):
 class BindRequestStatus(Fields):
     """The state of a binding by KAI."""
 
-    phase: str = ""
+    phase: Literal["", "Pending", "Succeeded", "Failed"] = ""
 
 
 class BindRequest(KubernetesObject, kw_only=True):

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+Effect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+"""What a taint does to the pods that do not tolerate it."""
+
 CLOSING_EFFECTS = ("NoSchedule", "NoExecute")
 """The effects of taints that keep pods without a toleration off a node."""
 
@@ -28,7 +31,7 @@ class Taint:
 
     key: str
     value: str = ""
-    effect: str = "NoSchedule"
+    effect: Effect = "NoSchedule"
 
 
 class PlacementNode(Protocol):

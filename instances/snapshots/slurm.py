@@ -28,6 +28,15 @@ from lyra_opt.instances.snapshots.slurm_records import (
     Task,
     records_of_json,
 )
+from lyra_opt.instances.snapshots.slurm_states import (
+    COMPLETING,
+    HOLDING,
+    IN_USE,
+    NODE_STATES,
+    WAITING,
+    job_states,
+    node_states,
+)
 from lyra_opt.instances.snapshots.slurm_text import STARTS, records_of_text
 from lyra_opt.instances.snapshots.snapshot import (
     GPU,
@@ -45,29 +54,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.instances.snapshots.owners import Form
     from lyra_opt.instances.snapshots.slurm_records import SlurmPartition
-
-CLOSED = {
-    "BLOCKED": "blocked",
-    **dict.fromkeys(("DRAIN", "DRAINED", "DRAINING"), "drained"),
-    "DOWN": "down",
-    **dict.fromkeys(("ERROR", "FAIL", "FAILING"), "failing"),
-    **dict.fromkeys(("MAINT", "MAINTENANCE"), "in maintenance"),
-    "NOT_RESPONDING": "not responding",
-    **dict.fromkeys(("FUTURE", "INVALID", "INVALID_REG", "UNKNOWN"), "not registered"),
-    **dict.fromkeys(("POWERED_DOWN", "POWERING_DOWN"), "powered down"),
-    "REBOOT_ISSUED": "rebooting",
-    "RESERVED": "reserved",
-}
-"""Why a node takes no new jobs, by its state or a flag of its state."""
-
-RUNNING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "RESIZING", "SIGNALING"})
-"""The states of jobs that hold their nodes."""
-
-IN_USE = ("ALLOC", "MIX")
-"""How the states of nodes begin on which jobs run."""
-
-WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
-"""The states of jobs that wait."""
 
 SHARE, WHOLE = "node share", 1_000_000
 """A resource of which each job holds one per node, and a job that shares no nodes all."""
@@ -100,7 +86,9 @@ class SlurmReader(SnapshotReader):
         if not records.nodes:
             raise InputError(sources, f"no nodes are given; collect {self.collect}")
         for node in records.nodes:
-            if not records.jobs and any(state.upper().startswith(IN_USE) for state in node.state):
+            with _blaming(node.source, f"node {node.name}"):
+                is_in_use = not IN_USE.isdisjoint(node_states(node.state))
+            if is_in_use and not records.jobs:
                 rule = "is in use, but no jobs are given"
                 raise InputError(sources, f"node {node.name} {rule}; collect {self.collect}")
         _require_once(sources, "node", (node.name for node in records.nodes))
@@ -153,6 +141,28 @@ def _blaming(source: str, name: str = "") -> Iterator[None]:
         raise InputError(source, f"{name}: {error}" if name else str(error)) from None
 
 
+@contextmanager
+def _naming(field: str) -> Iterator[None]:
+    """Put the name of a field before the message of a `ValueError`, which begins with its value."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{field} {error}") from None
+
+
+def _generic(
+    record: SlurmJob | SlurmNode, field: str, *, is_counted: bool = False
+) -> tuple[Counter[str], set[str]]:
+    """Return the generic resources in a field of a record, as `generic_resources`."""
+    with _naming(field):
+        return generic_resources(getattr(record, field) or "", is_counted=is_counted)
+
+
+def _trackable(job: SlurmJob, field: str) -> Counter[str]:
+    with _naming(field):
+        return trackable_resources(getattr(job, field) or "")
+
+
 class _Interpretation:
     """The meaning of the records of a snapshot."""
 
@@ -175,10 +185,13 @@ class _Interpretation:
         completing = []
         newest_s: int = self._records.last_update
         for job in self._records.jobs:
-            states = set(job.job_state)
-            if "COMPLETING" in states:
+            with _blaming(job.source, f"job {job.job_id}"):
+                states = job_states(job.job_state)
+                if "RUNNING" in states and job.node_count and not job.nodes:
+                    raise ValueError("nodes is empty, but job_state is RUNNING")
+            if COMPLETING in states:
                 completing.append(job)
-            elif states & RUNNING and job.nodes:
+            elif states & HOLDING and job.nodes:
                 running[_gang_id(job)].append(job)
                 newest_s = max(newest_s, job.start_time + job.run_time)
             elif states & WAITING:
@@ -213,16 +226,13 @@ class _Interpretation:
                 yield self._node(node, switches[node.name])
 
     def _node(self, node: SlurmNode, switches: Mapping[str, str]) -> SnapshotNode:
-        generic, types = generic_resources(node.gres or "")
+        generic, types = _generic(node, "gres")
         cpus = node.effective_cpus or node.cpus
         memory = node.real_memory - node.specialized_memory
         capacity = {"cpu": 1000 * cpus, "memory": memory * MIB, **generic}
         if self._has_whole_nodes:
             capacity[SHARE] = WHOLE
-        states = [state.upper() for state in node.state + node.state_flags]
-        names = [state.rstrip("*~#!%$@^-") for state in states]
-        if any(state.endswith("*") for state in states):
-            names.append("NOT_RESPONDING")
+        reasons = map(NODE_STATES.__getitem__, node_states(node.state + node.state_flags))
         has = [f"partition/{name}" for name in node.partitions]
         has += [f"feature/{name}" for name in node.features]
         has += [f"gpu/{name}" for name in types]
@@ -234,7 +244,7 @@ class _Interpretation:
             name=node.name,
             capacity=FrozenDict(capacity),
             labels=FrozenDict({**dict.fromkeys(has, "yes"), **switches}),
-            closed_because=next((CLOSED[name] for name in names if name in CLOSED), ""),
+            closed_because=next(filter(None, reasons), ""),
             gpu_type=",".join(sorted(types)),
         )
 
@@ -279,7 +289,7 @@ class _Interpretation:
             shown[pod.node] += pod.request.get(GPU, 0)
         for name, node in self._nodes.items():
             with _blaming(node.source, f"node {name}"):
-                used = generic_resources(node.gres_used or "")[0][GPU]
+                used = _generic(node, "gres_used", is_counted=True)[0][GPU]
             if used > shown[name] and name not in leaving:
                 self._counts["hidden GPUs"] += used - shown[name]
                 whole = {SHARE: 1} if self._has_whole_nodes else {}
@@ -324,11 +334,11 @@ class _Interpretation:
     def _pending_pods(self, job: SlurmJob) -> PendingPods:
         """Return the pods of a pending job: one for each node, each task or each GPU."""
         nodes = max(1, job.node_count)
-        total = trackable_resources(job.tres_req_str or "")
+        total = _trackable(job, "tres_req_str")
         cpus = total["cpu"] or 1000 * (job.cpus or nodes)
-        per_node, types = generic_resources(job.tres_per_node or "")
-        per_job, types_of_job = generic_resources(job.tres_per_job or "")
-        per_task, types_of_task = generic_resources(job.tres_per_task or "")
+        per_node, types = _generic(job, "tres_per_node")
+        per_job, types_of_job = _generic(job, "tres_per_job")
+        per_task, types_of_task = _generic(job, "tres_per_task")
         tasks = job.tasks or 1
         is_spread = per_job[GPU] and not per_node and tasks > 1 and job.max_nodes != 1
         generic = Counter({key: -(-n // nodes) for key, n in per_job.items()}) | per_node
@@ -424,7 +434,7 @@ def _allocations(job: SlurmJob) -> list[dict[str, int]]:
     CPUs and memory are divided evenly before v0.0.41, which lists them by node.
     """
     names = job.nodes
-    total = trackable_resources(job.tres_alloc_str or "")
+    total = _trackable(job, "tres_alloc_str")
     cpus = total["cpu"] or 1000 * job.cpus
     even = {"cpu": -(-cpus // len(names)), "memory": -(-total["memory"] // len(names))}
     found = {name: dict(even) for name in names}
@@ -434,14 +444,15 @@ def _allocations(job: SlurmJob) -> list[dict[str, int]]:
             memory = MIB * each.memory.allocated
             found[each.name] = {"cpu": 1000 * each.cpus.count, "memory": memory}
     generic = {name: n for name, n in total.items() if name not in ("cpu", "memory")}
-    asked = (job.tres_per_node, job.tres_per_job, job.tres_per_task)
+    asked = ("tres_per_node", "tres_per_job", "tres_per_task")
     if job.gres_detail and len(job.gres_detail) == len(names):
         for name, text in zip(names, job.gres_detail, strict=True):
-            found[name].update(generic_resources(text or "")[0])
+            with _naming("gres_detail"):
+                found[name].update(generic_resources(text or "", is_counted=True)[0])
     elif generic and not any(amount % len(names) for amount in generic.values()):
         for request in found.values():
             request.update({name: n // len(names) for name, n in generic.items()})
-    elif generic or any(generic_resources(text or "")[0] for text in asked):
+    elif generic or any(_generic(job, field)[0] for field in asked):
         rule = "its generic resources on each node are not shown; collect squeue --all --json"
         raise ValueError(rule)
     return list(found.values())

@@ -21,12 +21,16 @@ MIB = 2**20
 
 _MIG_PROFILE = re.compile(r"(.*_)?\d+g\.\d+gb.*")
 _GRES = re.compile(
-    r"(?P<name>[^:,(]+)"
-    r"(?::(?P<type>(?!\d+[KMGT]?(?:\(|$))[^:,(]+))?"
-    r"(?::(?P<count>\d+[KMGT]?))?"
-    r"(?P<more>\(.*\))?"
+    r"(?P<name>[^:,(=]+)"
+    r"(?::(?P<type>(?!\d+[KMGTP]?(?:\(|$))[^:,(=]+))?"
+    r"(?:[:=](?P<count>\d+)(?P<unit>[KMGTP]?))?"
+    r"(?P<more>\([^()]*\))?"
 )
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)[cn]?")
+_TRES = re.compile(
+    r"(?:cpu|mem|node|billing|energy|vmem|pages|(?:bb|fs|ic|license)/[^=]+)=\S+"
+    r"|gres/[^=:]+(?::[^=:]+)?=\d+[KMGTP]?"
+)
 _UNITS = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 
 
@@ -79,11 +83,18 @@ def _range(piece: str) -> list[str]:
     return found
 
 
-def generic_resources(text: str) -> tuple[Counter[str], set[str]]:
+def generic_resources(text: str, *, is_counted: bool = False) -> tuple[Counter[str], set[str]]:
     """Return the amounts of generic resources, and the types of whole GPUs among them.
 
     Whole GPUs of all types are counted as ``gpu``. Slices have a resource per MIG profile. CPUs and
-    memory, which stand among the resources for each task since version 24.05, are ignored.
+    memory, which stand among the resources for each task since version 24.05, are ignored. In a
+    configuration or a request, a name or a type without an amount stands for 1. In texts with
+    `is_counted`, which show what is in use, Slurm writes every amount.
+
+    Raises
+    ------
+    ValueError
+        If a part is not a generic resource, or its amount is missing or not a number.
 
     >>> generic_resources("gpu:h100:8(S:0-1),gpu:1g.10gb:7,shard:16")
     (Counter({'gres/shard': 16, 'gpu': 8, 'gres/gpu:1g.10gb': 7}), {'h100'})
@@ -93,18 +104,23 @@ def generic_resources(text: str) -> tuple[Counter[str], set[str]]:
     for part in _split("" if text in ("(null)", "N/A") else text):
         if part.startswith(("cpu:", "cpu=", "mem:", "mem=")):
             continue
-        match = _GRES.fullmatch(re.sub(r"^gres[:/]|:no_consume", "", part.replace("=", ":")))
+        match = _GRES.fullmatch(re.sub(r"^gres[:/]|:no_consume", "", part))
         if match is None:
-            raise ValueError(f"{show_value(part)} is not a generic resource")
-        counted = re.search(r"CNT:(\d+)", match["more"] or "")
-        count = counted[1] if counted else match["count"] or "1"
-        number = int(count.rstrip("KMGT")) * 1024 ** (
-            " KMGT".index(count[-1]) if count[-1] in "KMGT" else 0
-        )
-        kind = match["type"] or ""
+            rule = "is not a generic resource; it must be like gpu:4, gpu:a100:4 or gres/gpu=4"
+            raise ValueError(f"{show_value(part)} {rule}")
+        kind, more = match["type"] or "", match["more"] or ""
+        is_profile = bool(_MIG_PROFILE.fullmatch(kind))
+        counted = re.fullmatch(r"\(CNT:(\d+)\)", more)
+        count = counted[1] if counted else match["count"]
+        is_name = is_profile or not kind or kind[0].isalpha()
+        is_one = is_name and not is_counted and (not more or more.startswith("(S:"))
+        if count is None and not is_one:
+            rule = f"has no amount of {match['name']}; it must be a number, as in gpu:a100:4"
+            raise ValueError(f"{show_value(part)} {rule}")
+        number = int(count or 1) * 1024 ** " KMGTP".index(match["unit"] or " ")
         if match["name"] != "gpu":
             amounts[f"gres/{match['name']}"] += number
-        elif _MIG_PROFILE.fullmatch(kind):
+        elif is_profile:
             amounts[f"gres/gpu:{kind}"] += number
         else:
             amounts[GPU] += number
@@ -115,18 +131,32 @@ def generic_resources(text: str) -> tuple[Counter[str], set[str]]:
 def trackable_resources(text: str) -> Counter[str]:
     """Return the CPUs (milli), memory (bytes) and generic resources of a text such as ``cpu=4``.
 
-    A type of GPU is counted once: ``gres/gpu=8,gres/gpu:h100=8`` are eight GPUs.
+    The amount without a type is that of all types: ``gres/gpu=8,gres/gpu:h100=6`` are eight GPUs.
+
+    Raises
+    ------
+    ValueError
+        If a part is not a trackable resource, or its amount is not a number.
     """
     amounts: Counter[str] = Counter()
-    parts = {part.partition("=")[0]: part for part in _split(text)}
-    for name, part in parts.items():
-        value = part.removeprefix(f"{name}=")
+    totals: Counter[str] = Counter()
+    typed: Counter[str] = Counter()
+    for part in _split("" if text in ("(null)", "N/A") else text):
+        if _TRES.fullmatch(part) is None:
+            rule = "is not a trackable resource; it must be like cpu=4, mem=32G or gres/gpu:a100=4"
+            raise ValueError(f"{show_value(part)} {rule}")
+        name, _, value = part.partition("=")
         if name == "cpu":
-            amounts["cpu"] = 1000 * int(value)
+            amounts["cpu"] = 1000 * count(value)
         elif name == "mem":
             amounts["memory"] = memory_bytes(value)
-        elif name.startswith("gres/") and not any(each.startswith(f"{name}:") for each in parts):
-            amounts.update(generic_resources(part)[0])
+        elif name.startswith("gres/"):
+            found = generic_resources(part)[0]
+            amounts.update(found if ":" in name else {})
+            (typed if ":" in name else totals)[name.partition(":")[0]] += found.total()
+    for name, number in totals.items():
+        rest = max(0, number - typed[name])
+        amounts.update({GPU if name == "gres/gpu" else name: rest} if rest else {})
     return amounts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,6 +93,18 @@ def test_generic_resources_have_amounts_and_types(text, amounts, types):
 @pytest.mark.parametrize(("text", "amounts"), NOTATIONS["trackable"])
 def test_trackable_resources_count_a_typed_gpu_once(text, amounts):
     assert trackable_resources(text) == amounts
+
+
+@pytest.mark.parametrize(("text", "part"), NOTATIONS["unreadable"])
+def test_an_amount_that_cannot_be_read_is_not_guessed(text, part):
+    with pytest.raises(ValueError, match=re.escape(f'"{part}"')):
+        generic_resources(text)
+
+
+@pytest.mark.parametrize("text", NOTATIONS["unreadable_trackable"])
+def test_an_unknown_trackable_resource_is_not_dropped(text):
+    with pytest.raises(ValueError, match=re.escape(f'"{text}" is not a trackable resource')):
+        trackable_resources(f"cpu=1,{text}")
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
