@@ -29,13 +29,14 @@ from lyra_opt.instances.snapshots.slurm_records import (
     records_of_json,
 )
 from lyra_opt.instances.snapshots.slurm_states import (
-    COMPLETING,
-    HOLDING,
+    HOLDS,
     IN_USE,
+    JOB_STATES,
+    LEAVES,
     NODE_STATES,
-    WAITING,
-    job_states,
-    node_states,
+    WAITS,
+    meanings,
+    with_flags,
 )
 from lyra_opt.instances.snapshots.slurm_text import STARTS, records_of_text
 from lyra_opt.instances.snapshots.snapshot import (
@@ -86,9 +87,7 @@ class SlurmReader(SnapshotReader):
         if not records.nodes:
             raise InputError(sources, f"no nodes are given; collect {self.collect}")
         for node in records.nodes:
-            with _blaming(node.source, f"node {node.name}"):
-                is_in_use = not IN_USE.isdisjoint(node_states(node.state))
-            if is_in_use and not records.jobs:
+            if not records.jobs and not IN_USE.isdisjoint(with_flags(node.state)):
                 rule = "is in use, but no jobs are given"
                 raise InputError(sources, f"node {node.name} {rule}; collect {self.collect}")
         _require_once(sources, "node", (node.name for node in records.nodes))
@@ -186,15 +185,15 @@ class _Interpretation:
         newest_s: int = self._records.last_update
         for job in self._records.jobs:
             with _blaming(job.source, f"job {job.job_id}"):
-                states = job_states(job.job_state)
-                if "RUNNING" in states and job.node_count and not job.nodes:
+                found = meanings("job_state", job.job_state, JOB_STATES)
+                if "RUNNING" in job.job_state and job.node_count and not job.nodes:
                     raise ValueError("nodes is empty, but job_state is RUNNING")
-            if COMPLETING in states:
+            if LEAVES in found:
                 completing.append(job)
-            elif states & HOLDING and job.nodes:
+            elif HOLDS in found and job.nodes:
                 running[_gang_id(job)].append(job)
                 newest_s = max(newest_s, job.start_time + job.run_time)
-            elif states & WAITING:
+            elif WAITS in found:
                 pending[_gang_id(job)].append(job)
             newest_s = max(newest_s, job.submit_time, job.last_sched_evaluation)
         gangs = [self._gang(name, jobs) for name, jobs in running.items()]
@@ -232,7 +231,7 @@ class _Interpretation:
         capacity = {"cpu": 1000 * cpus, "memory": memory * MIB, **generic}
         if self._has_whole_nodes:
             capacity[SHARE] = WHOLE
-        reasons = map(NODE_STATES.__getitem__, node_states(node.state + node.state_flags))
+        reasons = meanings("state", with_flags(node.state + node.state_flags), NODE_STATES)
         has = [f"partition/{name}" for name in node.partitions]
         has += [f"feature/{name}" for name in node.features]
         has += [f"gpu/{name}" for name in types]

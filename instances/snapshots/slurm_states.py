@@ -14,35 +14,29 @@ from lyra_opt.core.errors import show_value
 from lyra_opt.core.nearest_names import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-COMPLETING = "COMPLETING"
-"""The state of jobs that have ended and leave their nodes."""
+HOLDS, WAITS, ENDED, LEAVES, FLAG = "holds", "waits", "ended", "leaves", "flag"
+"""The meanings of the states of jobs; a flag only stands beside a state of another meaning."""
 
-HOLDING = frozenset(
-    "RUNNING SUSPENDED STOPPED CONFIGURING POWER_UP_NODE RESIZING SIGNALING".split()
-)
-"""The states of jobs that hold their nodes."""
-
-WAITING = frozenset(
-    "PENDING REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT EXPEDITING".split()
-)
-"""The states of jobs that wait."""
-
-ENDED = frozenset(
-    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT "
-    "REVOKED STAGE_OUT".split()
-)
-"""The states of jobs that hold no nodes and wait for none."""
-
-JOB_FLAGS = frozenset({COMPLETING, "LAUNCH_FAILED", "RECONFIG_FAIL", "UPDATE_DB"})
-"""Flags of jobs that only stand beside one of the states above."""
+JOB_STATES = {
+    **dict.fromkeys(("RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING"), HOLDS),
+    **dict.fromkeys(("POWER_UP_NODE", "RESIZING", "SIGNALING"), HOLDS),
+    **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"), WAITS),
+    **dict.fromkeys(("RESV_DEL_HOLD", "SPECIAL_EXIT", "EXPEDITING"), WAITS),
+    **dict.fromkeys(("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"), ENDED),
+    **dict.fromkeys(("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"), ENDED),
+    **dict.fromkeys(("REVOKED", "STAGE_OUT"), ENDED),
+    **dict.fromkeys(("LAUNCH_FAILED", "RECONFIG_FAIL", "UPDATE_DB"), FLAG),
+    "COMPLETING": LEAVES,
+}
+"""Whether a job holds its nodes, waits, has ended, or has ended and leaves its nodes."""
 
 IN_USE = frozenset({"ALLOCATED", "MIXED"})
 """The states of nodes on which jobs run."""
 
 NODE_STATES = {
-    **dict.fromkeys(("IDLE", *IN_USE, COMPLETING, "PLANNED", "CLOUD", "DYNAMIC_NORM"), ""),
+    **dict.fromkeys(("IDLE", *IN_USE, "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"), ""),
     **dict.fromkeys(("POWER_UP", "POWERING_UP", "RESUME", "UNDRAIN", "PERFCTRS"), ""),
     **dict.fromkeys(("REBOOT_REQUESTED", "REBOOT_CANCELED", "CANCEL_REBOOT"), ""),
     "BLOCKED": "blocked",
@@ -75,25 +69,16 @@ SUFFIXES = {
 """The flag that a character after the state of a node stands for."""
 
 
-def job_states(given: Iterable[str]) -> frozenset[str]:
-    """Return the states and flags of a job; `ValueError` if one is unknown."""
-    known = HOLDING | WAITING | ENDED | JOB_FLAGS
-    return frozenset(_known("job_state", given, known))
-
-
-def node_states(given: Iterable[str]) -> list[str]:
-    """Return the states and flags of a node, in order; `ValueError` if one is unknown."""
-    return _known("state", _without_suffixes(given), NODE_STATES)
-
-
-def _without_suffixes(given: Iterable[str]) -> Iterator[str]:
+def with_flags(given: Iterable[str]) -> Iterator[str]:
+    """Yield the states of a node in capitals, with a flag for each character behind a state."""
     for state in given:
         name = state.upper().rstrip("".join(SUFFIXES))
         yield name
         yield from (SUFFIXES[letter] for letter in state[len(name) :])
 
 
-def _known(field: str, given: Iterable[str], known: Collection[str]) -> list[str]:
+def meanings(field: str, given: Iterable[str], known: Mapping[str, str]) -> list[str]:
+    """Return the meaning of each state in a field; `ValueError` if one is unknown, or for none."""
     found = list(given)
     if not found:
         raise ValueError(f"{field} is empty: must be a state of Slurm")
@@ -101,4 +86,4 @@ def _known(field: str, given: Iterable[str], known: Collection[str]) -> list[str
         if state not in known:
             hint = suggestion(state, known) or "; its meaning for a plan is unknown"
             raise ValueError(f"{field} {show_value(state)} is not a state of Slurm{hint}")
-    return found
+    return [known[state] for state in found]

@@ -63,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if (arguments.solution is None) == (arguments.proof is None):
         raise UserError("verify: give either SOLUTION or --proof FILE")
+    if arguments.instance == "-" and "-" in (arguments.solution, arguments.proof):
+        raise UserError("verify: only one of the two files can be the standard input (-)")
     if arguments.proof is not None:
         return _check_proof(arguments)
     loaded = loaded_instance(arguments.instance)
@@ -78,9 +80,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_proof(arguments: argparse.Namespace) -> int:
     """Check a proof; return the exit code."""
-    from lyra_opt.proofs.files import checked
+    from lyra_opt.core.documents import read_json_object, source_name
+    from lyra_opt.front_door.files import loaded_document
+    from lyra_opt.proofs.files import checked_proof
 
-    found = checked(arguments.instance, arguments.proof)
+    loaded, document = loaded_document(arguments.instance)
+    proof, file = read_json_object(arguments.proof), source_name(arguments.proof)
+    found = checked_proof(loaded, document, proof, file)
     if arguments.form == "json":
         print_json(found.as_json_object())
     else:

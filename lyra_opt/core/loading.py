@@ -47,7 +47,17 @@ def load_instance(path: str | Path) -> LoadedInstance:
     InputError
         If the file is not a valid instance; names file, field, value and rule.
     """
-    document = read_json_object(path)
+    return parsed_instance(read_json_object(path), path)
+
+
+def parsed_instance(document: JsonObject, path: str | Path) -> LoadedInstance:
+    """Return the instance in the document of a file.
+
+    Raises
+    ------
+    InputError
+        If the document is not a valid instance; names file, field, value and rule.
+    """
     try:
         problem = problem_of_format(document)
         return LoadedInstance(str(path), problem, problem.parse_instance(document))

@@ -7,9 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from lyra_opt.core.documents import format_document, gzip_bytes, require_path, write_bytes
+from lyra_opt.core.documents import (
+    JsonObject,
+    format_document,
+    gzip_bytes,
+    read_json_object,
+    require_path,
+    write_bytes,
+)
 from lyra_opt.core.errors import FieldError, InputError, UserError, show_value, without_inner_frames
-from lyra_opt.core.loading import LoadedInstance, load_instance
+from lyra_opt.core.loading import LoadedInstance, load_instance, parsed_instance
 from lyra_opt.core.nearest_names import nearest
 from lyra_opt.core.problem import ProblemInstance, problem_of_instance
 from lyra_opt.core.solving import Answer
@@ -61,6 +68,15 @@ def load(path: str | Path, of: type[Any] | None = None) -> Any:
 def loaded_instance(path: str | Path) -> LoadedInstance:
     """Return the instance in a file or, if no file has this name, of the library, as `load`."""
     return _of_library(str(path)) if _is_id(path) else load_instance(path)
+
+
+def loaded_document(path: str) -> tuple[LoadedInstance, JsonObject]:
+    """Return an instance as `loaded_instance` does, and its document; reads the file once."""
+    if _is_id(path):
+        loaded = _of_library(path)
+        return loaded, loaded.problem.instance_document(loaded.instance)
+    document = read_json_object(path)
+    return parsed_instance(document, path), document
 
 
 def _is_id(path: object) -> bool:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.documents import read_json_object, require_format
+from lyra_opt.core.documents import require_format
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted
-from lyra_opt.core.loading import load_instance
 from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.proofs import preemption_stand_alone
 from lyra_opt.proofs.preemption_prover import proof_of_infeasibility, proof_of_optimum
@@ -28,8 +27,6 @@ from lyra_opt.proofs.stand_alone import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
-
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.loading import LoadedInstance
     from lyra_opt.core.problem import Problem, ProblemInstance
@@ -226,19 +223,6 @@ def _shown(value: Value) -> str:
     if isinstance(value, Fraction):
         return f"{float(value):.12g}"
     return ", ".join(f"{term} {number}" for term, number in value.items() if number) or "0"
-
-
-def checked(instance_file: str | Path, proof_file: str | Path) -> CheckedProof:
-    """Check a proof file against an instance file.
-
-    Raises
-    ------
-    InputError
-        If either file is not valid; the message names the file, the field and the rule.
-    """
-    loaded = load_instance(instance_file)
-    document, proof = read_json_object(instance_file), read_json_object(proof_file)
-    return checked_proof(loaded, document, proof, str(proof_file))
 
 
 def checked_proof(

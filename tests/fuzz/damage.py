@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.documents import read_json_object
 from lyra_opt.core.loading import load_instance, load_solution
 from lyra_opt.core.problem import find_problem
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario
@@ -23,7 +24,7 @@ from lyra_opt.instances.traces import read_trace
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.usage import read_usage
 from lyra_opt.proofs import preemption_stand_alone, stand_alone
-from lyra_opt.proofs.files import checked
+from lyra_opt.proofs.files import checked_proof
 from lyra_opt.simulation.class_timers import read_timers
 from lyra_opt.simulation.communication import read_slowdowns
 from lyra_opt.simulation.topology import read_topology
@@ -111,7 +112,9 @@ def _read_proof(problem: str, path: Path) -> None:
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         code = judge([str(instance), str(path)])
     assert code in (0, 1, 2)
-    assert code in (2, 0 if checked(instance, path).holds else 1)
+    loaded, proof = load_instance(instance), read_json_object(path)
+    found = checked_proof(loaded, source.FLEET, proof, str(path))
+    assert code in (2, 0 if found.holds else 1)
 
 
 def _read_trace(path: Path) -> None:

@@ -1,5 +1,6 @@
 """``solve --proof`` and ``verify --proof``: proofs are written and read, bad input is one line."""
 
+import io
 import json
 
 import pytest
@@ -35,6 +36,21 @@ def test_a_proof_is_written_and_holds(fleet, tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert not found["holds"]
     assert "claims 2, but proves only 1" in found["refutation"]
+
+
+@pytest.mark.parametrize(
+    "places", [("lyra-figure-5", "p.json"), ("-", "p.json"), ("fleet.json", "-")]
+)
+def test_the_instance_of_a_proof_has_an_id_or_comes_through_a_pipe(
+    places, fleet, tmp_path, run, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert run("solve", "lyra-figure-5", "--proof", "p.json")[0] == 0
+    piped = fleet if places[0] == "-" else tmp_path / "p.json"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(piped.read_bytes())))
+    exit_code, out, _ = run("verify", places[0], "--proof", places[1])
+    assert exit_code == 0
+    assert "proved: no solution is better than 1" in out
 
 
 def test_what_cannot_be_proved_is_not_written(fleet, tmp_path, capsys):
