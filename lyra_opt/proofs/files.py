@@ -27,6 +27,7 @@ from lyra_opt.proofs.stand_alone import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.loading import LoadedInstance
     from lyra_opt.core.problem import Problem, ProblemInstance

@@ -12,8 +12,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from lyra_opt.core.errors import UserError
 from lyra_opt.core.documents import read_json_object
+from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_instance, load_solution
 from lyra_opt.core.problem import find_problem
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario
