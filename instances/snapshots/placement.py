@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Effect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-"""What a taint does to the pods that do not tolerate it."""
+"""The effect of a taint on the pods that do not tolerate it."""
 
 CLOSING_EFFECTS = ("NoSchedule", "NoExecute")
 """The effects of taints that keep pods without a toleration off a node."""
