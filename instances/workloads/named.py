@@ -98,7 +98,18 @@ WORKLOADS = Plugins("lyra_opt.workloads", "workload", NamedWorkload)
 
 
 def gangs_of(workload: Workload) -> Gangs:
-    """Return submission time, running time and base demand of all jobs, on GPUs of speed 1."""
+    """Return submission time, running time and base demand of all jobs, on GPUs of speed 1.
+
+    Raises
+    ------
+    UserError
+        If a job asks for part of a GPU.
+    """
+    if (sliced := next((job for job in workload.jobs if job.is_slice), None)) is not None:
+        raise UserError(
+            f"workload {workload.name}: job {sliced.id} asks for part of a GPU, but here only "
+            "whole GPUs count; use a workload without such jobs"
+        )
     rows = [(job.submit_s, job.duration_s, job.min_gpus) for job in workload.jobs]
     return Gangs.of(*zip(*rows, strict=True))
 

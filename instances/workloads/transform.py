@@ -164,7 +164,8 @@ def assigned(
     jobs
         The jobs, in the order of submission.
     assumptions
-        The shares of jobs; numbers of jobs are rounded half up.
+        The shares of jobs; numbers of jobs are rounded half up. A job that asks for part of a GPU
+        is never elastic, fungible or heterogeneous.
     seed
         The random seed.
     elastic_first
@@ -199,7 +200,8 @@ def assigned(
     for position, job in enumerate(jobs):
         # Every job draws an error, so that errors do not depend on the share of wrong estimates.
         error = errors.between(-most, most)
-        is_elastic = position in elastic
+        is_whole = not job.is_slice
+        is_elastic = is_whole and position in elastic
         width = job.gpus_per_worker
         if widest > 1:
             width = next(gpus for gpus in range(widest, 0, -1) if job.min_gpus % gpus == 0)
@@ -213,8 +215,8 @@ def assigned(
                 max_workers=workers * (LARGEST_RANGE if is_elastic else 1),
                 gpus_per_worker=width,
                 scaling_loss=assumptions.scaling_loss_percent / 100 if is_elastic else 0.0,
-                fungible=position in fungible,
-                heterogeneous=position in heterogeneous,
+                fungible=is_whole and position in fungible,
+                heterogeneous=is_whole and position in heterogeneous,
                 checkpoints=position in checkpoints,
                 estimated_work_worker_s=(
                     work_worker_s * (1000 + error) / 1000 if position in wrong else None

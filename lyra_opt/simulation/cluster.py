@@ -52,6 +52,8 @@ class GpuType:
         on this type.
     price_per_hour
         Price of one GPU for an hour, above 0.
+    memory_mib
+        Memory of one GPU in MiB, at least 1; None if unknown. Jobs that ask for memory need it.
     source
         Where speed and price come from, in words; empty if unknown.
     """
@@ -60,6 +62,7 @@ class GpuType:
     relative_speed: float = 1.0
     price_per_hour: float = DEFAULT_PRICE_PER_HOUR
     source: str = ""
+    memory_mib: int | None = None
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
@@ -72,6 +75,8 @@ class GpuType:
         object.__setattr__(self, "price_per_hour", price)
         if self.source != "":
             require_text("source", self.source)
+        if self.memory_mib is not None:
+            require_integer("memory_mib", self.memory_mib, minimum=1)
 
     @property
     def replicas(self) -> int:

@@ -64,7 +64,7 @@ IntArray = NDArray[np.int64]
 
 _SHAPE = attrgetter(
     *("min_workers", "max_workers", "gpus_per_worker", "scaling_loss", "fungible"),
-    *("heterogeneous", "gpu_types", "model"),
+    *("heterogeneous", "gpu_types", "model", "gpu_thousandths", "gpu_memory_mib"),
 )
 """The fields that determine the rates of a job without measured throughputs."""
 

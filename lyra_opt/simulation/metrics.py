@@ -317,7 +317,7 @@ def measure(simulation: Kernel) -> Metrics:
 
 def _lost_gpu_s(simulation: Kernel, runs: Iterable[JobRun]) -> float:
     return math.fsum(
-        run.lost_work * simulation.speed.worker_s(run.job) * run.job.gpus_per_worker
+        run.lost_work * simulation.speed.worker_s(run.job) * run.job.gpus_per_worker * run.job.share
         for run in runs
         if run.lost_work
     )
@@ -458,7 +458,8 @@ def isolated_rate(job: Job, speed: Speed, jobs: float) -> float:
         The number n of jobs that share the cluster, at least 1.
     """
     counts = speed.cluster.gpus_of_type
-    shares = {name: count / (jobs * job.min_gpus) for name, count in counts.items()}
+    gang = job.min_gpus * job.share
+    shares = {name: count / (jobs * gang) for name, count in counts.items()}
     scale = max(1.0, math.fsum(shares.values()))
     rates = speed.rates_of(job)
     return math.fsum(rates.get(name, 0.0) * share for name, share in shares.items()) / scale

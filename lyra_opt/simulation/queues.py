@@ -93,7 +93,7 @@ def _by_shortest_running_time(run: JobRun, speed: Speed) -> tuple[float, ...]:  
 
 
 def _by_remaining_work(run: JobRun, speed: Speed) -> tuple[float, ...]:
-    work = speed.believed_left_worker_s(run) * run.job.gpus_per_worker
+    work = speed.believed_left_worker_s(run) * run.job.gpus_per_worker * run.job.share
     return (float(run.job.heterogeneous), work)
 
 

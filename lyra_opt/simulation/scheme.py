@@ -117,7 +117,14 @@ class Scheme(ABC):
                 "the cluster has quotas of tenants, which only schemes composed of a queue, "
                 "scaling and reclaiming can keep"
             )
+        sliced = next((job for job in workload.jobs if job.is_slice), None)
+        if sliced is not None and (reason := self.slice_obstacle(cluster, tenure)) is not None:
+            return f"job {sliced.id} asks for part of a GPU, but {reason}"
         return self.obstacle(workload, cluster, tenure)
+
+    def slice_obstacle(self, cluster: Cluster, tenure: Tenure) -> str | None:  # noqa: ARG002
+        """Return why the scheme cannot run jobs on parts of GPUs; None if it can."""
+        return "only schemes composed of a queue and a placement can divide GPUs"
 
     @property
     def knows_tenants(self) -> bool:

@@ -11,12 +11,14 @@ close together. All other jobs count worker-seconds on reference GPUs.
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.rules import require_number
 from lyra_opt.network.links import Tier
+from lyra_opt.simulation.workload import WHOLE_GPU
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -118,7 +120,24 @@ class Speed:
 
     def least_gpu_s(self, job: Job) -> float:
         """Return the GPU-seconds that a job's gang needs on its fastest own GPU type."""
-        return job.min_gpus * self.unit_of(job).work / max(self.rates_of(job).values())
+        return job.min_gpus * job.share * self.unit_of(job).work / max(self.rates_of(job).values())
+
+    def share_on(self, job: Job, pool: int) -> float:
+        """Return the share of a GPU of a pool that a slice needs, rounded down; 1 for whole GPUs.
+
+        It is 0 if the slice does not fit the GPUs of the pool.
+        """
+        if not job.is_slice:
+            return 1.0
+        share = job.slice_on(self.cluster.pools[pool].gpu_type.memory_mib) / WHOLE_GPU
+        return math.nextafter(share, 0.0)
+
+    def least_gpus(self, job: Job) -> float:
+        """Return the fewest own GPUs that a job's base demand needs; for a slice, a part of one."""
+        if not job.is_slice:
+            return job.min_gpus
+        own = (pool.number for pool in self.cluster.pools if not pool.is_lent)
+        return min(share for pool in own if (share := self.share_on(job, pool)) > 0)
 
     def obstacle(self, job: Job) -> str | None:
         """Return why a job can never run on the own servers, as a clause; None if it can."""
@@ -134,6 +153,14 @@ class Speed:
                 )
                 there = ", ".join(f"{count:,} of {name}" for name, count in own.items())
             return f"job {job.id} needs {asked}, but cluster {cluster.name} has {there}"
+        if job.gpu_memory_mib is not None and not self.rates_of(job):
+            known = {
+                name: cluster.type_of[name].memory_mib or "unknown" for name in cluster.own_gpus
+            }
+            return (
+                f"job {job.id} asks for {job.gpu_memory_mib:,} MiB of a GPU that it takes, but the "
+                f"GPUs of cluster {cluster.name} have (MiB): {known}"
+            )
         if job.measured is not None and not self.rates_of(job):
             wanted = " that it asks for" if job.gpu_types else ""
             return (
@@ -296,7 +323,7 @@ class Speed:
         gpu_type = of_pool.gpu_type
         if of_pool.is_lent and not (job.fungible or job.heterogeneous):
             return 0.0, 0.0
-        if not job.takes(gpu_type.name):
+        if not job.takes(gpu_type.name) or not self.share_on(job, pool):
             return 0.0, 0.0
         if job.measured is None or not (unit := self.unit_of(job)).is_measured:
             return gpu_type.relative_speed, gpu_type.relative_speed
@@ -354,7 +381,9 @@ class Speed:
         rates: dict[str, float] = {}
         for name, count in cluster.gpus_of_type.items():
             found = 0.0
-            if not job.takes(name):
+            if not job.takes(name) or (
+                job.is_slice and not job.slice_on(cluster.type_of[name].memory_mib)
+            ):
                 continue
             if not unit.is_measured:
                 if job.min_gpus <= count:

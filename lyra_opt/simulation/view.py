@@ -279,7 +279,7 @@ class View:
 
         The progress since the last `account` is not included.
         """
-        return self.speed.believed_left_worker_s(run) * run.job.gpus_per_worker
+        return self.speed.believed_left_worker_s(run) * run.job.gpus_per_worker * run.job.share
 
     def lost_gpu_s(self, run: JobRun) -> float:
         """Return the GPU-seconds, on reference GPUs, that a job would lose if it were stopped now.
@@ -287,7 +287,7 @@ class View:
         The progress since the last `account` is not included.
         """
         lost = self.tenure.left_when_stopped(run) - run.left
-        return lost * self.speed.worker_s(run.job) * run.job.gpus_per_worker
+        return lost * self.speed.worker_s(run.job) * run.job.gpus_per_worker * run.job.share
 
     def hosted(self) -> list[JobRun]:
         """Return the jobs that hold GPUs of borrowed servers, in order of submission."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import GangJob, PackedRate
 
 
+WHOLE_GPU = 1000
+"""The thousandths of a whole GPU."""
+
 MOST_ELAPSED_S = 1e12
 """Largest allowed submission time and work; beyond it, rounding soon loses a second."""
 
@@ -41,6 +44,13 @@ class Job:
         use. Equal for an inelastic job.
     gpus_per_worker
         Training GPUs of each worker, at least 1.
+    gpu_thousandths
+        Part of one GPU that the job asks for, in thousandths from 1 to 999, instead of whole GPUs:
+        a *slice*. The job has one worker, stays inside one GPU, and does `work_worker_s` on it at
+        the speed of the slice, whatever else runs on the GPU. None for whole GPUs.
+    gpu_memory_mib
+        Part of one GPU that the job asks for, as MiB of its memory, at least 1: a slice whose
+        thousandths depend on the GPU type (`slice_on`). None for whole GPUs.
     scaling_loss
         From 0 (linear speed-up) to 1 (workers beyond the base demand contribute nothing).
     fungible
@@ -92,6 +102,8 @@ class Job:
     measured: GangJob | None = None
     priority: int = 0
     tenant: str | None = None
+    gpu_thousandths: int | None = None
+    gpu_memory_mib: int | None = None
 
     def __post_init__(self) -> None:
         require_text("id", self.id)
@@ -123,6 +135,25 @@ class Job:
         require_integer("priority", self.priority, minimum=-(2**31), maximum=2**31 - 1)
         if self.measured is not None:
             self._require_same_as_measured(self.measured)
+        if self.is_slice:
+            self._require_slice()
+
+    def _require_slice(self) -> None:
+        if self.gpu_thousandths is not None:
+            require_integer("gpu_thousandths", self.gpu_thousandths, minimum=1, maximum=999)
+        if self.gpu_memory_mib is not None:
+            require_integer("gpu_memory_mib", self.gpu_memory_mib, minimum=1)
+            if self.gpu_thousandths is not None:
+                rule = "cannot be combined with gpu_thousandths"
+                raise FieldError("gpu_memory_mib", self.gpu_memory_mib, rule)
+        for field in ("max_workers", "gpus_per_worker"):
+            if getattr(self, field) != 1:
+                rule = "must be 1 for a job that asks for part of a GPU"
+                raise FieldError(field, getattr(self, field), rule)
+        for field in ("fungible", "heterogeneous", "measured"):
+            if getattr(self, field):
+                rule = "cannot be set for a job that asks for part of a GPU"
+                raise FieldError(field, getattr(self, field), rule)
 
     def _keep_gpu_types(self) -> None:
         for position, name in enumerate(self.gpu_types):
@@ -204,8 +235,31 @@ class Job:
         return self.max_workers > self.min_workers
 
     @property
+    def is_slice(self) -> bool:
+        """Whether the job asks for part of one GPU instead of whole GPUs."""
+        return self.gpu_thousandths is not None or self.gpu_memory_mib is not None
+
+    @property
+    def share(self) -> float:
+        """The share of a GPU of the base demand, 1 if it is not known without the GPU type."""
+        return 1.0 if self.gpu_thousandths is None else self.gpu_thousandths / WHOLE_GPU
+
+    def slice_on(self, memory_mib: int | None) -> int:
+        """Return the thousandths that a slice needs of a GPU, rounded up; 0 if it does not fit.
+
+        Parameters
+        ----------
+        memory_mib
+            Memory of the GPU in MiB; None if unknown, and then a slice given in MiB does not fit.
+        """
+        if self.gpu_thousandths is not None:
+            return self.gpu_thousandths
+        asked, there = self.gpu_memory_mib or 0, memory_mib or 0
+        return -(-WHOLE_GPU * asked // there) if asked <= there else 0
+
+    @property
     def min_gpus(self) -> int:
-        """The number of training GPUs of the base demand."""
+        """The number of training GPUs of the base demand, on which a slice needs part of one."""
         return self.min_workers * self.gpus_per_worker
 
     @property
@@ -344,8 +398,11 @@ class Workload:
 
     @cached_property
     def gpu_work_s(self) -> float:
-        """The GPU-seconds of all jobs on training GPUs, without scaling losses."""
-        return math.fsum(job.work_worker_s * job.gpus_per_worker for job in self.jobs)
+        """The GPU-seconds of all jobs on training GPUs, without scaling losses.
+
+        A slice counts by its thousandths, but one that asks for memory counts as a whole GPU.
+        """
+        return math.fsum(job.work_worker_s * job.gpus_per_worker * job.share for job in self.jobs)
 
     @property
     def submission_span_s(self) -> float:

@@ -179,7 +179,7 @@ def priced_jobs(
         work = speed.unit_of(job).work
         for mode in modes:
             pool.append(mode.pool)
-            gpus.append(mode.gpus)
+            gpus.append(mode.gpus * speed.share_on(job, mode.pool))
             rate.append(mode.rate / work)
         first.append(len(pool))
         adds.append(has_copies)

@@ -341,14 +341,16 @@ def makespan_bound_s(workload: Workload, cluster: Cluster) -> float:
     """
     jobs, gpus = workload.jobs, cluster.gpus
     first_s = jobs[0].submit_s
-    running_s = least_run_s(workload, Speed(cluster), borrows=False).tolist()
+    speed = Speed(cluster)
+    running_s = least_run_s(workload, speed, borrows=False).tolist()
     found = [job.submit_s - first_s + least_s for job, least_s in zip(jobs, running_s, strict=True)]
-    at_a_time = sorted({gpus // job.min_gpus for job in jobs})
-    loads = [[job.min_gpus / gpus * least_s for job, least_s in zip(jobs, running_s, strict=True)]]
+    held = [speed.least_gpus(job) for job in jobs]
+    at_a_time = sorted({gpus // each for each in held})
+    loads = [[each / gpus * least_s for each, least_s in zip(held, running_s, strict=True)]]
     loads += [
         [
-            least_s / most if gpus // job.min_gpus <= most else 0.0
-            for job, least_s in zip(jobs, running_s, strict=True)
+            least_s / most if gpus // each <= most else 0.0
+            for each, least_s in zip(held, running_s, strict=True)
         ]
         for most in at_a_time
     ]

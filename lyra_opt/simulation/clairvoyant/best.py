@@ -193,6 +193,8 @@ def obstacle(workload: Workload, speed: Speed) -> str | None:
             return f"a worker of job {job.id} needs several GPUs on one server"
         if job.is_elastic:
             return f"job {job.id} is elastic"
+        if job.is_slice:
+            return f"job {job.id} asks for part of a GPU"
         if job.measured is not None:
             return f"job {job.id} has measured throughputs"
     return None

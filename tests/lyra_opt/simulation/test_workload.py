@@ -49,6 +49,17 @@ def workload(*jobs: tuple[str, float, float, int]) -> Workload:
 class TestJob:
     """A job by itself."""
 
+    def test_slices(self):
+        """A slice needs its share, or the share that holds its memory, rounded up."""
+        half = Job(id="a", submit_s=0, work_worker_s=60, gpu_thousandths=500)
+        assert half.is_slice
+        assert (half.share, half.slice_on(None), half.min_gpus) == (0.5, 500, 1)
+        memory = replace(half, gpu_thousandths=None, gpu_memory_mib=5000)
+        assert [memory.slice_on(mib) for mib in (None, 4999, 5000, 16_384, 10**7)] == [
+            *(0, 0, 1000, 306, 1)
+        ]
+        assert workload_of(half, replace(half, id="b", gpu_thousandths=None)).gpu_work_s == 90
+
     def test_derived(self):
         """Gangs, durations and beliefs by hand."""
         job = replace(PLAIN_JOB, gpus_per_worker=4)
