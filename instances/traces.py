@@ -259,7 +259,7 @@ def trace_of_text(
 
 
 class Clusters:
-    """Selects the rows of one virtual cluster from a table with the column ``vc``.
+    """Selects the rows of one virtual cluster from a table.
 
     Parameters
     ----------
@@ -269,20 +269,23 @@ class Clusters:
         The names of the columns.
     vc
         The virtual cluster; None selects all rows.
+    column
+        The column that names the virtual cluster.
 
     Raises
     ------
     InputError
-        If `vc` is given and there is no column ``vc``.
+        If `vc` is given and there is no such column.
     """
 
-    def __init__(self, source: str, header: Sequence[str], vc: str | None) -> None:
-        if vc is not None and "vc" not in header:
-            raise InputError(
-                source, "has no column vc, so its jobs cannot be selected by virtual cluster"
-            )
+    def __init__(
+        self, source: str, header: Sequence[str], vc: str | None, *, column: str = "vc"
+    ) -> None:
+        if vc is not None and column not in header:
+            rule = "so its jobs cannot be selected by virtual cluster"
+            raise InputError(source, f"has no column {column}, {rule}")
         self._source, self._vc = source, vc
-        self._position = header.index("vc") if vc is not None else 0
+        self._position = header.index(column) if vc is not None else 0
         self._seen: set[str] = set()
 
     def take(self, row: Sequence[str]) -> bool:

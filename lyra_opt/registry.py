@@ -348,37 +348,24 @@ def _snapshot_readers() -> Objects:
 def _trace_layouts() -> Objects:
     """Return the known layouts of job-trace files, by name."""
     from lyra_opt.instances.workloads.line_formats import GAVEL, SWF
-    from lyra_opt.instances.workloads.pai import PAI, PAI_SIMULATOR
+    from lyra_opt.instances.workloads.pai import PAI
     from lyra_opt.instances.workloads.philly import PHILLY
-    from lyra_opt.instances.workloads.pollux import ADAPTDL, ADAPTDL_PHILLY
-    from lyra_opt.instances.workloads.tables import (
-        ACME,
-        ELASTICFLOW,
-        ELASTICFLOW_SIMULATOR,
-        HELIOS,
-        ITP,
-        OPENB,
-        OWN,
-        TIRESIAS,
-    )
+    from lyra_opt.instances.workloads.pollux import ADAPTDL
+    from lyra_opt.instances.workloads.published import published_tables
+    from lyra_opt.instances.workloads.sacct import SACCT
+    from lyra_opt.instances.workloads.tables import OWN
 
-    return {
-        "acme": ACME,
+    found = {
+        **published_tables(),
         "adaptdl": ADAPTDL,
-        "adaptdl-philly": ADAPTDL_PHILLY,
-        "alibaba-openb-2023": OPENB,
         "alibaba-pai-2020": PAI,
-        "alibaba-pai-2020-simulator": PAI_SIMULATOR,
-        "elasticflow": ELASTICFLOW,
-        "elasticflow-simulator": ELASTICFLOW_SIMULATOR,
         "gavel": GAVEL,
-        "helios": HELIOS,
-        "microsoft-itp": ITP,
         "microsoft-philly": PHILLY,
         "own": OWN,
+        "slurm-sacct": SACCT,
         "standard-workload-format": SWF,
-        "tiresias": TIRESIAS,
     }
+    return dict(sorted(found.items()))
 
 
 def _scenarios() -> Objects:

@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
@@ -21,7 +21,6 @@ from lyra_opt.instances.workloads.layout import (
     count_memory,
     first_row,
 )
-from lyra_opt.instances.workloads.tables import TableLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,8 +31,8 @@ PAI_TASK_COLUMNS = (
     *("plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
 )
 _PAI_STATUSES = frozenset({"Running", "Terminated", "Failed", "Waiting"})
-_IGNORED = ("plan_cpu", "plan_mem", "gpu_type", "inst_id", "user")
-SUBMISSION_BYTES, TASK_BYTES = 200, 300
+_IGNORED = ("plan_cpu", "plan_mem", "gpu_type", "inst_id")
+SUBMISSION_BYTES, TASK_BYTES = 300, 300
 """Memory in bytes of a row of the job table, and of a row of the task table."""
 
 _PAI_STATUS = PAI_JOB_COLUMNS.index("status")
@@ -87,24 +86,35 @@ def _read_pai(source: str, text: str, header: Sequence[str], vc: str | None) -> 
     tables = [(source, text), (str(other), other_text)]
     (task_source, task_text), (job_source, job_text) = tables if is_task_table else tables[::-1]
     found = Found()
-    submissions = {}
+    submissions: dict[str, _Submission] = {}
     for row in _pai_rows(job_source, job_text, PAI_JOB_COLUMNS):
         with found.bad_rows:
             row.require_width(len(PAI_JOB_COLUMNS), "the table")
-            if row.has("start_time"):
-                submissions[row.required("job_name")] = row.milliseconds("start_time")
-                count_memory(SUBMISSION_BYTES)
+            submitted_ms = row.milliseconds("start_time") if row.has("start_time") else None
+            user = row.text("user") or None
+            submissions[row.required("job_name")] = _Submission(submitted_ms, user)
+            count_memory(SUBMISSION_BYTES)
     _add_pai_jobs(found, _pai_rows(task_source, task_text, PAI_TASK_COLUMNS), submissions)
     found.ignore(_IGNORED if job_text else _IGNORED[:3])
     found.remarks.append(
         "The GPUs of a job are the sum over all its tasks, including shares of GPUs, rounded up. "
         "The job holds them from the start of its first task with GPUs to the end of its last."
     )
-    if not job_text:
+    if job_text:
+        found.remarks.append("The user of a job is its tenant.")
+    else:
         found.remarks.append(
-            "There is no job table, so the submission time of a job is the start of its first task."
+            "There is no job table, so the submission time of a job is the start of its first "
+            "task, and tenants are not known."
         )
     return found
+
+
+class _Submission(NamedTuple):
+    """The submission time of a job and its user; None for each that is not known."""
+
+    submitted_ms: int | None = None
+    user: str | None = None
 
 
 @dataclass(slots=True)
@@ -123,7 +133,7 @@ class _PaiJob:
     has_ended: bool = True
 
 
-def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, int]) -> None:
+def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, _Submission]) -> None:
     """Add the jobs of a task table; a job with a dropped row is dropped completely."""
     tasks_of: dict[str, _PaiJob] = {}
     names, bad = set(), set()
@@ -150,11 +160,13 @@ def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, int]
         if not job.has_ended or job.start_ms is None:
             found.add(job.row, NOT_ENDED)
             continue
+        submitted_ms, user = submissions.get(name, _Submission())
         trace_job = TraceJob(
             name,
-            submissions.get(name, job.start_ms),
+            job.start_ms if submitted_ms is None else submitted_ms,
             job.end_ms - job.start_ms,
             -(-job.gpu_percent // 100),
+            tenant=user,
         )
         found.add(job.row, trace_job)
 
@@ -186,25 +198,3 @@ def _pai_rows(source: str, text: str, columns: tuple[str, ...]) -> Iterator[Row]
     for number, values in enumerate(csv_rows(source, text.removeprefix("\ufeff")), start=1):
         if values and not (number == 1 and tuple(values) == columns):
             yield Row(source, number, places, values)
-
-
-def _simulated_job(row: Row) -> TraceJob | str:
-    """Return the job in a row of Alibaba's simulator trace, with the GPUs of all its instances."""
-    job_id = row.required("job_id")
-    submitted_ms, run_ms = row.milliseconds("submit_time"), row.milliseconds("duration")
-    instances, thousandths = row.count("num_inst"), row.milliseconds("num_gpu")
-    gpus = -(-thousandths * instances // MILLISECONDS)
-    if gpus > LARGEST_COUNT:
-        raise row.error("num_gpu", f"must give a job {LARGEST_COUNT} GPUs at most")
-    return TraceJob(job_id, submitted_ms, run_ms, gpus) if gpus else NO_GPUS
-
-
-PAI_SIMULATOR = TableLayout(
-    "Alibaba PAI 2020 simulator pai_job_*.csv",
-    ("job_id", "num_gpu", "num_inst", "submit_time", "duration"),
-    _simulated_job,
-    remarks=(
-        "GPUs of a job are its instances (num_inst) times the GPUs of each (num_gpu), rounded up "
-        "to whole ones.",
-    ),
-)

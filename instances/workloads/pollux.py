@@ -20,7 +20,6 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.rows import MILLISECONDS
 from lyra_opt.instances.traces import TraceJob, locate, model_name, not_there
-from lyra_opt.instances.workloads.layout import NO_GPUS
 from lyra_opt.instances.workloads.tables import TableLayout
 from lyra_opt.simulation.goodput.model import PROFILES, fixed_duration_s
 from lyra_opt.simulation.workload import Job, Workload
@@ -78,17 +77,6 @@ ADAPTDL = TableLayout(
         "the replicas and the batch size of the trace; each replica has one GPU.",
     ),
     measured_on=T4,
-)
-
-
-def _philly_job(row: Row) -> TraceJob | str:
-    submitted_ms, run_ms = row.moment("timestamp"), row.milliseconds("duration")
-    gpus = row.count("num_gpus")
-    return TraceJob(f"row-{row.number}", submitted_ms, run_ms, gpus) if gpus else NO_GPUS
-
-
-ADAPTDL_PHILLY = TableLayout(
-    "Pollux philly.csv (adaptdl)", ("timestamp", "duration", "num_gpus", "gpu_time"), _philly_job
 )
 
 

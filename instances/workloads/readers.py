@@ -126,22 +126,19 @@ def _layout_of(source: str, text: str) -> TraceLayout:
         require_commas(source, header[0])
     raise InputError(
         source,
-        f"is not a job trace in a known layout{_nearest(header)}. Name its layout with "
+        f"is not a job trace in a known layout{_nearest(text, header)}. Name its layout with "
         f"jobs.layout ({', '.join(LAYOUTS.all())}), or give the columns {', '.join(COLUMNS)}",
     )
 
 
-def _nearest(header: Sequence[str]) -> str:
+def _nearest(text: str, header: Sequence[str]) -> str:
     """Return a hint on the columns that the most similar table layout requires, or ""."""
-    tables = {
-        name: layout.form.split(", ")
-        for name, layout in LAYOUTS.all().items()
-        if isinstance(layout, TableLayout | OwnTable)
-    }
-    missing = {
-        name: [column for column in columns if column not in header]
-        for name, columns in tables.items()
-    }
+    tables, missing = {}, {}
+    for name, layout in LAYOUTS.all().items():
+        if isinstance(layout, TableLayout | OwnTable):
+            tables[name] = layout.form.split(", ")
+            found = layout.header(text, header) if isinstance(layout, TableLayout) else header
+            missing[name] = [column for column in tables[name] if column not in found]
     name = min(missing, key=lambda each: len(missing[each]) / len(tables[each]))
     is_near = 0 < 2 * len(missing[name]) <= len(tables[name])
     return f" ({name} also requires {', '.join(missing[name])} in row 1)" if is_near else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.errors import InputError
@@ -12,23 +12,25 @@ from lyra_opt.instances.traces import (
     COLUMNS,
     MOMENT_COLUMN,
     Clusters,
-    TraceJob,
     read_trace,
     require_no_demand_column,
 )
 from lyra_opt.instances.workloads.layout import (
     DROPS_BAD_ROWS,
-    NO_GPUS,
-    NOT_ENDED,
     Found,
     TraceLayout,
+    first_line,
     of_cluster,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from lyra_opt.instances.traces import Trace
+    from lyra_opt.instances.traces import Trace, TraceJob
+
+
+def _no_notes(row: Row) -> Iterable[str]:  # noqa: ARG001
+    return ()
 
 
 @dataclass(frozen=True)
@@ -46,50 +48,66 @@ class TableLayout(TraceLayout):
     optional
         Columns that are read if the file has them.
     is_whole
-        Whether a file with any other column, except ``vc``, does not match the layout.
+        Whether a file with any other column, except `vc`, does not match the layout.
     measured_on
         The GPU type on which the running times were measured; None if not known.
     parse
         Returns the job of a row, or the reason why the row is left out.
     remarks
         Sentences for results on how the layout interprets the file.
-    note
-        Returns the note that applies to the job of a row, as in `Found.noted`; None for no note.
+    notes
+        Returns the notes that apply to the job of a row, as in `Found.noted`.
+    vc
+        The column of the virtual clusters.
+    separator
+        The character between two columns. Only a table with commas can have quotation marks.
     """
 
     name: str
     columns: tuple[str, ...]
     parse: Callable[[Row], TraceJob | str]
     remarks: tuple[str, ...] = ()
-    note: Callable[[Row], str | None] | None = None
+    notes: Callable[[Row], Iterable[str]] = _no_notes
     marks: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     is_whole: bool = False
     measured_on: str | None = None
+    vc: str = "vc"
+    separator: str = ","
 
     @property
     def form(self) -> str:  # type: ignore[override]
         """The columns that identify the layout, separated by commas."""
         return ", ".join((*self.columns, *self.marks))
 
-    def likeness(self, text: str, header: Sequence[str]) -> int:  # noqa: ARG002
+    def likeness(self, text: str, header: Sequence[str]) -> int:
         """Return the number of identifying columns if the header has all of them, else 0."""
         known = {*self.columns, *self.marks}
-        if not known <= set(header) or (self.is_whole and not set(header) <= {*known, "vc"}):
+        found = set(self.header(text, header))
+        if not known <= found or (self.is_whole and not found <= {*known, self.vc}):
             return 0
         return len(known)
 
+    def header(self, text: str, header: Sequence[str]) -> Sequence[str]:
+        """Return the names of the columns; `header` is the first row with commas as separators."""
+        return header if self.separator == "," else first_line(text).strip().split(self.separator)
+
+    def parser(self, source: str, text: str) -> Callable[[Row], TraceJob | str]:  # noqa: ARG002
+        """Return the function that returns the job of a row of a file, as `parse` does."""
+        return self.parse
+
     def read(self, source: str, text: str, vc: str | None) -> Found:
         """Return the jobs of a table, with remarks on ignored columns and rows left out."""
-        rows = csv_rows(source, text)
+        rows = csv_rows(source, text, self.separator)
         header = [name.strip() for name in next(rows, [])]
         require_once(source, header, (*self.columns, *self.optional))
         if missing := [column for column in self.columns if column not in header]:
             raise InputError(source, f"row 1: {_lacks(missing)} of layout {self.name}")
-        read = {*self.columns, *self.optional, "vc"}
+        read = {*self.columns, *self.optional, self.vc}
         require_no_demand_column(source, header, read)
         columns = {name: place for place, name in enumerate(header)}
-        clusters = Clusters(source, header, vc)
+        clusters = Clusters(source, header, vc, column=self.vc)
+        parse = self.parser(source, text)
         found = Found(remarks=[*self.remarks, *([] if vc is None else [of_cluster(vc)])])
         found.ignore(name for name in header if name not in read)
         for number, values in enumerate(rows, start=2):
@@ -98,11 +116,8 @@ class TableLayout(TraceLayout):
             with found.bad_rows:
                 row = Row(source, number, columns, values)
                 row.require_width(len(header), "the header")
-                job = self.parse(row)
-                said = None
-                if self.note is not None and not isinstance(job, str):
-                    said = self.note(row)
-                found.add(number, job, said)
+                job = parse(row)
+                found.add(number, job, *(() if isinstance(job, str) else self.notes(row)))
         clusters.require_some()
         return found
 
@@ -145,113 +160,3 @@ def found_in(ours: Trace, vc: str | None = None) -> Found:
 
 
 OWN = OwnTable()
-
-
-def _slurm_job(row: Row) -> TraceJob | str:
-    """Return the job of a row of the Helios or the Acme trace, or why it is left out.
-
-    The running time is the end minus the start, because Acme's column ``duration`` includes the
-    queuing time for one of its clusters.
-    """
-    job_id, gpus, submission = (
-        row.required("job_id"),
-        row.count("gpu_num"),
-        row.moment("submit_time"),
-    )
-    if not gpus:
-        return NO_GPUS
-    if not (row.has("start_time") and row.has("end_time")):
-        return NOT_ENDED
-    start, end = row.moment("start_time"), row.moment("end_time")
-    if end < start:
-        raise row.error("end_time", "must not be before start_time")
-    tenant = row.text("vc") if "vc" in row.columns else None
-    return TraceJob(job_id, submission, end - start, gpus, tenant=tenant or None)
-
-
-def _of_seconds(name: str, submission: str, deadline: str = "", **known_by: Any) -> TableLayout:
-    """Return the layout of a table with times in seconds and the columns job_id, duration, num_gpu.
-
-    Parameters
-    ----------
-    name
-        The name of the layout.
-    submission, deadline
-        The columns of the submission time and of the deadline, on the same clock.
-    known_by
-        Further arguments of `TableLayout`.
-    """
-
-    def parse(row: Row) -> TraceJob | str:
-        job_id, gpus = row.required("job_id"), row.count("num_gpu")
-        submitted_ms, run_ms = row.milliseconds(submission), row.milliseconds("duration")
-        deadline_ms = None
-        has_one = deadline and row.has(deadline)
-        if has_one and not ("best_effort" in row.columns and row.count("best_effort")):
-            deadline_ms = row.milliseconds(deadline) - submitted_ms
-            if deadline_ms <= 0:
-                raise row.error(deadline, f"must be after {submission}")
-        if not gpus:
-            return NO_GPUS
-        return TraceJob(job_id, submitted_ms, run_ms, gpus, deadline_ms=deadline_ms)
-
-    columns = ("job_id", submission, "duration", "num_gpu", *((deadline,) if deadline else ()))
-    optional = ("best_effort",) if deadline else ()
-    return TableLayout(name, columns, parse, optional=optional, **known_by)
-
-
-_SLURM_COLUMNS = ("submit_time", "start_time", "end_time")
-
-HELIOS = TableLayout(
-    "Helios cluster_log.csv", ("job_id", "vc", "gpu_num", *_SLURM_COLUMNS), _slurm_job
-)
-ACME = TableLayout("Acme trace_*.csv", ("job_id", "gpu_num", "type", *_SLURM_COLUMNS), _slurm_job)
-TIRESIAS = _of_seconds("Tiresias", "submit_time", marks=("iterations", "model_name", "interval"))
-ITP = _of_seconds("Microsoft ITP", "submission_time", is_whole=True)
-ELASTICFLOW = _of_seconds(
-    "ElasticFlow", "submission_time", "deadline", marks=("num_iteration", "model_name")
-)
-ELASTICFLOW_SIMULATOR = _of_seconds(
-    "ElasticFlow's simulator", "submit_time", "ddl", marks=("iteration", "model_name")
-)
-
-
-CREATED, SCHEDULED, DELETED = "creation_time", "scheduled_time", "deletion_time"
-
-WHOLE_GPU = 1000
-"""The value of column ``gpu_milli`` for a whole GPU."""
-
-SHARE = "Pods that request a share of a GPU get a whole GPU"
-
-
-def _pod(row: Row) -> TraceJob | str:
-    name, gpus, created_ms = row.required("name"), row.count("num_gpu"), row.milliseconds(CREATED)
-    if row.count("gpu_milli") > WHOLE_GPU:
-        raise row.error("gpu_milli", f"must be an integer from 0 to {WHOLE_GPU}")
-    gpu_types: tuple[str, ...] = ()
-    if row.has("gpu_spec"):
-        gpu_types = row.gpu_types("gpu_spec")
-    if not gpus:
-        return NO_GPUS
-    if not (row.has(SCHEDULED) and row.has(DELETED)):
-        return NOT_ENDED
-    run_ms = row.milliseconds(DELETED) - row.milliseconds(SCHEDULED)
-    if run_ms < 0:
-        raise row.error(DELETED, f"must not be before {SCHEDULED}")
-    return TraceJob(name, created_ms, run_ms, gpus, gpu_types=gpu_types)
-
-
-def _share(row: Row) -> str | None:
-    return SHARE if row.count("gpu_milli") < WHOLE_GPU else None
-
-
-OPENB = TableLayout(
-    "Alibaba 2023 openb_pod_list_*.csv",
-    ("name", "num_gpu", "gpu_milli", "gpu_spec", CREATED, SCHEDULED, DELETED),
-    _pod,
-    remarks=(
-        "Pods of every final phase are kept, and hold their GPUs from scheduling to deletion; "
-        "processors and memory are not considered.",
-    ),
-    note=_share,
-)

@@ -27,8 +27,10 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _SAFE_FORMULA = re.compile(r"'+[=+\-@\t\r]")
 
 
-def csv_rows(source: str, text: str) -> Iterator[list[str]]:
+def csv_rows(source: str, text: str, separator: str = ",") -> Iterator[list[str]]:
     """Yield the rows of CSV text one by one, including empty lines.
+
+    With another `separator` than a comma, quotation marks have no meaning.
 
     Raises
     ------
@@ -46,11 +48,16 @@ def csv_rows(source: str, text: str) -> Iterator[list[str]]:
                 raise InputError(source, f"has a row of more than {LONGEST_ROW:,} characters")
             yield line[0]
 
-    rows = csv.reader(lines(), strict=True)
+    rows = csv.reader(
+        lines(),
+        strict=True,
+        delimiter=separator,
+        quoting=csv.QUOTE_MINIMAL if separator == "," else csv.QUOTE_NONE,
+    )
     try:
         for number, row in enumerate(rows):
             size = 0
-            if not number and len(row) == 1:
+            if not number and len(row) == 1 and separator == ",":
                 require_commas(source, row[0])
             yield row
     except csv.Error as error:

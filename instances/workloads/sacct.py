@@ -1,0 +1,165 @@
+"""The layout of Slurm's accounting log, the output of ``sacct --parsable2``.
+
+``docs/formats/job_trace.md`` has the command with the list of its fields. Source: the manual page
+sacct(1) of Slurm 25.11 for the fields, and the notations of trackable resources (TRES) in
+slurm.conf(5).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lyra_opt.instances.rows import LARGEST_COUNT, LARGEST_SECONDS, MILLISECONDS, NO_VALUE
+from lyra_opt.instances.snapshots.slurm_names import generic_resources
+from lyra_opt.instances.snapshots.snapshot import GPU
+from lyra_opt.instances.traces import TraceJob
+from lyra_opt.instances.workloads.layout import NO_GPUS, NOT_ENDED
+from lyra_opt.instances.workloads.tables import TableLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lyra_opt.instances.rows import Row
+
+COMPLETED = "COMPLETED"
+ENDED = frozenset(
+    {
+        *(COMPLETED, "BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED"),
+        *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"),
+    }
+)
+"""The states of jobs that have ended."""
+
+UNENDED = frozenset({"PENDING", "RESIZING", "REVOKED", "RUNNING", "SUSPENDED"})
+"""The states of jobs that wait, that hold GPUs, or that another cluster of a federation runs."""
+
+REQUEUED = "REQUEUED"
+
+STEP = "that are steps of a job with a row of its own"
+RUN_BEFORE = "that are runs before a job returned to the queue"
+PARTS_OF_GPUS = "with parts of GPUs (shard, mps), whose size sacct does not tell"
+
+ENDED_BADLY = "Jobs that failed, were cancelled or timed out are kept, for as long as they ran"
+BOUND = "Jobs that did not request a GPU type may run only on the type that they got"
+SEVERAL_TYPES = "The running times of jobs on several GPU types count as times on the reference GPU"
+SLICES = "Jobs on a slice of a GPU (MIG) get a whole GPU"
+COMPONENTS = "Components of heterogeneous jobs are jobs of their own"
+
+_ELAPSED = re.compile(r"(?:(\d{1,7})-)?(?:(\d{1,7}):)?(\d{1,7}):(\d{1,7})(?:\.\d+)?")
+
+
+class _Gpus:
+    """The GPUs that a column with trackable resources states, such as ``gres/gpu:a100=4``.
+
+    Attributes
+    ----------
+    count
+        The number of GPUs, each slice counted as a GPU.
+    types
+        The types of whole GPUs, in alphabetical order.
+    has_slices, has_parts
+        Whether there are MIG slices, and whether there are shards or shares by MPS.
+    """
+
+    def __init__(self, row: Row, column: str) -> None:
+        stated = row.text(column)
+        parts = [part for part in stated.split(",") if part]
+        names = [part.partition("=")[0] for part in parts]
+        typed = [part for part in parts if part.startswith("gres/gpu:")]
+        whole = [part for part, name in zip(parts, names, strict=True) if name == "gres/gpu"]
+        try:
+            amounts, types = generic_resources(",".join(typed))
+            untyped, _ = generic_resources(",".join(whole))
+        except ValueError as error:
+            raise row.error(column, f"must be resources such as gres/gpu:a100=4; {error}") from None
+        # Slurm may count GPUs of each type beside their sum, or only the sum.
+        self.count = max(sum(amounts.values()), untyped[GPU])
+        if self.count > LARGEST_COUNT:
+            raise row.error(column, f"must give a job {LARGEST_COUNT} GPUs at most")
+        self.types = tuple(sorted(types))
+        self.has_slices = sum(amounts.values()) > amounts[GPU]
+        self.has_parts = bool({"gres/shard", "gres/mps"}.intersection(names))
+
+
+def _state(row: Row) -> str:
+    """Return the state of a job, such as CANCELLED for ``CANCELLED by 1000``."""
+    state = row.text("State").partition(" ")[0].removesuffix("+")
+    if state not in ENDED | UNENDED | {REQUEUED}:
+        rule = "must be a state of Slurm such as COMPLETED; use sacct --parsable2"
+        raise row.error("State", rule)
+    return state
+
+
+def _job(row: Row) -> TraceJob | str:
+    job_id = row.required("JobID")
+    if "." in job_id:
+        return STEP
+    state = _state(row)
+    if state == REQUEUED:
+        return RUN_BEFORE
+    gpus, run_ms = _Gpus(row, "AllocTRES"), _elapsed_ms(row)
+    if state in UNENDED or not (run_ms or row.text("AllocTRES")):
+        return NOT_ENDED
+    if not gpus.count:
+        return PARTS_OF_GPUS if gpus.has_parts else NO_GPUS
+    tenant = row.text("Account") if "Account" in row.columns else ""
+    return TraceJob(
+        job_id,
+        _submitted_ms(row),
+        run_ms,
+        gpus.count,
+        gpu_types=gpus.types,
+        tenant=tenant or None,
+    )
+
+
+def _submitted_ms(row: Row) -> int:
+    """Return the submission in milliseconds since 1970, for dates and for the time format %s."""
+    text = row.text("Submit")
+    is_seconds = text.isascii() and text.isdigit() and int(text) <= LARGEST_SECONDS
+    return int(text) * MILLISECONDS if is_seconds else row.moment("Submit")
+
+
+def _elapsed_ms(row: Row) -> int:
+    """Return the time for which a job ran, without the time for which it was suspended."""
+    text = row.text("Elapsed")
+    if text.lower() in NO_VALUE:
+        return 0
+    match = _ELAPSED.fullmatch(text)
+    if match is None:
+        raise row.error("Elapsed", "must be a time such as 2-03:04:05 (days, then h:min:s)")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return (((24 * days + hours) * 60 + minutes) * 60 + seconds) * MILLISECONDS
+
+
+def _notes(row: Row) -> Iterator[str]:
+    """Yield the assumptions about the job of a row."""
+    gpus = _Gpus(row, "AllocTRES")
+    if _state(row) != COMPLETED:
+        yield ENDED_BADLY
+    if "+" in row.text("JobID"):
+        yield COMPONENTS
+    if gpus.has_slices:
+        yield SLICES
+    if len(gpus.types) > 1:
+        yield SEVERAL_TYPES
+    requested = _Gpus(row, "ReqTRES").types if "ReqTRES" in row.columns else ()
+    if gpus.types and not set(gpus.types) <= set(requested):
+        yield BOUND
+
+
+SACCT = TableLayout(
+    "Slurm's accounting log (sacct --parsable2)",
+    ("JobID", "State", "Submit", "Elapsed", "AllocTRES"),
+    _job,
+    notes=_notes,
+    optional=("Account", "ReqTRES"),
+    remarks=(
+        "The running time of a job is the Elapsed time of its last run, and its account is the "
+        "tenant. A job that returned to the queue counts as submitted at that moment, because "
+        "Slurm resets its submission.",
+    ),
+    vc="Partition",
+    separator="|",
+)
