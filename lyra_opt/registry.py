@@ -368,6 +368,13 @@ def _trace_layouts() -> Objects:
     return dict(sorted(found.items()))
 
 
+def _node_lists() -> Objects:
+    """Return the known layouts of node lists, by name."""
+    from lyra_opt.instances.heterogeneous.node_lists import node_tables
+
+    return node_tables()
+
+
 def _scenarios() -> Objects:
     """Return the package that holds the bundled scenario files."""
     from lyra_opt.experiments import scenarios
@@ -406,6 +413,7 @@ BUILT_IN.update(
         },
         "lyra_opt.clusters": {"": (_clusters,)},
         "lyra_opt.formats": {"": (_formats,)},
+        "lyra_opt.node_lists": {"": (_node_lists,)},
         "lyra_opt.problems": {
             "allocation": (_allocation,),
             "heterogeneous": (_heterogeneous,),

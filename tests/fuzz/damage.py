@@ -18,7 +18,8 @@ from lyra_opt.core.loading import load_instance, load_solution
 from lyra_opt.core.problem import find_problem
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario
 from lyra_opt.experiments.study import read_study
-from lyra_opt.instances.heterogeneous.clusters import read_gpu_types
+from lyra_opt.instances.heterogeneous.clusters import known_gpu_types, read_gpu_types
+from lyra_opt.instances.heterogeneous.node_lists import read_nodes
 from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
 from lyra_opt.instances.traces import read_trace
 from lyra_opt.instances.workloads.readers import read_workload
@@ -63,6 +64,7 @@ USAGE = "time,total_gpu_num,running_gpu_num\n" + "".join(
 )
 SLOWDOWNS = "model,gpus,tier,slowdown\nmine,2,machine,1\nmine,2,rack,1.25\nmine,2,network,4\n"
 THROUGHPUTS = "model,batch_size,gpus,V100,K80,K80_unconsolidated\na,16,1,2.5,1,1\na,16,2,4,,1.5\n"
+NODES = "node,gpus,gpu_type\nn1,4,T4\nn2,8,A100\nn3,8,mine\nhead,0,\n"
 TIMERS = """\
 format = "lyra-opt/timers"
 version = 1
@@ -129,6 +131,7 @@ def readers():
         "usage": read_usage,
         "slowdowns": read_slowdowns,
         "throughputs": load_throughputs,
+        "node list": partial(read_nodes, known=known_gpu_types()),
         "job trace": read_trace,
     }
     settings = {
@@ -164,6 +167,7 @@ def undamaged(draw: Draw, kind: str) -> Any:
         "usage": USAGE,
         "slowdowns": SLOWDOWNS,
         "throughputs": THROUGHPUTS,
+        "node list": NODES,
         "timers": TIMERS,
         "job trace": OURS,
     }

@@ -23,6 +23,7 @@ from lyra_opt.experiments.simulation.scenario.setup import (
 )
 from lyra_opt.experiments.simulation.scenario.tenants import with_quotas
 from lyra_opt.instances.heterogeneous.clusters import cluster_of_servers, find_cluster
+from lyra_opt.instances.heterogeneous.node_lists import read_nodes
 from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
 from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
 from lyra_opt.instances.network.jobs import assigned_models as with_network_models
@@ -185,6 +186,8 @@ def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
                 for index in range(group.servers)
             ]
         cluster = cluster_of_servers(servers, list(types.values()))
+    elif table.nodes is not None:
+        cluster = read_nodes(scenario.path_to_read(table.nodes), scenario.table.gpu_types)
     else:
         assert table.servers is not None, "the scenario says which servers there are"
         cluster = Cluster.of_servers(

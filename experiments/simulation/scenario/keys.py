@@ -275,6 +275,12 @@ class ClusterTable:
         "groups of servers with different GPUs, instead of servers; the fastest group first",
         (),
     )
+    nodes: str | None = key(
+        Text(),
+        "CSV file with a row for each node (node, gpus, gpu_type), or a published list of nodes, "
+        "instead of servers",
+        None,
+    )
     servers_per_rack: int | None = key(
         Integer(1, LARGEST_CLUSTER),
         "servers of each rack; racks slow jobs down only with a network, but jobs.csv.gz states "
@@ -294,6 +300,7 @@ class ClusterTable:
             "servers": self.servers,
             "like": self.like,
             "groups": list(self.groups) or None,
+            "nodes": self.nodes,
             "network.topology": topology,
         }
         stated = [name for name, value in given.items() if value is not None]

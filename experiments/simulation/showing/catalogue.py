@@ -77,6 +77,7 @@ def print_schema() -> None:
 def print_parts() -> None:
     """Print the names that a scenario can use, with an explanation of each name."""
     from lyra_opt.instances.heterogeneous.clusters import CLUSTERS, known_gpu_types
+    from lyra_opt.instances.heterogeneous.node_lists import LAYOUTS as NODE_LISTS
     from lyra_opt.instances.heterogeneous.throughput_files import THROUGHPUTS
     from lyra_opt.instances.workloads.named import WORKLOADS
     from lyra_opt.instances.workloads.readers import LAYOUTS
@@ -97,6 +98,7 @@ def print_parts() -> None:
         "jobs.trace, by layout": {
             name: each.form for name, each in _loaded(LAYOUTS, broken) if name
         },
+        "cluster.nodes, by layout": {name: each.form for name, each in _loaded(NODE_LISTS, broken)},
         "cluster.like": {name: each.summary for name, each in _loaded(CLUSTERS, broken)},
         "cluster.gpu_type, cluster.groups[].gpu_type, cluster.loans.gpu_type": types,
         "cluster.network.links": {name: _rates(links) for name, links in LINK_SETS.items()}

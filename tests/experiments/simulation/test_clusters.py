@@ -166,6 +166,20 @@ class TestOwnTypes:
         # Two GPUs: a alone on one, b and then c on the other.
         assert record["makespan_s"] == pytest.approx(max(100, 10 * speed + 50 + 30) / speed)
 
+    def test_a_node_list(self, simulate, one_gpu_jobs, tmp_path):
+        """One of three jobs runs on the faster node; results state what was left out."""
+        nodes = tmp_path / "nodes.csv"
+        nodes.write_text("node,gpus,gpu_type\nhead,0,\nn1,1,old\nn2,1,new\n")
+        own = changes("gpu_types.old.relative_speed=0.5", "gpu_types.new.relative_speed=2")
+        given = ("plain", "--jobs", one_gpu_jobs, *own, "--scheme", "fifo", "--format=json")
+        record = figures(simulate(*given, *changes(f"cluster.nodes={nodes}")))
+        assert record["gpus"] == {"new": 1, "old": 1}
+        assert record["cluster"] == "nodes"
+        assert "Left out of the node list: 1 node without whole GPUs." in record["assumptions"]
+        table = '{{servers=1, gpus_per_server=1, gpu_type="{}"}}'
+        groups = changes(f"cluster.groups=[{table.format('new')}, {table.format('old')}]")
+        assert figures(simulate(*given, *groups))["jct_mean_s"] == record["jct_mean_s"]
+
     def test_the_model_of_a_trace_is_used(self, simulate, tmp_path):
         """The measured rates of a stated model apply, and no model is drawn."""
         path = tmp_path / "jobs.csv"
