@@ -77,14 +77,14 @@ class NodeTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         try:
             names = hosts(row.required(self.node))
         except ValueError as error:
-            raise row.error(self.node, f"must be nodes such as n[1-4]: {error}") from None
+            raise row.error(self.node, str(error)) from None
         try:
             for part in _PART.split(row.text(self.gres)):
                 amounts, types = generic_resources(part)
                 found[next(iter(types), GPU)] += amounts[GPU]
                 is_sliced |= any(name.startswith("gres/gpu:") for name in amounts)
         except ValueError as error:
-            raise row.error(self.gres, f"must be resources such as gpu:a100:4: {error}") from None
+            raise row.error(self.gres, str(error)) from None
         return names, +found, is_sliced
 
 

@@ -93,11 +93,10 @@ def read_workload(
 
     Notes
     -----
-    Takes O(rows log rows) time. Sources of the layouts: the README files of
-    msr-fiddle/philly-traces, S-Lab-System-Group/HeliosData, InternLM/AcmeTrace, alibaba/clusterdata
-    (cluster-trace-gpu-v2020 and -v2023) and microsoft/elasticflow-traces; SymbioticLab/Tiresias,
-    simulator/60_job.csv; stanford-futuredata/gavel, scheduler/utils.py; petuum/adaptdl, branch
-    osdi21-artifact; the Standard Workload Format of the Parallel Workloads Archive.
+    Takes O(rows log rows) time. Sources of the layouts: those that `published` and `sacct` name;
+    the README files of msr-fiddle/philly-traces and alibaba/clusterdata (cluster-trace-gpu-v2020);
+    stanford-futuredata/gavel, scheduler/utils.py; petuum/adaptdl, branch osdi21-artifact; the
+    Standard Workload Format of the Parallel Workloads Archive.
     """
     source = str(path)
     named: TraceLayout | None = None if layout is None else LAYOUTS.find(layout)

@@ -69,10 +69,10 @@ class _Gpus:
         typed = [part for part in parts if part.startswith("gres/gpu:")]
         whole = [part for part, name in zip(parts, names, strict=True) if name == "gres/gpu"]
         try:
-            amounts, types = generic_resources(",".join(typed))
-            untyped, _ = generic_resources(",".join(whole))
+            amounts, types = generic_resources(",".join(typed), is_counted=True)
+            untyped, _ = generic_resources(",".join(whole), is_counted=True)
         except ValueError as error:
-            raise row.error(column, f"must be resources such as gres/gpu:a100=4; {error}") from None
+            raise row.error(column, str(error)) from None
         # Slurm may count GPUs of each type beside their sum, or only the sum.
         self.count = max(sum(amounts.values()), untyped[GPU])
         if self.count > LARGEST_COUNT:
