@@ -72,11 +72,12 @@ def run_stored(
         waiting = [task for task in tasks if statuses.get(task.key, ERROR) == ERROR]
         stored = len(tasks) - len(waiting)
         say(f"{study.name}: {counted(len(waiting), 'run')} to do, {stored} already stored")
-        started = engine.start(waiting, folder)
-        showing = progress(study.name, len(waiting), begun=started.begun)
+        shares: dict[str, float] = {}
+        records = engine.start(waiting, folder, shares)
+        showing = progress(study.name, len(waiting), begun=lambda: sum(shares.copy().values()))
         try:
             with terminating_like_ctrl_c(), showing as advance:
-                for record in started.records:
+                for record in records:
                     store.add(record)
                     LOGGER.info("stored: %s: %s", record.key, record.status)
                     stored += 1
@@ -94,7 +95,7 @@ def run_stored(
             kept = f"{stored} of {len(tasks)} runs are stored; continue with --resume"
             raise type(error)(f"{error}; {kept}") from error
         finally:
-            started.records.close()
+            records.close()
         return _verdict(study, store)
 
 

@@ -75,33 +75,23 @@ class Task(Protocol):
         """Return the row of a failed run."""
 
 
-@dataclass(frozen=True)
-class Started:
-    """Tasks that an engine has started, with an iterator over their rows and with their progress.
-
-    Parameters
-    ----------
-    records
-        Yields the row of each task as it completes, after its files are written. Closing it ends
-        the running tasks.
-    begun
-        Returns the summed progress of all running tasks, where a complete task counts 1.
-    """
-
-    records: Generator[RunRecord, None, None]
-    begun: Callable[[], float]
-
-
 class Engine(Protocol):
     """A place where tasks run, such as processes of this machine or a Dask cluster."""
 
-    def start(self, tasks: Sequence[Task], folder: Path) -> Started:
-        """Start the tasks in order, and return an object that yields their rows.
+    def start(
+        self, tasks: Sequence[Task], folder: Path, shares: dict[str, float]
+    ) -> Generator[RunRecord, None, None]:
+        """Start tasks in order, and yield the row of each task as it completes.
+
+        The files of a task are written before its row is yielded. Closing the iterator ends the
+        running tasks.
 
         Parameters
         ----------
         folder
             Folder of the store; the engine writes only the files of runs, not the store.
+        shares
+            Receives the progress of each task that runs on this machine, from 0 to 1, by its key.
         """
 
 
@@ -127,18 +117,15 @@ class LocalProcesses:
     processes: int
     spares_one: bool = False
 
-    def start(self, tasks: Sequence[Task], folder: Path) -> Started:
-        """Start the tasks in worker processes, and return an object that yields their rows.
-
-        Rows and failures are as in `run_tasks`.
-        """
+    def start(
+        self, tasks: Sequence[Task], folder: Path, shares: dict[str, float]
+    ) -> Generator[RunRecord, None, None]:
+        """Start the tasks in worker processes; rows and failures are as in `run_tasks`."""
         is_open = isinstance(tasks, deque)  # tasks may be added later
         count = self.processes if is_open else min(self.processes, len(tasks))
         if self.spares_one and count == 1:
             count = IN_THIS_PROCESS
-        shares: dict[str, float] = {}
-        records = run_tasks(tasks, count, folder, shares)
-        return Started(records, lambda: sum(shares.copy().values()))
+        return run_tasks(tasks, count, folder, shares)
 
 
 def run_tasks(

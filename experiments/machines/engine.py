@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import Loudness, loudness, say
 from lyra_opt.core.errors import CutShortError, DiskFullError, UserError
-from lyra_opt.experiments.pool import WORKER_DIED, Started, in_words
+from lyra_opt.experiments.pool import WORKER_DIED, in_words
 from lyra_opt.experiments.store import write_beside
 
 try:
@@ -34,7 +34,7 @@ from lyra_opt.experiments.machines.connection import DataClient, content_of
 from lyra_opt.experiments.machines.parcels import Contents, new_errand
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
     from distributed import Client, Future
@@ -114,10 +114,13 @@ class Machines:
         except Exception as error:
             raise UserError(f"scheduler {self.scheduler}: cannot be reached: {error}") from None
 
-    def start(self, tasks: Sequence[Task], folder: Path) -> Started:
-        """Start the tasks on the workers of the Dask scheduler.
+    def start(
+        self, tasks: Sequence[Task], folder: Path, shares: dict[str, float]
+    ) -> Generator[RunRecord, None, None]:
+        """Start the tasks on the workers of the Dask scheduler, and yield their rows.
 
-        Only this process writes to the folder of the store.
+        Only this process writes to the folder of the store. Workers do not report the progress of
+        a running task.
 
         Raises
         ------
@@ -125,8 +128,8 @@ class Machines:
             While rows are read: if a task cannot be sent, or workers have other package versions.
             `SchedulerLostError` if the scheduler is away for longer than `LONGEST_ABSENCE_S`.
         """
-        run = _Run(self.scheduler, tasks, folder)
-        return Started(run.records(), run.begun)
+        del shares
+        return _Run(self.scheduler, tasks, folder).records()
 
 
 class _Run:
@@ -139,14 +142,9 @@ class _Run:
         self._waiting = deque(range(len(tasks)))
         self._sent: dict[int, Future] = {}
         self._finished: SimpleQueue[int] = SimpleQueue()
-        self._shares: dict[int, float] = {}
         self._kept: dict[str, Future] = {}
         self._threads, self._counted_s = 0, float("-inf")
         self._has_workers = True
-
-    def begun(self) -> float:
-        """Return the summed progress of the running tasks, where a complete task counts 1."""
-        return sum(self._shares.copy().values())
 
     def records(self) -> Generator[RunRecord, None, None]:
         """Yield rows as tasks complete, and reconnect whenever the scheduler is lost."""
@@ -160,7 +158,7 @@ class _Run:
                         f"sent again if it returns within {LONGEST_ABSENCE_S / 60:.0f} minutes"
                     )
                     self._waiting = deque(sorted({*self._sent, *self._waiting}))
-                    self._sent, self._kept, self._shares = {}, {}, {}
+                    self._sent, self._kept = {}, {}
                     self._finished = SimpleQueue()
                     self._counted_s = float("-inf")
 
@@ -193,16 +191,8 @@ class _Run:
                     ) from None
             time.sleep(SECONDS_BETWEEN_TRIES)
 
-    def _take_share(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        _, told = event
-        number = int(told["key"].rpartition("-")[2])
-        if number in self._sent:
-            self._shares[number] = min(1.0, max(0.0, float(told["share"])))
-
     def _served(self, client: Client) -> Generator[RunRecord, None, None]:
         """Yield rows until all tasks are done; raise `_LostError` if the scheduler is lost."""
-        with _lost_if_it_fails():
-            client.subscribe_topic(self._errand.id, self._take_share)
         while self._waiting or self._sent:
             self._count_threads(client)
             with _lost_if_it_fails():
@@ -297,7 +287,6 @@ class _Run:
 
     def _done(self, number: int, record: RunRecord) -> RunRecord:
         del self._sent[number]
-        self._shares.pop(number, None)
         return record
 
     def _row(self, number: int, sent: object) -> RunRecord:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.machines.parcels import Errand, Parcel
 
 SECONDS_BETWEEN_LOOKS = 0.5
-SECONDS_BETWEEN_WORDS = 5.0
-"""Intervals, in seconds, of checks whether a run is still wanted and of progress reports."""
+"""Interval, in seconds, of checks whether a run is still wanted."""
 
 KEPT_IDLE_S = 60.0
 """Time in seconds after which idle child processes, and the files of their call, are deleted."""
@@ -181,7 +180,7 @@ def _by_child(errand: Errand, folder: Path, task: bytes) -> bytes:
     key = worker.get_current_task()
     kind: str | None
     value: Any
-    looked_s = told_s = float("-inf")
+    looked_s = float("-inf")
     child = _errands.take(errand, folder)
     try:
         child.connection.send(task)
@@ -190,9 +189,6 @@ def _by_child(errand: Errand, folder: Path, task: bytes) -> bytes:
             if kind not in (None, SHARE):
                 break
             now_s = time.monotonic()
-            if kind == SHARE and now_s - told_s >= SECONDS_BETWEEN_WORDS:
-                told_s = now_s
-                worker.log_event(errand.id, {"key": key, "share": value})
             if now_s - looked_s >= SECONDS_BETWEEN_LOOKS:
                 looked_s = now_s
                 state = worker.state.tasks.get(key)

@@ -84,7 +84,7 @@ class _Runs:
         # Local worker processes wait for later tasks; a Dask scheduler gets each batch separately.
         stays = isinstance(self.engine, LocalProcesses)
         if new and self.records is None:
-            self.records = self.engine.start(self.waiting, self.folder).records
+            self.records = self.engine.start(self.waiting, self.folder, {})
         for _ in new:
             assert self.records is not None, "it was started"
             record = next(self.records)

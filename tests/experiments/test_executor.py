@@ -178,11 +178,11 @@ def test_tasks_that_follow_from_rows_run_by_the_same_workers(processes, tmp_path
     """A search knows its next task once it has a row; also after a worker has died."""
     engine = LocalProcesses(processes, spares_one=True)
     waiting = deque([Replay("first")])
-    started = engine.start(waiting, tmp_path)
-    statuses = [next(started.records).status]
+    records = engine.start(waiting, tmp_path, {})
+    statuses = [next(records).status]
     for key, dies in (("second", processes > 1), ("third", False)):
         waiting.append(Replay(key, dies=dies))
-        statuses.append(next(started.records).status)
-    started.records.close()
+        statuses.append(next(records).status)
+    records.close()
     lost = ReplayStatus.ERROR if processes > 1 else ReplayStatus.FINISHED
     assert statuses == [ReplayStatus.FINISHED, lost, ReplayStatus.FINISHED]

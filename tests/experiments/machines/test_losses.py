@@ -22,7 +22,7 @@ from lyra_opt.experiments.bench.cluster import kill
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.machines import engine
 from lyra_opt.experiments.machines.engine import Machines
-from lyra_opt.experiments.pool import WORKER_DIED, Engine, LocalProcesses, Started
+from lyra_opt.experiments.pool import WORKER_DIED, Engine, LocalProcesses
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE
 from lyra_opt.experiments.study import read_study
@@ -56,16 +56,11 @@ class After:
     rows: int
     happens: Callable[[], object]
 
-    def start(self, tasks, folder):
-        started = self.engine.start(tasks, folder)
-
-        def records():
-            for number, record in enumerate(started.records, start=1):
-                yield record
-                if number == self.rows:
-                    self.happens()
-
-        return Started(records(), started.begun)
+    def start(self, tasks, folder, shares):
+        for number, record in enumerate(self.engine.start(tasks, folder, shares), start=1):
+            yield record
+            if number == self.rows:
+                self.happens()
 
 
 @pytest.fixture
@@ -168,9 +163,9 @@ def test_workers_may_come_late(tmp_path, frail_machines, capsys):
     with Client(frail_machines.address, set_as_default=False) as client:
         while client.nthreads():
             time.sleep(0.05)
-    started = Machines(frail_machines.address).start([Replay("a")], tmp_path)
+    records = Machines(frail_machines.address).start([Replay("a")], tmp_path, {})
     threading.Timer(1.0, frail_machines.add, [1]).start()
-    assert [record.status for record in started.records] == ["finished"]
+    assert [record.status for record in records] == ["finished"]
     assert "has no workers; waiting for a worker" in capsys.readouterr().err
 
 

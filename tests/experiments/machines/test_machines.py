@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -133,44 +134,6 @@ def test_a_fault_costs_one_row(tmp_path, machines):
 
 
 @pytest.mark.slow
-def test_how_far_runs_are_is_seen(tmp_path, machines):
-    """What a run tells arrives while it runs, and is gone when it is done."""
-    seen = tmp_path / "seen"
-    started = Machines(machines.address).start([Replay("a", waits_until=seen)], tmp_path)
-
-    def looking() -> float:
-        share = started.begun()
-        if share:
-            seen.write_text("")
-        return share
-
-    shares: list[float] = []
-    records = started.records
-    stop = _every_moment(lambda: shares.append(looking()))
-    assert [record.status for record in records] == ["finished"]
-    stop()
-    assert 0.5 in shares
-    assert started.begun() == 0
-
-
-def _every_moment(call):
-    ended = threading.Event()
-
-    def again() -> None:
-        while not ended.wait(0.05):
-            call()
-
-    thread = threading.Thread(target=again, daemon=True)
-    thread.start()
-
-    def stop() -> None:
-        ended.set()
-        thread.join()
-
-    return stop
-
-
-@pytest.mark.slow
 def test_other_versions_are_one_line(tmp_path, machines, monkeypatch):
     """Rows of two versions of the program must not be mixed, nor a study end in tracebacks."""
     errand = engine.new_errand()
@@ -254,23 +217,19 @@ def test_traces_travel(home, machines, monkeypatch):
 @pytest.mark.usefixtures("heard")
 def test_an_end_ends_what_runs(tmp_path, machines):
     """After Ctrl-C no worker goes on with what nobody waits for: the next study begins at once."""
-    never = tmp_path / "never"
-    tasks = [Replay(str(place), place, waits_until=never) for place in range(2)]
-    started = Machines(machines.address).start(tasks, tmp_path)
-    interrupted = threading.Event()
+    never, calls = tmp_path / "never", tmp_path / "calls"
+    tasks = [Replay(str(place), place, waits_until=never, calls=calls) for place in range(2)]
+    records = Machines(machines.address).start(tasks, tmp_path, {})
 
-    def interrupt_once() -> None:
-        if started.begun() >= 1 and not interrupted.is_set():
-            interrupted.set()
-            os.kill(os.getpid(), signal.SIGINT)
+    def interrupt() -> None:
+        while not calls.exists() or len(calls.read_text().split()) < len(tasks):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
 
-    stop = _every_moment(interrupt_once)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            list(started.records)
-    finally:
-        stop()
-        started.records.close()
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        list(records)
+    records.close()
     assert run_stored(STUDY, [Replay("a")], tmp_path / "a", engine=Machines(machines.address)) == 0
 
 
