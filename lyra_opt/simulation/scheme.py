@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.plugins import Plugins, maker_of
 from lyra_opt.core.rules import require_choice, require_number, require_text
 from lyra_opt.simulation.bounds.scope import Reading
@@ -22,7 +23,7 @@ from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S, ComposedPolicy
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, OF_GOODPUT, Composition
 from lyra_opt.simulation.policy import Policy
-from lyra_opt.simulation.queues import ORDERS
+from lyra_opt.simulation.queues import ORDERS, own_order
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY, Speed
 from lyra_opt.simulation.tenure import TENURES, Epochs, Forever, Leases, Rounds
 
@@ -205,10 +206,12 @@ class ComposedScheme(Composition, Scheme):
         return self.reclaimer is not None
 
     def require_parts(self) -> None:
-        """Raise `UserError` if a solver of the scheme cannot be used."""
+        """Raise `UserError` if a solver or the queue of the scheme cannot be used."""
         from lyra_opt.simulation.decisions import ReclaimRule, scaling_rule
         from lyra_opt.simulation.preempting import PreemptionRule, taking_back
 
+        if isinstance(self.queue, str) and is_reference(self.queue):
+            own_order(self.queue)
         if self.reclaimer is not None:
             ReclaimRule(self.reclaimer)
         if self.scaling is not None and self.scaling != OF_GOODPUT:

@@ -19,7 +19,7 @@ from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, RECLAIMING
 from lyra_opt.simulation.policies.parts import CapsInForce, PreemptionsInBudget
 from lyra_opt.simulation.policy import Policy
-from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
+from lyra_opt.simulation.queues import FIRST_COME, JobQueue, sort_key
 from lyra_opt.simulation.speed import Room
 from lyra_opt.simulation.tenants import FairQueue
 
@@ -126,10 +126,7 @@ class ComposedPolicy(Policy):
             and all(job.measured is None for job in view.workload.jobs)
         )
         self._rooms_of_choosy: dict[int, tuple[list[PoolRoom], list[PoolRoom]]] = {}
-        order = ORDERS[self._composition.queue]
-
-        def key(run: JobRun) -> tuple[float, ...]:
-            return order(run, view.speed)
+        key = sort_key(self._composition.queue, view)
 
         def make_queue() -> JobQueue:
             return JobQueue(key, self._kind_of)

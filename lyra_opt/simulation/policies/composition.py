@@ -11,10 +11,11 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.rules import require_choice, require_flag
 from lyra_opt.simulation.policies.parts import LoanRule, RunTimeCaps, VoluntaryPreemption
-from lyra_opt.simulation.queues import ORDERS, PRIORITY
+from lyra_opt.simulation.queues import ORDERS, PRIORITY, own_order
 
 if TYPE_CHECKING:
     from lyra_opt.core.solver import SolverLike
+    from lyra_opt.simulation.queues import Order
 
 
 OF_GOODPUT = "goodput:knapsack"
@@ -37,7 +38,10 @@ class Composition:
     Parameters
     ----------
     queue
-        One of `lyra_opt.simulation.queues.ORDERS`.
+        The order in which waiting jobs are tried: one of `lyra_opt.simulation.queues.ORDERS`, or a
+        function ``key(run, view)`` that returns a number or a tuple of numbers, smallest first,
+        also as ``my_file.py:NAME``. It is called when a job begins to wait. A job that does not fit
+        is skipped.
     reclaimer
         Reclaim solver that chooses which servers on loan to give back: a name, ``my_file.py:NAME``,
         an object or a class; None for a scheme that borrows no servers.
@@ -90,7 +94,7 @@ class Composition:
     defaults; true means all defaults, false means None.
     """
 
-    queue: str = "first-come"
+    queue: str | Order = "first-come"
     reclaimer: SolverLike | None = None
     weighs_lost_work: bool = False
     scaling: SolverLike | None = None
@@ -107,7 +111,10 @@ class Composition:
     takes_back: SolverLike | None = "exact"
 
     def __post_init__(self) -> None:
-        require_choice("queue", self.queue, list(ORDERS))
+        if not isinstance(self.queue, str):
+            own_order(self.queue)
+        elif not is_reference(self.queue):
+            require_choice("queue", self.queue, list(ORDERS))
         require_choice("quotas", self.quotas, list(QUOTAS))
         given: Any = self.takes_back
         if given is False or given is True:  # in a scenario file nothing else can mean None

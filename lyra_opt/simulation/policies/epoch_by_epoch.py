@@ -26,7 +26,7 @@ from lyra_opt.simulation.decisions import LONGEST_DECISION_S
 from lyra_opt.simulation.goodput.allocation import PolluxEpoch, best_allocation, restart_factor
 from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD, stage_of
 from lyra_opt.simulation.policy import Policy
-from lyra_opt.simulation.queues import FIRST_COME, ORDERS, JobQueue
+from lyra_opt.simulation.queues import FIRST_COME, JobQueue, sort_key
 from lyra_opt.simulation.tenure import Epochs
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ class EpochByEpoch(Policy):
         self._gpus = sum(pool.gpus)
         self._queue: JobQueue | None = None
         if self._queue_name is not None:
-            order, overtakes = ORDERS[self._queue_name], self._queue_name != FIRST_COME
+            overtakes = self._queue_name != FIRST_COME
             self._queue = JobQueue(
-                lambda run: order(run, view.speed),
+                sort_key(self._queue_name, view),
                 lambda run: (run.job.min_workers, run.job.gpus_per_worker) if overtakes else None,
             )
 

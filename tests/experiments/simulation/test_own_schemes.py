@@ -34,6 +34,18 @@ class Greedy(LyraGreedy):
     name = "my-greedy"
 
 
+def key(run, view):
+    return run.job.work_worker_s / run.job.min_workers
+
+
+def name_of(run, view):
+    return run.job.id
+
+
+def no_view(run):
+    return 0
+
+
 MIXED = ComposedScheme(name="mixed", summary="like FIFO", reclaimer=Greedy)
 MISSPELT = ComposedScheme(name="misspelt", summary="", reclaimer="lyra-gredy")
 """
@@ -62,15 +74,19 @@ def test_a_scenario_names_files_beside_it(folder, run):
     assert mine.key == "Shortest seed=0"
     assert mine.setting["summary"] == "Shortest first."
     assert mine.figures["jct_mean_s"] == sjf.figures["jct_mean_s"]
+    assert runs["own queue"].figures["jct_mean_s"] == sjf.figures["jct_mean_s"]
     assert runs["longest"].figures["jct_mean_s"] > sjf.figures["jct_mean_s"]
-    files = {f"{folder / 'mine.py'}:{name}" for name in ("Shortest", "Greedy")}
+    files = {f"{folder / 'mine.py'}:{name}" for name in ("Shortest", "Greedy", "key")}
     with ResultStore.open(out) as store:
         before = store.study
     assert set(before.settings["files"]) == files
     (folder / "mine.py").write_text(f"{FILE}# changed\n")
     again = run("simulate", folder / "own.toml", "--out", out, "--resume")
     assert_one_line_error(again, str(out))
-    assert set(runs) == {"sjf", "Shortest", "longest", 'fifo reclaimer="mine.py:Greedy"'}
+    assert set(runs) == {
+        *("sjf", "Shortest", "longest", "own queue"),
+        'fifo reclaimer="mine.py:Greedy"',
+    }
 
 
 @pytest.mark.parametrize("name", ["../mine.py:Shortest", "../mine.py:MIXED"])
@@ -96,6 +112,29 @@ def test_named_on_the_command_line(name, folder, simulate):
 def test_refused_before_the_run(name, parts, folder, simulate):
     """The error is one line, and no simulation runs."""
     assert_one_line_error(simulate(folder / "own.toml", *schemes(name)), *parts)
+
+
+@pytest.mark.parametrize(
+    ("queue", "parts"),
+    [
+        ("mine.py:kay", ["mine.py: does not define kay; ", "did you mean key?"]),
+        ("mine.py:no_view", ["schemes.fifo.queue is", "must be a function key(run, view)"]),
+        ("mine.py:Shortest", ["schemes.fifo.queue is", "must be a function key(run, view)"]),
+        ("mine.py", ["name the class or object to load from it"]),
+    ],
+)
+def test_queues_that_are_refused(queue, parts, folder, simulate):
+    """The name, the parameters and the kind of an own order are checked before the run."""
+    entry = f'schemes=[{{name="fifo", queue="{queue}"}}]'
+    assert_one_line_error(simulate(folder / "own.toml", "--set", entry), *parts)
+
+
+def test_a_sort_key_must_be_a_number(folder, run):
+    """The row of the replay that failed names the job and its key."""
+    entry = 'schemes=[{name="fifo", queue="mine.py:name_of"}]'
+    exit_code, _, err = run("simulate", folder / "own.toml", "--set", entry)
+    assert exit_code == 1
+    assert "has the sort key 'a', which must be a number or a tuple of numbers" in err
 
 
 def test_two_of_one_name_are_refused(folder, simulate):
