@@ -8,6 +8,7 @@ jobs of a smaller share. Runs under different assumptions can therefore be paire
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -316,21 +317,40 @@ def merged(workloads: Sequence[Workload], *, name: str | None = None) -> Workloa
     )
 
 
-def first_days(workload: Workload, days: int) -> Workload:
-    """Return the jobs submitted in the first `days` days, counted from the first submission."""
-    require_integer("days", days, minimum=1)
-    end_s = workload.jobs[0].submit_s + days * DAY_S
-    jobs = [job for job in workload.jobs if job.submit_s < end_s]
-    return _changed(workload, jobs, f"Only the first {counted(days, 'day')}.")
+def window(workload: Workload, first_day: int, days: int | None) -> Workload:
+    """Return the jobs submitted on `days` days from `first_day` on; None keeps all later days.
+
+    Days are counted from 1 and begin at the hour of the first submission. Submission times are then
+    counted from the beginning of `first_day`.
+
+    Raises
+    ------
+    FieldError
+        If a value breaks its rule, or no job is submitted on these days.
+    """
+    require_integer("first_day", first_day, minimum=1)
+    begin_s = workload.jobs[0].submit_s + (first_day - 1) * DAY_S
+    end_s = math.inf
+    if days is not None:
+        end_s = begin_s + require_integer("days", days, minimum=1) * DAY_S
+    shift_s = begin_s - workload.jobs[0].submit_s
+    jobs = [
+        replace(job, submit_s=job.submit_s - shift_s)
+        for job in workload.jobs
+        if begin_s <= job.submit_s < end_s
+    ]
+    if not jobs:
+        last = int(workload.submission_span_s // DAY_S) + 1
+        raise FieldError("first_day", first_day, f"has no jobs; the last day with jobs is {last}")
+    how_long = "" if days is None else f", for {counted(days, 'day')}"
+    return _cut(workload, jobs, f"Only the jobs submitted from day {first_day} on{how_long}.")
 
 
 def limited(workload: Workload, jobs: int) -> Workload:
     """Return the first `jobs` jobs in the order of submission, or all jobs if there are fewer."""
     require_integer("jobs", jobs, minimum=1)
     kept = workload.jobs[:jobs]
-    return _changed(
-        workload, kept, f"Only the first {counted(len(kept), 'job')} of {len(workload.jobs):,}."
-    )
+    return _cut(workload, kept, _first_in_words(kept, workload))
 
 
 def sampled(workload: Workload, jobs: int) -> Workload:
@@ -347,7 +367,13 @@ def sampled(workload: Workload, jobs: int) -> Workload:
     require_integer("jobs", jobs, minimum=1)
     taken = min(len(workload.jobs), jobs)
     every = len(workload.jobs) // taken
-    return _changed(workload, workload.jobs[::every][:taken], f"Only one in {every:,} jobs.")
+    kept = workload.jobs[::every][:taken]
+    sentence = f"Only one in {every:,} jobs." if every > 1 else _first_in_words(kept, workload)
+    return _cut(workload, kept, sentence)
+
+
+def _first_in_words(kept: Sequence[Job], workload: Workload) -> str:
+    return f"Only the first {counted(len(kept), 'job')} of {len(workload.jobs):,}."
 
 
 def with_assumptions(workload: Workload, assumptions: JobAssumptions, *, seed: int) -> Workload:
@@ -435,7 +461,7 @@ def without_oversized(workload: Workload, gpus: int) -> tuple[Workload, int]:
     if not jobs:
         raise FieldError("gpus", gpus, "must be enough for at least one job of the workload")
     sentence = f"{counted(dropped, 'job')} larger than {gpus:,} GPUs left out."
-    return _changed(workload, jobs, sentence), dropped
+    return _cut(workload, jobs, sentence), dropped
 
 
 def demand_in_words(workload: Workload, gpus: int) -> str:
@@ -449,6 +475,12 @@ def demand_in_words(workload: Workload, gpus: int) -> str:
         return f"{jobs} at one moment {asks} for {hours:,.1f} GPU hours of {gpus:,} GPUs"
     days = f"{span / DAY_S:.1f}" if span < 10 * DAY_S else f"{span / DAY_S:.0f}"
     return f"{jobs} over {days} days {asks} for {100 * workload.load(gpus):.1f} % of {gpus:,} GPUs"
+
+
+def _cut(workload: Workload, jobs: Sequence[Job], sentence: str) -> Workload:
+    """Return a workload with some of its jobs; the sentence is added only if jobs are left out."""
+    is_whole = len(jobs) == len(workload.jobs)
+    return workload if is_whole else _changed(workload, jobs, sentence)
 
 
 def _changed(workload: Workload, jobs: Sequence[Job], sentence: str) -> Workload:

@@ -85,6 +85,9 @@ LOAN_FIGURES = (
 )
 """More such keys, for every setup with servers on loan."""
 
+FEW_JOBS = 100
+"""With fewer jobs, the assumptions warn that single jobs decide the results."""
+
 WISH_FIGURES = (
     *("jct_weighted_mean_s", "deadlines", "missed_deadlines", "missed_deadline_share", "cost"),
 )
@@ -181,6 +184,18 @@ class FinishedReplay:
                     f"Loans are planned for {planned_s / DAY_S:g} days; scheme {scheme.name} takes "
                     "longer, and keeps the last loans until it ends.",
                 )
+            if not self.borrows:
+                sentences += (f"Scheme {scheme.name} borrows none of the inference servers.",)
+        if self.metrics.jobs < FEW_JOBS:
+            sentences += (
+                f"A replay of fewer than {FEW_JOBS} jobs says little: a single job can decide a "
+                "mean or a percentile.",
+            )
+        if not self.metrics.queue_max_s:
+            sentences += (
+                f"No job waits under scheme {scheme.name}. Fewer servers or a higher jobs.load "
+                "make jobs wait.",
+            )
         return sentences
 
     def as_json_object(self) -> dict[str, Any]:

@@ -33,11 +33,11 @@ from lyra_opt.instances.workloads.lyra_like import bootstrapped, days_of, usual_
 from lyra_opt.instances.workloads.named import find_workload
 from lyra_opt.instances.workloads.readers import LAYOUTS, read_workload
 from lyra_opt.instances.workloads.transform import (
-    first_days,
     in_reference_time,
     limited,
     rescaled,
     sampled,
+    window,
     with_assumptions,
     without_oversized,
 )
@@ -321,8 +321,10 @@ def _jobs(
     elif given.workload is not None and not given.is_trace:
         workload = given.workload
     elif (workload := _trace(scenario)) is not None:
-        if jobs.days is not None:
-            workload = first_days(workload, jobs.days)
+        try:
+            workload = window(workload, jobs.first_day or 1, jobs.days)
+        except FieldError as error:
+            raise error.inside("jobs") from None
         if jobs.count is not None:
             workload = limited(workload, jobs.count)
         if jobs.sample is not None:

@@ -352,7 +352,12 @@ class JobsTable:
         Named(Anything()), "parameters of the generated workload, such as jobs or days", {}
     )
     vc: str | None = key(Text(), "use only the jobs of this virtual cluster of a trace", None)
-    days: int | None = key(Integer(1, MOST_DAYS), "use only the first days of a trace", None)
+    first_day: int | None = key(
+        Integer(1), "use only the jobs of a trace from this day on; the first day is 1", None
+    )
+    days: int | None = key(
+        Integer(1, MOST_DAYS), "use only this many days of a trace, from jobs.first_day on", None
+    )
     count: int | None = key(Integer(1), "use only the first jobs of a trace", None)
     sample: int | None = key(
         Integer(1),
@@ -404,7 +409,7 @@ class JobsTable:
                 "parameters", dict(self.parameters), "must not be set without workload"
             )
         if self.workload is not None:
-            for name in ("vc", "days", "count", "sample", "layout", "measured_on"):
+            for name in ("vc", "first_day", "days", "count", "sample", "layout", "measured_on"):
                 if getattr(self, name) is not None:
                     rule = "applies only to a trace; a generated workload has parameters"
                     raise FieldError(name, getattr(self, name), rule)

@@ -94,6 +94,15 @@ class TestFigures:
         ideal = figures(three_jobs(*changes("jobs.assumptions.all_elastic=true"), "--format=json"))
         assert any("100 % elastic" in sentence for sentence in ideal["assumptions"])
 
+    @pytest.mark.parametrize(("servers", "waits"), [(1, True), (9, False)])
+    def test_remarks_on_small_replays(self, servers, waits, three_jobs):
+        """The assumptions say that three jobs are few, and whether any of them waits."""
+        given = changes(f"cluster.servers={servers}", "cluster.loans.servers=1")
+        found = figures(three_jobs(*given, "--scheme", "fifo", "--format=json"))["assumptions"]
+        assert any(each.startswith("A replay of fewer than 100 jobs") for each in found)
+        assert any(each.startswith("No job waits under scheme fifo.") for each in found) != waits
+        assert "Scheme fifo borrows none of the inference servers." in found
+
     def test_a_part_of_a_trace(self, simulate, tmp_path):
         """The first days are selected, and of these the first jobs."""
         path = tmp_path / "jobs.csv"
@@ -104,6 +113,7 @@ class TestFigures:
             return figures(simulate(*given, "--format=json"))["jobs"]
 
         assert [jobs(), jobs("jobs.days=1"), jobs("jobs.days=1", "jobs.count=2")] == [4, 3, 2]
+        assert jobs("jobs.first_day=2", "jobs.days=1") == 1
 
     def test_loans(self, simulate, tmp_path):
         """A usage series is the demand; with the oracle, lent servers are never missed."""

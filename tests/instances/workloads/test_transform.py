@@ -14,10 +14,11 @@ from lyra_opt.instances.workloads.transform import (
     JobAssumptions,
     assigned,
     demand_in_words,
-    first_days,
     limited,
     merged,
     rescaled,
+    sampled,
+    window,
     with_assumptions,
     without_oversized,
 )
@@ -225,18 +226,42 @@ def test_merged_by_hand():
         merged([])
 
 
-def test_first_days():
-    workload = workload_of((DAY_S / 2, 1, 1), (DAY_S * 1.4, 1, 1), (DAY_S * 1.5, 1, 1))
-    assert [job.id for job in first_days(workload, 1).jobs] == ["j0", "j1"]
-    assert len(first_days(workload, 2).jobs) == 3
-    assert first_days(workload, 1).assumptions[-1] == "Only the first 1 day."
+@pytest.mark.parametrize(
+    ("first_day", "days", "submitted", "sentence"),
+    [
+        (1, 1, [0.5, 1.4], "Only the jobs submitted from day 1 on, for 1 day."),
+        (1, 9, [0.5, 1.4, 1.5, 3.5], "Made up."),
+        (2, 2, [0.5], "Only the jobs submitted from day 2 on, for 2 days."),
+        (2, None, [0.5, 2.5], "Only the jobs submitted from day 2 on."),
+        (4, None, [0.5], "Only the jobs submitted from day 4 on."),
+    ],
+)
+def test_window(first_day, days, submitted, sentence):
+    """Whole days are cut out; times are counted from the first of them."""
+    workload = workload_of(*((DAY_S * day, 1, 1) for day in (0.5, 1.4, 1.5, 3.5)))
+    found = window(workload, first_day, days)
+    assert [job.submit_s / DAY_S for job in found.jobs] == submitted
+    assert found.assumptions[-1] == sentence
 
 
 def test_limited():
     workload = workload_of(*((n, 1, 1) for n in range(5)))
     assert [job.id for job in limited(workload, 2).jobs] == ["j0", "j1"]
     assert limited(workload, 2).assumptions[-1] == "Only the first 2 jobs of 5."
-    assert limited(workload, 9).jobs == workload.jobs
+
+
+def test_sampled():
+    workload = workload_of(*((n, 1, 1) for n in range(5)))
+    assert [job.id for job in sampled(workload, 2).jobs] == ["j0", "j2"]
+    assert sampled(workload, 2).assumptions[-1] == "Only one in 2 jobs."
+    assert sampled(workload, 4).assumptions[-1] == "Only the first 4 jobs of 5."
+
+
+@pytest.mark.parametrize("cut", [limited, sampled, lambda *given: without_oversized(*given)[0]])
+def test_nothing_is_cut(cut):
+    """A workload that stays as it is gets no sentence."""
+    workload = workload_of(*((n, 1, 1) for n in range(5)))
+    assert cut(workload, 5) == workload
 
 
 @given(workloads(), st.integers(1, 64))
@@ -250,7 +275,7 @@ def test_without_oversized(workload, gpus):
     assert dropped == len(workload.jobs) - len(result.jobs)
     assert max(job.min_gpus for job in result.jobs) <= gpus
     assert set(result.jobs) == {job for job in workload.jobs if job.min_gpus <= gpus}
-    assert f"larger than {gpus} GPUs left out." in result.assumptions[-1]
+    assert (f"larger than {gpus} GPUs left out." in result.assumptions[-1]) is (dropped > 0)
 
 
 def test_demand_in_words():
@@ -266,7 +291,9 @@ def test_demand_in_words():
         (lambda w: rescaled(w, load=0, gpus=1), "load"),
         (lambda w: rescaled(w, load=math.nan, gpus=1), "load"),
         (lambda w: rescaled(w, load=1, gpus=0), "gpus"),
-        (lambda w: first_days(w, 0), "days"),
+        (lambda w: window(w, 1, 0), "days"),
+        (lambda w: window(w, 0, 1), "first_day"),
+        (lambda w: window(w, 2, 1), "first_day"),
         (lambda w: limited(w, 0), "jobs"),
         (lambda w: without_oversized(w, 0), "gpus"),
         (lambda w: with_assumptions(w, JobAssumptions(), seed=-1), "seed"),
