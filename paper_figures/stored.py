@@ -78,12 +78,15 @@ def parse_page(page: Path, *, by_number: bool = False) -> StoredTable:
     header, ruler, *rows = [_cells(line) for line in lines[first:last]] or [(), ()]
     numbers = {place for place, rule in enumerate(ruler) if rule.endswith(":")}
     title = lines[0].removeprefix("# ")
-    sentences = [line for line in lines[1:first] if line and not line.startswith(("#", "!", "- "))]
+    others = ("#", "!", "- ", "|", "**")
+    sentences = [line for line in lines[1:first] if line and not line.startswith(others)]
     return StoredTable(
         title=title,
         verdicts=" ".join(sentences),
         table=table_of_texts(header, rows, numbers, title),
-        notes=tuple(line.removeprefix("- ") for line in lines if line.startswith("- ")),
+        notes=tuple(
+            line.removeprefix("- ").strip("*") for line in lines if line.startswith(("- ", "**"))
+        ),
         heading=next((line[3:] for line in lines[:first][::-1] if line.startswith("## ")), ""),
         page=page,
     )

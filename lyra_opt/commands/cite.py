@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.arguments import add_command, completed_by
 from lyra_opt.core.errors import UserError, without_inner_frames
 from lyra_opt.core.nearest_names import meant
+from lyra_opt.core.texts import PrintedText
 from lyra_opt.core.version import VERSION
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def cite(*names: str) -> str:
     entries: dict[str, str] = _data()["bibtex"]
     keys = [key for name in names or ("software", "library") for key in cited.get(name, entries)]
     texts = [entries[key].replace("{version}", VERSION) for key in dict.fromkeys(keys)]
-    return "\n".join(f"{text}\n" for text in texts)
+    return PrintedText("\n".join(f"{text}\n" for text in texts))
 
 
 @cache

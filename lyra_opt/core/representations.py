@@ -58,7 +58,7 @@ HTML = """\
 {%- endif %}
 </div>
 """
-LEFT = "text-align: left; padding-right: 1em"
+LEFT = "text-align: left; padding-right: 1em; word-break: normal"
 
 
 def short_repr(value: Any) -> str:

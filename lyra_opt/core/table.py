@@ -194,7 +194,7 @@ class Table:
         def row(tag: str, cells: Iterable[str]) -> str:
             styles = ("right" if column.is_number else "left" for column in self.columns)
             return "".join(
-                f'<{tag} style="text-align: {style}">{escape(cell)}</{tag}>'
+                f'<{tag} style="text-align: {style}; word-break: normal">{escape(cell)}</{tag}>'
                 for style, cell in zip(styles, cells, strict=True)
             )
 

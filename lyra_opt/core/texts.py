@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 LONGEST_LIST = 12
 
 
+class PrintedText(str):
+    """A text that the REPL and notebooks show as it is, instead of in quotes on one line."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the text without the end of its last line."""
+        return self.rstrip("\n")
+
+
 def show_list(values: Sequence[str]) -> str:
     """Return names on one line: at most the first twelve, then the total number of names."""
     shown = one_line(", ".join(values[:LONGEST_LIST])) or "none"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from html import escape
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from lyra_opt.core.folding import fold
 from lyra_opt.core.numbers import exact
 from lyra_opt.core.table import Column, Table, as_text
 
@@ -39,13 +41,25 @@ class Listing(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
         return self._table().html()
 
     def _table(self) -> Table:
-        frame = self if self.index.names == [None] else self.reset_index()
         return Table(
             [
                 Column(key=str(name), values=list(values), show=_show(values), heading=str(name))
-                for name, values in frame.items()
+                for name, values in self._labelled().items()
             ]
         )
+
+    def _labelled(self) -> pd.DataFrame:
+        """Return the frame with its row labels as columns.
+
+        Numbers label no row, and labels that the first column repeats are left out.
+        """
+        index = self.index
+        if any(index.names):
+            return self.reset_index()
+        is_repeated = len(self.columns) > 0 and list(index) == list(self.iloc[:, 0])
+        if is_repeated or pd.api.types.is_integer_dtype(index):
+            return self
+        return self.reset_index(names="")
 
 
 class Comparison(Listing):
@@ -58,8 +72,34 @@ class Comparison(Listing):
     def _table(self) -> Table:
         from lyra_opt.experiments.tables import table_of_frame
 
-        is_named = any(self.index.names)
-        return table_of_frame(self.reset_index() if is_named else self).without_empty()
+        return table_of_frame(self._labelled()).without_empty()
+
+
+class Published(Listing):
+    """The data frame of `paper`, which prints with its title and its verdicts.
+
+    A page without numbers, such as that of a picture, prints its notes instead.
+    """
+
+    @property
+    def _constructor(self) -> Callable[..., Published]:
+        return Published
+
+    def __repr__(self) -> str:
+        """Return the title, the table and the sentences as text."""
+        width = get_terminal_size().columns
+        parts = ["\n".join(fold(each, width, keeps_words=True)) for each in self._around()]
+        if len(self.columns):
+            parts.insert(1, super().__repr__())
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{escape(each)}</p>" for each in self._around()) + self._table().html()
+
+    def _around(self) -> list[str]:
+        attrs = self.attrs
+        notes = [*attrs.get("notes", ()), f"Full page: {attrs.get('page')}"] if self.empty else ()
+        return [*filter(None, (attrs.get("title"), attrs.get("verdicts"))), *notes]
 
 
 def _cell(value: object) -> object:

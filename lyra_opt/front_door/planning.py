@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lyra_opt.core.errors import UserError, show_value, without_inner_frames
 from lyra_opt.core.nearest_names import meant, one_of
 from lyra_opt.core.result import Status
+from lyra_opt.core.texts import PrintedText
 from lyra_opt.experiments.planning import asking, words
 from lyra_opt.experiments.planning.page import plan_page, require_page_path
 from lyra_opt.experiments.planning.picture import plan_picture
@@ -98,8 +99,8 @@ class ReadablePlan(Printed, ClusterPlan):
     def summary(self, format: str = "table") -> str:  # noqa: A002 - the name of the option
         """Return the plan as text in a format of ``lyra-opt plan --format``."""
         if format == "table":
-            return f"{self}\n"
-        return text_of(self, format, self.explanations)
+            return PrintedText(f"{self}\n")
+        return PrintedText(text_of(self, format, self.explanations))
 
     @without_inner_frames
     def plot(self, *, style: str = "page", file: str | Path | None = None) -> Figure:

@@ -94,7 +94,8 @@ def paper(  # noqa: PLR0913 - all arguments but the first are keywords
         raise FieldError("paper", name, unknown_key(name, list(PAPERS), noun="paper"))
     found = find_paper(name)
     given = {"table": table, "figure": figure}
-    numbers = {kind: [str(each)] for kind, each in given.items() if each is not None}
+    chosen_by = {kind: each for kind, each in given.items() if each is not None}
+    numbers = {kind: [str(Integer(1).check(kind, each))] for kind, each in chosen_by.items()}
     if len(numbers) == 2:
         raise UserError("table cannot be combined with figure")
     wanted = chosen(found, numbers)
@@ -121,7 +122,7 @@ def paper(  # noqa: PLR0913 - all arguments but the first are keywords
 
 
 def _frame(table: StoredTable) -> pd.DataFrame:
-    from lyra_opt.front_door.listed_frame import Listing
+    from lyra_opt.front_door.listed_frame import Published
 
     columns: dict[str, Sequence[Any]] = {}
     for column in table.table.columns:
@@ -141,7 +142,7 @@ def _frame(table: StoredTable) -> pd.DataFrame:
                 columns[f"{name}, {end}"] = _numbers(
                     [each[group] if each else "" for each in ranges]
                 )
-    frame = Listing(columns)
+    frame = Published(columns)
     frame.attrs = {key: getattr(table, key) for key in ("title", "verdicts", "notes", "page")}
     frame.attrs["verdict_counts"] = {
         name: dict(Counter(filter(None, cells)))

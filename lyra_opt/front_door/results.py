@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
 from lyra_opt.core.table import RAW
+from lyra_opt.core.texts import PrintedText
 from lyra_opt.experiments.diff import Diff, compare_folders, print_diff
 from lyra_opt.experiments.simulation.showing.results import Runs
 from lyra_opt.front_door.printed import Printed
@@ -33,7 +34,8 @@ class ReadableDiff(Printed, Diff):
     @without_inner_frames
     def summary(self, format: str = "table") -> str:  # noqa: A002 - the name of the option
         """Return the measures that differ as a table in a format of `lyra_opt.summary`."""
-        return (self.table() if format in RAW else self.for_papers()).text(format)
+        table = self.table() if format in RAW else self.for_papers()
+        return PrintedText(table.text(format))
 
     def __repr__(self) -> str:
         """Return the numbers of pairs and of measures on one line."""

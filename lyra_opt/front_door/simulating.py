@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 from collections.abc import Iterable, Mapping
@@ -242,7 +243,10 @@ def _entries(schemes: Sequence[SchemeLike | Mapping[str, Any]]) -> dict[str, Sch
     """Return the entries of the given schemes by label; None for a scheme given only by name."""
     from lyra_opt.experiments.simulation.scenario.keys import scheme_entry
 
-    is_one = isinstance(schemes, str | type | Mapping) or not isinstance(schemes, Iterable)
+    if isinstance(schemes, str):
+        names = json.dumps([each.strip() for each in schemes.split(",")])
+        raise FieldError("schemes", schemes, f"must be a list; write schemes={names}")
+    is_one = isinstance(schemes, type | Mapping) or not isinstance(schemes, Iterable)
     found: dict[str, SchemeEntry | None] = {}
     for scheme in [schemes] if is_one else schemes:
         label, entry = str(scheme), None

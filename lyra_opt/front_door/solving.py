@@ -197,7 +197,7 @@ def compare(
     problem = problems[0]
     listed = [] if isinstance(solvers, str) or not isinstance(solvers, Iterable) else list(solvers)
     if not listed:
-        raise UserError("solvers must be a list with at least one solver")
+        raise UserError('solvers must be a list with at least one solver, such as ["exact"]')
     runs = [(each, [_solver(problem, each, solver) for solver in listed]) for each in instances]
     for _, found in runs:
         require_different_names(each.name for each in found)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.errors import FieldError, without_inner_frames
 from lyra_opt.core.numbers import in_unit, percent, signed, unit_of
 from lyra_opt.core.table import RAW
+from lyra_opt.core.texts import PrintedText
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,7 @@ def summary(
 
     if isinstance(results, Runs | ReadablePlan | ReadableDiff):
         return results.summary(format)
-    return text_of_tables(_tables(results, format), format)
+    return PrintedText(text_of_tables(_tables(results, format), format))
 
 
 def _tables(results: Any, form: str) -> list[Table]:

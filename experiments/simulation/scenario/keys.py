@@ -308,8 +308,12 @@ class ClusterTable:
             rule = f"cannot be combined with {stated[0]}: each states the servers of the cluster"
             raise FieldError(stated[1], given[stated[1]], rule)
         if not stated:
-            rule = f"must state its servers by one of {', '.join(given)}, such as servers = 60"
-            raise FieldError("", {}, rule)
+            others = ", ".join(list(given)[1:])
+            rule = (
+                "must be set, such as --set cluster.servers=60 (in Python "
+                f'changes={{"cluster.servers": 60}}), or else one of {others}'
+            )
+            raise FieldError("servers", None, rule)
         if self.network is not None and topology is None and self.servers_per_rack is None:
             raise FieldError("servers_per_rack", None, "is required for a network of racks")
         if self.servers_per_rack is not None and topology is not None:

@@ -12,11 +12,13 @@ from lyra_opt.core.errors import methods_without_inner_frames, one_line
 from lyra_opt.core.numbers import DOWN, alike, three_digits
 from lyra_opt.core.plotting import drawn_figure
 from lyra_opt.core.table import Column, Table, text_of_tables
+from lyra_opt.core.texts import PrintedText
 from lyra_opt.experiments.frames import frame_of
 from lyra_opt.experiments.random_inputs import random_inputs, require_baseline
 from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.comparison import (
+    MAIN_MEASURES,
     cell_of,
     differences,
     differences_table,
@@ -226,7 +228,8 @@ def replays_frame(replays: Replays) -> pd.DataFrame:
     """Return a data frame with a row per replay; see `Runs.frame`."""
     frame = frame_of(sorted((*replays.runs, *replays.failed), key=lambda run: run.position))
     axes = [name for name in frame.attrs["axes"] if name != "scheme"]
-    first = ["scheme", *axes, "seed", "status"]
+    main = [key for key in MAIN_MEASURES if key in frame]
+    first = ["scheme", *axes, "seed", "status", *main]
     measured = [measure.key for measure in MEASURES if measure.key in frame]
     last = [*COSTS, "workload", "cluster", "message"]
     others = {*first, *measured, *last, *(field.name for field in fields(ReplayRecord))}
@@ -237,9 +240,12 @@ def replays_frame(replays: Replays) -> pd.DataFrame:
 @methods_without_inner_frames
 @dataclass(frozen=True, repr=False, eq=False)
 class Runs:
-    """The results of the replays of a scenario, as data frames and a figure.
+    """The results of `simulate`: data frames, tables for papers, and pictures.
 
-    Printed, it shows the main measures of all schemes side by side, and the failed replays.
+    Printed, it shows the main measures of all schemes side by side, and the failed replays. The
+    data frames are ``frame`` (a row per replay), ``jobs`` (per job) and ``series`` (the state of
+    the cluster over time). ``summary("latex")`` writes a table, ``differences()`` compares the
+    schemes with one of them, and ``plot()`` draws them. `simulate` and `tune` make such objects.
 
     Parameters
     ----------
@@ -260,10 +266,10 @@ class Runs:
     def frame(self) -> pd.DataFrame:
         """A row per replay, including failed replays, in the order of the scenario.
 
-        Columns: ``scheme``, the axes of the scenario, ``seed`` and ``status``; the figures of
-        ``simulate --format json`` (docs/formats/simulation.md), with units in their names:
-        ``queue_mean_s``, ``jct_mean_s``, ``jct_p50_s`` (the median), ``jct_p95_s``,
-        ``makespan_s``, ``preemptions``, shares such as ``gpu_usage``; ``wall_time_s``,
+        Columns: ``scheme``, the axes of the scenario, ``seed`` and ``status``; the main measures,
+        such as ``jct_mean_s``, ``queue_mean_s`` and ``preemptions``; all other figures of
+        ``simulate --format json`` (docs/formats/simulation.md), with units in their names;
+        ``wall_time_s``,
         ``cpu_time_s`` and ``peak_memory_mib`` of the replay itself; ``workload``, ``cluster`` and,
         for failed replays, ``message``. Missing values are NaN.
         """
@@ -291,10 +297,10 @@ class Runs:
             If a format or a measure is unknown.
         """
         if format in ("json", "csv"):
-            return table_of_frame(self.frame).text(format)
+            return PrintedText(table_of_frame(self.frame).text(format))
         tables = results_tables(self.replays, form=format, measures=list(measures))
         failures = self._failures() if format == "table" else []
-        return "\n".join([text_of_tables(tables, format), *failures])
+        return PrintedText("\n".join([text_of_tables(tables, format), *failures]))
 
     @cached_property
     def jobs(self) -> pd.DataFrame:

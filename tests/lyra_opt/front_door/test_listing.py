@@ -56,6 +56,16 @@ def test_the_other_lists_have_the_rows_of_the_commands(run):
         assert not table.isna().any(axis=None)
 
 
+def test_labels_of_rows_are_printed():
+    """Unless the first column repeats them, or they are only numbers."""
+    fleet = lo.load("lyra-figure-5")
+    turned = lo.compare(fleet, ["lyra-greedy", "exact"]).T
+    assert names_of(repr(turned), below=2)[:2] == ["status", "objective"]
+    assert names_of(repr(lo.solvers("network").head(2).T), below=2)[:2] == ["solver", "problem"]
+    assert repr(lo.studies().reset_index(drop=True)) == repr(lo.studies())
+    assert repr(lo.cite("gavel")).startswith("@inproceedings{gavel,\n")
+
+
 def test_a_list_prints_all_of_its_text(monkeypatch):
     """Pandas would cut it after fifty letters; a choice of rows prints as well."""
     monkeypatch.setenv("COLUMNS", "60")

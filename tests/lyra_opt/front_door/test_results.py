@@ -51,7 +51,7 @@ def test_diff(run, tmp_path, monkeypatch):
             resume=True,
         )
     assert found.summary("csv") == run("diff", tmp_path, *by, "--format=csv")[1]
-    assert found.summary("latex") == lo.summary(found, "latex")
+    assert repr(found.summary("latex")) == lo.summary(found, "latex").rstrip("\n")
     assert list(found.frame.measure.tail(len(found.equal))) == found.equal
     assert found.frame.difference.tail(len(found.equal)).eq(0).all()
     assert repr(found).startswith("<diff of fifo and lyra: 2 pairs, ")
@@ -88,6 +88,11 @@ def test_the_tables_of_papers():
     assert table.attrs["verdicts"].startswith(f"{len(table)} published numbers")
     for counts in table.attrs["verdict_counts"].values():
         assert all(f"{count} {name}" in table.attrs["verdicts"] for name, count in counts.items())
+    assert "|" not in table.attrs["verdicts"]
+    assert str(table.head(1)).startswith(f"{table.attrs['title']}\n\n ")
+    picture = " ".join(str(lo.paper("dally", figure=2)).split())
+    assert picture.startswith("Figure 2: gains for different loads")
+    assert "are taken from Tables 2 and 3. " in picture
     for name in lo.papers().index:
         assert lo.paper(name).numbers.dtype == float
         for each in find_paper(name).publications:
