@@ -1,11 +1,26 @@
-"""Exact branch and bound for mean JCT: branch on the order of events, bound by dual prices."""
+"""Exact branch and bound for mean JCT: branch on the order of events, bound by dual prices.
+
+A checker can prove the bound again from the tree of orders alone (`OrderCertificate`). The nodes
+are listed from the root down, each before its children. Impossible orders have no node. A node is
+one of:
+
+``{"next": true}``
+    The order continues with the next release or a completion: one child for each event that the
+    rules allow.
+``{"start": j}``
+    Job j (its position in the file) starts in one of several intervals: one child per interval.
+``{"work": [...], "busy": [...], "height": [...], "after": [...], "times": [...]}``
+    A leaf: ``p_j``, ``alpha_j``, ``beta_j``, ``gamma_j`` of each job as multiples of ``1 /
+    denominator``, and the times of the tail in ticks, of which a second has ``ticks``. A leaf with
+    a complete order has only ``work``.
+"""
 
 from __future__ import annotations
 
 import heapq
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -84,6 +99,21 @@ class OrderTree(Solver):
         return OrderSearch(instance, warm_start, observer).run()
 
 
+class Branched(NamedTuple):
+    """An inner node of the search tree: the decision that it branches on, and its children.
+
+    Parameters
+    ----------
+    job
+        The job whose start was decided; None if the next event was decided.
+    children
+        The orders of the child nodes.
+    """
+
+    job: int | None
+    children: tuple[tuple[Event, ...], ...]
+
+
 class _Node(NamedTuple):
     bound: Fraction
     """A lower bound on the sum of completion times, in ticks."""
@@ -116,6 +146,8 @@ class OrderSearch:
         self.open: list[_Node] = []
         self.memory = 0
         self.tried: set[tuple[Event, ...]] = set()
+        self.tree: dict[tuple[Event, ...], Branched | Prices] | None = None
+        """The branching or the prices of each order; None unless a certificate is wanted."""
         self.left: Fraction | None = None
         """The least bound of the branches that promise too little to be explored."""
         self.schedule = warm_start or best_priority_schedule(instance)
@@ -147,7 +179,8 @@ class OrderSearch:
         stopped_by: StoppedBy | None = None
         try:
             require_time()
-            self.add((), self.of_heights, None)
+            # A certificate needs prices at the root, so least run times must not prune the root.
+            self.add((), self.of_heights if self.tree is None else Fraction(0), None)
             stopped_by = self.search()
         except OutOfTimeError:
             stopped_by = StoppedBy.TIME
@@ -193,8 +226,12 @@ class OrderSearch:
             node = heapq.heappop(self.open)
             self.memory -= _memory_of(node)
             self.nodes += 1
+            children = tuple(self.children(node))
+            if self.tree is not None:
+                job = None if node.branch is None else node.branch[0]
+                self.tree[node.events] = Branched(job, children)
             try:
-                for events in self.children(node):
+                for events in children:
                     require_time()
                     self.add(events, node.bound, node.prices)
             except OutOfTimeError:
@@ -240,6 +277,8 @@ class OrderSearch:
                     self.try_suggested(order, point)
                 branch = _branch(order, point)
         bound = max(least, shown)
+        if self.tree is not None and prices is not None:
+            self.tree[events] = prices
         self.serial += 1
         if bound >= self.threshold or (tail is None and branch is None):
             self.left = bound if self.left is None else min(self.left, bound)
@@ -340,3 +379,92 @@ def _with_starts(order: PartialOrder, point: Point, *, early: bool) -> tuple[Eve
         found.extend(Event(Kind.START, job) for at, _, job in starts if at == place)
         found.append(event)
     return tuple(found)
+
+
+FRACTION_BITS = 44
+"""Bits of the fractions in leaves, besides those of the number of GPUs."""
+
+
+class OrderCertificate(NamedTuple):
+    """A search tree over orders of events that proves a lower bound on mean JCT.
+
+    Parameters
+    ----------
+    denominator, ticks
+        The units of the prices and of the times in the leaves.
+    nodes
+        The nodes in the format that the module describes.
+    """
+
+    denominator: int
+    ticks: int
+    nodes: list[dict[str, Any]]
+
+
+def order_certificate(instance: Instance, schedule: Schedule | None = None) -> OrderCertificate:
+    """Run solver `order-tree` and return its search tree, as a proof of its lower bound.
+
+    Only the time limit applies.
+
+    Parameters
+    ----------
+    schedule
+        A schedule to start from; a better one gives a smaller tree.
+    """
+    search = OrderSearch(instance, schedule, None)
+    search.tree = {}
+    search.run()
+    numbers, priced = search.numbers, search.priced
+    denominator = 1 << (FRACTION_BITS + numbers.gpus.bit_length())
+    nodes: list[dict[str, Any]] = []
+    waiting: list[tuple[Event, ...]] = [()]
+    while waiting:
+        events = waiting.pop()
+        order = PartialOrder(numbers, events)
+        if not order.is_possible:
+            continue
+        node = search.tree[events]
+        if isinstance(node, Branched):
+            nodes.append({"next": True} if node.job is None else {"start": node.job})
+            waiting.extend(reversed(node.children))
+        else:
+            nodes.append(_leaf(priced, order, node, denominator))
+    return OrderCertificate(denominator, numbers.ticks, nodes)
+
+
+def _leaf(
+    priced: OrderPriceBound, order: PartialOrder, prices: Prices, denominator: int
+) -> dict[str, Any]:
+    """Return the certificate's entry for a leaf: its dual prices as numerators, rounded down."""
+    numbers = order.numbers
+    tail = tail_of(order) if order.following else None
+    prices = priced.applied(order, prices, tail)
+    one = 1 << priced.bits
+
+    def rounded(values: list[Fraction]) -> list[int]:
+        return [int(each * denominator) for each in values]
+
+    if tail is None:
+        return {"work": rounded([Fraction(each, one) for each in prices.work])}
+    jobs = range(numbers.jobs)
+    busy = [Fraction(prices.decay[job] * numbers.area[job], one) for job in jobs]
+    top = [Fraction(rate, 1 << numbers.yield_bits) for rate in numbers.top_rate]
+    height = [
+        max(Fraction(0), Fraction(prices.rest[job], one) * top[job] - busy[job] / 2) for job in jobs
+    ]
+    leaf = {
+        "busy": rounded(busy),
+        "height": rounded(height),
+        "after": rounded([Fraction(each, one) for each in prices.after_release]),
+        "times": sorted({time for times, _ in tail.stretches for time in times}),
+    }
+    # Even with rounded numbers, a job must earn nothing for work after the end of the tail.
+    most = [Fraction(leaf["busy"][job] * tail.end, numbers.area[job] * denominator) for job in jobs]
+    following = frozenset(order.following)
+    leaf["work"] = rounded(
+        [
+            min(Fraction(price, one), most[job]) if job in following else Fraction(price, one)
+            for job, price in enumerate(prices.work)
+        ]
+    )
+    return leaf
