@@ -23,6 +23,7 @@ from lyra_opt.core.nearest_names import suggestion
 from lyra_opt.core.own_files import stand_in
 from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.instances.rows import BadRows, Row, require_columns, require_once
+from lyra_opt.simulation.workload import WHOLE_GPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +34,7 @@ MOMENT_COLUMN = "submit_time"
 
 OPTIONAL_COLUMNS = (
     *("model", "batch_size", "weight", "priority", "deadline_s", "gpu_types"),
-    *("tenant", "vc"),
+    *("tenant", "vc", "gpu_thousandths"),
 )
 TRACES_VARIABLE = "LYRA_OPT_TRACES"
 """The environment variable that names the folder of traces, searched if a path does not exist."""
@@ -94,6 +95,8 @@ class TraceJob:
         The GPU types that the job accepts; empty for any type.
     tenant
         The user, team or virtual cluster of the job; None if the file does not name one.
+    gpu_thousandths
+        The part of its only GPU that the job requests, from 1 to 999; None for whole GPUs.
     """
 
     job_id: str
@@ -107,6 +110,7 @@ class TraceJob:
     gpu_types: tuple[str, ...] = ()
     priority: int = 0
     tenant: str | None = None
+    gpu_thousandths: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity, which is fast
@@ -381,6 +385,11 @@ class _Columns:
                 raise row.error("deadline_s", "must be at least a millisecond")
         if "gpu_types" in texts:
             found["gpu_types"] = row.gpu_types("gpu_types")
+        if "gpu_thousandths" in texts:
+            found["gpu_thousandths"] = row.count("gpu_thousandths")
+            if not 1 <= found["gpu_thousandths"] < WHOLE_GPU or row.number_from_1("gpus") > 1:
+                rule = f"must be from 1 to {WHOLE_GPU - 1}, or empty for whole GPUs, and gpus 1"
+                raise row.error("gpu_thousandths", rule)
         found["tenant"] = texts.get("tenant", texts.get("vc"))
         return found
 

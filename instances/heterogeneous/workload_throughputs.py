@@ -38,7 +38,8 @@ def with_throughputs(
     A job that names a model of the table gets the rates of the model, and keeps its own steps if
     known. If the job names no batch size and the table has several, a random one is used. Any other
     job gets a random model, with equal probability for all models that were measured on its number
-    of GPUs and run on a GPU type that the job accepts. Jobs that already have rates keep them.
+    of GPUs and run on a GPU type that the job accepts. Jobs that already have rates keep them. Jobs
+    on part of a GPU get no rates, because no table has any.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def with_throughputs(
     told = _Told(table)
     jobs = []
     for job in workload.jobs:
-        if job.measured is not None:
+        if job.measured is not None or job.is_slice:
             jobs.append(job)
             continue
         named = () if job.model is None else table.types_named(job.model, job.min_gpus)

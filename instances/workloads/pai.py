@@ -98,6 +98,7 @@ def _read_pai(source: str, text: str, header: Sequence[str], vc: str | None) -> 
     found.ignore(_IGNORED if job_text else _IGNORED[:3])
     found.remarks.append(
         "The GPUs of a job are the sum over all its tasks, including shares of GPUs, rounded up. "
+        "A job with one instance can have part of a GPU. "
         "The job holds them from the start of its first task with GPUs to the end of its last."
     )
     if job_text:
@@ -122,15 +123,21 @@ class _PaiJob:
     """The tasks of a job that use GPUs.
 
     ``row`` is the row of the first of these tasks in the trace. ``gpu_percent`` is the sum of their
-    GPUs, where 100 is one GPU. ``start_ms`` and ``end_ms`` are the start of the first task and the
-    end of the last.
+    GPUs, where 100 is one GPU, and ``instances`` the number of their instances. ``start_ms`` and
+    ``end_ms`` are the start of the first task and the end of the last.
     """
 
     row: int
     gpu_percent: int = 0
+    instances: int = 0
     start_ms: int | None = None
     end_ms: int = 0
     has_ended: bool = True
+
+    @property
+    def is_slice(self) -> bool:
+        """Whether the only instance of the job requests part of a GPU."""
+        return self.instances == 1 and self.gpu_percent < 100
 
 
 def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, _Submission]) -> None:
@@ -167,6 +174,7 @@ def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, _Sub
             job.end_ms - job.start_ms,
             -(-job.gpu_percent // 100),
             tenant=user,
+            gpu_thousandths=10 * job.gpu_percent if job.is_slice else None,
         )
         found.add(job.row, trace_job)
 
@@ -180,6 +188,7 @@ def _add_task(tasks_of: dict[str, _PaiJob], name: str, row: Row) -> None:
     if instances is None:
         job.has_ended = False
         return
+    job.instances += instances
     job.gpu_percent += math.ceil(gpu_ms / MILLISECONDS) * instances
     if job.gpu_percent > 100 * LARGEST_COUNT:
         raise row.error("plan_gpu", f"must give a job {LARGEST_COUNT} GPUs at most")

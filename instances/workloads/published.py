@@ -17,20 +17,17 @@ import msgspec
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.errors import InputError
-from lyra_opt.instances.rows import LARGEST_COUNT, MILLISECONDS, Row
+from lyra_opt.instances.rows import LARGEST_COUNT, Row
 from lyra_opt.instances.traces import TraceJob
 from lyra_opt.instances.workloads.layout import NO_GPUS, NOT_ENDED
 from lyra_opt.instances.workloads.tables import TableLayout
+from lyra_opt.simulation.workload import WHOLE_GPU
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 DECLARATIONS = "published_tables.toml"
 
-WHOLE_GPU = 1000
-"""The thousandths of a whole GPU."""
-
-SHARE = "Pods that request a share of a GPU get a whole GPU"
 EARLIER = "Jobs that were present before the trace count from its first second"
 LATER = "Jobs that had not ended count as ended at the last time in the trace"
 
@@ -91,14 +88,10 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def notes(self, row: Row) -> list[str]:
         """Return the assumptions about the job of a row."""
-        columns = self.columns
-        found = []
-        if columns.gpu_milli and row.count(columns.gpu_milli) < WHOLE_GPU:
-            found.append(SHARE)
-        if self.is_window:
-            found += [] if row.has(columns.started) else [EARLIER]
-            found += [] if row.has(columns.ended) else [LATER]
-        return found
+        if not self.is_window:
+            return []
+        earlier = [] if row.has(self.columns.started) else [EARLIER]
+        return earlier + ([] if row.has(self.columns.ended) else [LATER])
 
     def job(self, row: Row, last_ms: int = 0) -> TraceJob | str:
         """Return the job of a row, or the reason why the row is left out.
@@ -107,7 +100,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """
         columns = self.columns
         job_id = row.required(columns.job_id) if columns.job_id else f"row-{row.number}"
-        gpus = self._gpus(row)
+        gpus, thousandths = self._gpus(row)
         is_earlier = self.is_window and not row.has(columns.submitted)
         submitted_ms = 0 if is_earlier else self._time_ms(row, columns.submitted)
         gpu_types: tuple[str, ...] = ()
@@ -129,24 +122,27 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             gpu_types=gpu_types,
             priority=priority,
             tenant=self._tenant(row),
+            gpu_thousandths=thousandths,
         )
 
     def _time_ms(self, row: Row, column: str) -> int:
         return row.moment(column) if self.has_dates else row.milliseconds(column)
 
-    def _gpus(self, row: Row) -> int:
-        """Return the number of whole GPUs of a job."""
+    def _gpus(self, row: Row) -> tuple[int, int | None]:
+        """Return the GPUs of a job, and the thousandths of its only GPU if it requests a part."""
         columns = self.columns
-        if columns.gpu_milli and row.count(columns.gpu_milli) > WHOLE_GPU:
+        each, workers = WHOLE_GPU, 1
+        if columns.gpu_milli and (each := row.count(columns.gpu_milli)) > WHOLE_GPU:
             raise row.error(columns.gpu_milli, f"must be an integer from 0 to {WHOLE_GPU}")
-        if not self.has_parts:
-            gpus = row.count(columns.gpus)
+        if self.has_parts:
+            each, workers = row.milliseconds(columns.gpus), row.count(columns.workers)
+            gpus = -(-each * workers // WHOLE_GPU)
         else:
-            workers = row.count(columns.workers)
-            gpus = -(-row.milliseconds(columns.gpus) * workers // MILLISECONDS)
+            gpus = row.count(columns.gpus)
         if gpus > LARGEST_COUNT:
             raise row.error(columns.gpus, f"must give a job {LARGEST_COUNT} GPUs at most")
-        return gpus
+        is_slice = gpus == workers == 1 and 0 < each < WHOLE_GPU
+        return gpus, each if is_slice else None
 
     def _run_ms(self, row: Row, submitted_ms: int, last_ms: int) -> int | None:
         """Return the running time of a job; None if it never ran or had not ended."""

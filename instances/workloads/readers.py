@@ -81,8 +81,8 @@ def read_workload(
     -------
     Workload
         Jobs in the order of submission, ties in file order; the first is submitted at 0. Each
-        worker has one GPU, and no job is elastic unless the layout says so. ``measured_on`` is the
-        GPU type of the running times, if known.
+        worker has one GPU, or the part of one that ``gpu_thousandths`` states. No job is elastic
+        unless the layout says so. ``measured_on`` is the GPU type of the running times, if known.
 
     Raises
     ------
@@ -151,8 +151,9 @@ def workload_of_frame(frame: pd.DataFrame, *, name: str = "data frame") -> Workl
     frame
         A data frame with the columns of this project's traces: ``job_id``, ``submit_time_s`` or
         ``submit_time`` (date and time), ``duration_s``, ``gpus``, and optionally ``model``,
-        ``batch_size``, ``weight``, ``priority``, ``deadline_s``, ``gpu_types`` and ``tenant`` (or
-        ``vc``). Other columns and the index are ignored; errors count rows from 0.
+        ``batch_size``, ``weight``, ``priority``, ``deadline_s``, ``gpu_types``,
+        ``gpu_thousandths`` and ``tenant`` (or ``vc``). Other columns and the index are ignored;
+        errors count rows from 0.
     name
         The name of the workload in results and errors.
 
@@ -226,6 +227,7 @@ def _job_of(source: str, job: TraceJob, first_ms: int) -> Job:
             deadline_s=None if job.deadline_ms is None else job.deadline_ms / MILLISECONDS,
             gpu_types=job.gpu_types,
             tenant=job.tenant,
+            gpu_thousandths=job.gpu_thousandths,
         )
     except FieldError as error:  # such as too much work for a simulation
         raise InputError(source, f"job {show_value(job.job_id)}: {error}") from None

@@ -16,6 +16,7 @@ from lyra_opt.instances.snapshots.snapshot import GPU
 from lyra_opt.instances.traces import TraceJob
 from lyra_opt.instances.workloads.layout import NO_GPUS, NOT_ENDED
 from lyra_opt.instances.workloads.tables import TableLayout
+from lyra_opt.simulation.workload import WHOLE_GPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,12 +41,19 @@ STEP = "that are steps of a job with a row of its own"
 RUN_BEFORE = "that are runs before a job returned to the queue"
 PARTS_OF_GPUS = "with parts of GPUs (shard, mps), whose size sacct does not tell"
 
+OF_FOUR_UNITS = frozenset(
+    {f"{units}g.{units * memory}gb" for units in (1, 2, 4) for memory in (6, 24)}
+)
+"""The MIG profiles of GPUs that are divided into four units instead of seven: A30, RTX PRO 6000."""
+
 ENDED_BADLY = "Jobs that failed, were cancelled or timed out are kept, for as long as they ran"
 BOUND = "Jobs that did not request a GPU type may run only on the type that they got"
 SEVERAL_TYPES = "The running times of jobs on several GPU types count as times on the reference GPU"
-SLICES = "Jobs on a slice of a GPU (MIG) get a whole GPU"
+SLICES = "Jobs on several slices of GPUs (MIG) get a whole GPU for each slice"
+SEVENTHS = "A MIG slice of n units is n sevenths of a GPU, or n quarters of a GPU with four units"
 COMPONENTS = "Components of heterogeneous jobs are jobs of their own"
 
+_MIG = re.compile(r"(\d+)g\.\d+gb")
 _ELAPSED = re.compile(r"(?:(\d{1,7})-)?(?:(\d{1,7}):)?(\d{1,7}):(\d{1,7})(?:\.\d+)?")
 
 
@@ -60,6 +68,8 @@ class _Gpus:
         The types of whole GPUs, in alphabetical order.
     has_slices, has_parts
         Whether there are MIG slices, and whether there are shards or shares by MPS.
+    thousandths
+        The size of the only slice; None without slices, and for several GPUs or slices.
     """
 
     def __init__(self, row: Row, column: str) -> None:
@@ -79,7 +89,18 @@ class _Gpus:
             raise row.error(column, f"must give a job {LARGEST_COUNT} GPUs at most")
         self.types = tuple(sorted(types))
         self.has_slices = sum(amounts.values()) > amounts[GPU]
+        self.thousandths = None
+        if self.has_slices and self.count == 1:
+            self.thousandths = _thousandths(typed[0])
         self.has_parts = bool({"gres/shard", "gres/mps"}.intersection(names))
+
+
+def _thousandths(resource: str) -> int | None:
+    """Return the size of a MIG slice such as ``gres/gpu:a100_3g.20gb=1``; None for a whole GPU."""
+    profile = _MIG.search(resource)
+    assert profile is not None, "the resource is a slice"
+    thousandths = WHOLE_GPU * int(profile[1]) // (4 if profile[0] in OF_FOUR_UNITS else 7)
+    return thousandths if 0 < thousandths < WHOLE_GPU else None
 
 
 def _state(row: Row) -> str:
@@ -111,6 +132,7 @@ def _job(row: Row) -> TraceJob | str:
         gpus.count,
         gpu_types=gpus.types,
         tenant=tenant or None,
+        gpu_thousandths=gpus.thousandths,
     )
 
 
@@ -140,8 +162,10 @@ def _notes(row: Row) -> Iterator[str]:
         yield ENDED_BADLY
     if "+" in row.text("JobID"):
         yield COMPONENTS
-    if gpus.has_slices:
+    if gpus.has_slices and gpus.count > 1:
         yield SLICES
+    if gpus.thousandths is not None:
+        yield SEVENTHS
     if len(gpus.types) > 1:
         yield SEVERAL_TYPES
     requested = _Gpus(row, "ReqTRES").types if "ReqTRES" in row.columns else ()

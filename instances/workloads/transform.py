@@ -464,6 +464,16 @@ def without_oversized(workload: Workload, gpus: int) -> tuple[Workload, int]:
     return _cut(workload, jobs, sentence), dropped
 
 
+def on_whole_gpus(workload: Workload) -> Workload:
+    """Return a workload in which jobs that ask for part of a GPU get a whole GPU."""
+    sliced = sum(job.is_slice for job in workload.jobs)
+    if not sliced:
+        return workload
+    jobs = [replace(job, gpu_thousandths=None, gpu_memory_mib=None) for job in workload.jobs]
+    sentence = f"Jobs that ask for part of a GPU get a whole GPU ({counted(sliced, 'job')})."
+    return _changed(workload, jobs, sentence)
+
+
 def demand_in_words(workload: Workload, gpus: int) -> str:
     """Return a line that states the demand of a workload relative to `gpus` GPUs."""
     require_integer("gpus", gpus, minimum=1)

@@ -35,6 +35,7 @@ from lyra_opt.instances.workloads.readers import LAYOUTS, read_workload
 from lyra_opt.instances.workloads.transform import (
     in_reference_time,
     limited,
+    on_whole_gpus,
     rescaled,
     sampled,
     window,
@@ -321,6 +322,8 @@ def _jobs(
     elif given.workload is not None and not given.is_trace:
         workload = given.workload
     elif (workload := _trace(scenario)) is not None:
+        if jobs.slices == "whole":
+            workload = on_whole_gpus(workload)
         try:
             workload = window(workload, jobs.first_day or 1, jobs.days)
         except FieldError as error:

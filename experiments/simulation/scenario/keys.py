@@ -385,6 +385,12 @@ class JobsTable:
         None,
         shown="by the content of the file",
     )
+    slices: str = key(
+        Text(("whole", "part")),
+        "what a job of a trace that asks for part of a GPU gets: a whole GPU, or that part, which "
+        "only some schemes can give",
+        "whole",
+    )
     bad_rows: str = key(
         Text(("refuse", "drop")), "what to do with invalid rows of a trace", "refuse"
     )

@@ -56,6 +56,20 @@ def test_each_seed_draws_days_of_a_trace(tmp_path):
     assert sources[0] != sources[1]
 
 
+def test_slices_of_a_trace(tmp_path):
+    """A job gets a whole GPU, or the part that it asks for, also where rates are measured."""
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit_time_s,duration_s,gpus,gpu_thousandths\na,0,9,1,460\nb,0,9,1,\n")
+    groups = '[{servers=1, gpu_type="v100"}, {servers=1, gpu_type="k80"}]'
+    given = (f"cluster.groups={groups}", f"jobs.trace={path}")
+    parts = setup_of("plain", *given, "jobs.slices=part").workload
+    assert [job.gpu_thousandths for job in parts.jobs] == [460, None]
+    assert [job.measured is None for job in parts.jobs] == [True, False]
+    whole = setup_of("plain", *given).workload
+    assert [job.gpu_thousandths for job in whole.jobs] == [None, None]
+    assert "Jobs that ask for part of a GPU get a whole GPU (1 job)." in whole.assumptions
+
+
 def trace(tmp_path):
     """Return the path of a trace of ten jobs; every second job is too large for eight GPUs."""
     lines = [f"job-{place},{place * 3600},60,{1 if place % 2 else 16}" for place in range(10)]

@@ -59,6 +59,8 @@ def test_jobs_of_a_layout(write, layout):
         assert [job.tenant or "" for job in workload.jobs] == table["tenant"]
     if "gpu_types" in table:
         assert [list(job.gpu_types) for job in workload.jobs] == table["gpu_types"]
+    if "gpu_thousandths" in table:
+        assert [job.gpu_thousandths or 0 for job in workload.jobs] == table["gpu_thousandths"]
     if "priority" in table:
         assert [job.priority for job in workload.jobs] == table["priority"]
 
@@ -175,8 +177,8 @@ def test_pai_tables_from_either(write, asked):
     write(PAI_JOBS, "pai_job_table.csv")
     workload = read_workload(write("", "other").with_name(asked))
     # j1: 2 x 50 % + 3 x 25 % of a GPU are 2 whole ones; j4 has no submission in the job table.
-    assert rows_of(workload) == [("j1", 0, 95, 2), ("j4", 310, 50, 4)]
-    assert [job.tenant for job in workload.jobs] == ["u", "w"]
+    assert rows_of(workload) == [("j1", 0, 95, 2), ("j4", 310, 50, 4), ("j6", 410, 50, 1)]
+    assert [job.tenant for job in workload.jobs] == ["u", "w", None]
     assert "Columns ignored: plan_cpu, plan_mem, gpu_type, inst_id." in workload.assumptions
     left_out = "2 that never ran or had not ended; 1 without GPUs"
     assert workload.assumptions[-1] == f"Jobs of the trace left out: {left_out}."

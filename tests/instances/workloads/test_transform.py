@@ -16,6 +16,7 @@ from lyra_opt.instances.workloads.transform import (
     demand_in_words,
     limited,
     merged,
+    on_whole_gpus,
     rescaled,
     sampled,
     window,
@@ -276,6 +277,16 @@ def test_without_oversized(workload, gpus):
     assert max(job.min_gpus for job in result.jobs) <= gpus
     assert set(result.jobs) == {job for job in workload.jobs if job.min_gpus <= gpus}
     assert (f"larger than {gpus} GPUs left out." in result.assumptions[-1]) is (dropped > 0)
+
+
+def test_on_whole_gpus():
+    """Whole jobs stay as they are, and a workload without slices is not changed."""
+    whole, half = (Job(id=name, submit_s=0, work_worker_s=9) for name in ("whole", "half"))
+    sliced = Workload(name="w", jobs=(whole, replace(half, gpu_thousandths=500)))
+    found = on_whole_gpus(sliced)
+    assert found.jobs == (whole, half)
+    assert found.assumptions[-1] == "Jobs that ask for part of a GPU get a whole GPU (1 job)."
+    assert on_whole_gpus(found) is found
 
 
 def test_demand_in_words():
