@@ -6,10 +6,9 @@ Families need NumPy, so they are imported only when the command runs.
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.commands.arguments import add_command, completed_by
 from lyra_opt.commands.messages import say
@@ -32,7 +31,7 @@ from lyra_opt.instances.parameters import (
 from lyra_opt.instances.preemption.parameters import PreemptionParameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lyra_opt.core.problem import Problem
     from lyra_opt.instances.family import Family
@@ -52,85 +51,58 @@ options, list the families. The same parameters and seed produce the same bytes 
 EPILOG = """\
 examples:
   lyra-opt generate {problem}
-{examples}
+  lyra-opt generate {problem} {example}
+
 Which instances share jobs or servers: "I solve models" in the documentation.
 """
 
-RECLAIM_EXAMPLES = """\
-  lyra-opt generate reclaim --family messy-dist --servers 520 --reclaim 156 --count 5 --out fleets
-"""
 
-ALLOCATION_EXAMPLES = """\
-  lyra-opt generate allocation --family load --jobs 8 --load-percent 400 --out queues
-"""
-
-HETEROGENEOUS_EXAMPLES = """\
-  lyra-opt generate heterogeneous --family offline --jobs 6 --objective makespan --out rounds
-"""
-
-NETWORK_EXAMPLES = """\
-  lyra-opt generate network --family epoch --jobs 40 --racks 8 --timers none --out epochs
-"""
-
-PREEMPTION_EXAMPLES = """\
-  lyra-opt generate preemption --family crowded --nodes 108 --pods 4 --level rack --out fleets
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class _ProblemCommand:
+class _ProblemCommand(NamedTuple):
     """The help texts and options of the command ``lyra-opt generate PROBLEM``.
 
     Parameters
     ----------
-    problem
-        The name of the problem.
     help
         The question of the problem, for the list of problems.
-    examples
-        Example commands, for ``--help``.
+    example
+        The options of an example, for ``--help``.
     parameters
-        The parameters of the families, by name.
+        The class whose fields are the parameters of the families.
     """
 
-    problem: str
     help: str
-    examples: str
-    parameters: Mapping[str, Parameter]
+    example: str
+    parameters: type[Any]
 
 
-COMMANDS = (
-    _ProblemCommand(
-        "allocation",
+COMMANDS = {
+    "allocation": _ProblemCommand(
         "how many workers each elastic job gets",
-        ALLOCATION_EXAMPLES,
-        parameters_of(AllocationParameters),
+        "--family load --jobs 8 --load-percent 400 --out queues",
+        AllocationParameters,
     ),
-    _ProblemCommand(
-        "heterogeneous",
+    "heterogeneous": _ProblemCommand(
         "which gangs run on which GPU types, in rounds or as time shares",
-        HETEROGENEOUS_EXAMPLES,
-        parameters_of(HeterogeneousParameters),
+        "--family offline --jobs 6 --objective makespan --out rounds",
+        HeterogeneousParameters,
     ),
-    _ProblemCommand(
-        "network",
+    "network": _ProblemCommand(
         "which waiting gangs start, and how close together",
-        NETWORK_EXAMPLES,
-        parameters_of(NetworkParameters),
+        "--family epoch --jobs 40 --racks 8 --timers none --out epochs",
+        NetworkParameters,
     ),
-    _ProblemCommand(
-        "preemption",
+    "preemption": _ProblemCommand(
         "which running pods give way to a pending gang",
-        PREEMPTION_EXAMPLES,
-        parameters_of(PreemptionParameters),
+        "--family crowded --nodes 108 --pods 4 --level rack --out fleets",
+        PreemptionParameters,
     ),
-    _ProblemCommand(
-        "reclaim",
+    "reclaim": _ProblemCommand(
         "which servers on loan to take back",
-        RECLAIM_EXAMPLES,
-        parameters_of(ReclaimParameters),
+        "--family messy-dist --servers 520 --reclaim 156 --count 5 --out fleets",
+        ReclaimParameters,
     ),
-)
+}
+"""The commands of all problems, by problem."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -143,21 +115,24 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         '"lyra-opt generate PROBLEM" lists the families of a problem.',
     )
     problems = generate.add_subparsers(metavar="PROBLEM")
-    for command in COMMANDS:
-        _add_problem(problems, command)
+    for problem, command in COMMANDS.items():
+        _add_problem(problems, problem, command)
 
 
-def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCommand) -> None:
+def _add_problem(
+    problems: argparse._SubParsersAction[Any], problem: str, command: _ProblemCommand
+) -> None:
+    parameters = parameters_of(command.parameters)
     parser = problems.add_parser(
-        command.problem,
+        problem,
         help=command.help,
-        description=DESCRIPTION.format(problem=command.problem),
-        epilog=EPILOG.format(problem=command.problem, examples=command.examples),
+        description=DESCRIPTION.format(problem=problem),
+        epilog=EPILOG.format(problem=problem, example=command.example),
     )
     family = parser.add_argument("--family", metavar="F", help="name of a family")
-    completed_by(family, partial(_families, command.problem))
+    completed_by(family, partial(_families, problem))
     varied = parser.add_argument_group("parameters of the families")
-    for name, parameter in command.parameters.items():
+    for name, parameter in parameters.items():
         # Options have no defaults, because each family sets and checks its own parameters.
         _add_option(varied, name, parameter, default=None)
     output = parser.add_argument_group("output")
@@ -167,7 +142,7 @@ def _add_problem(problems: argparse._SubParsersAction[Any], command: _ProblemCom
         "--gzip", action="store_true", help="compress the files: write NAME.json.gz"
     )
     output.add_argument("--out", metavar="DIR", help="folder; existing files are replaced")
-    parser.set_defaults(run=run, problem=command.problem, parameters=tuple(command.parameters))
+    parser.set_defaults(run=run, problem=problem, parameters=tuple(parameters))
 
 
 def _print_families(problem: str) -> None:

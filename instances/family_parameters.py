@@ -13,6 +13,7 @@ from lyra_opt.instances.parameters import (
     names,
     option,
     parameters_of,
+    percent,
     require_parameter,
 )
 
@@ -44,16 +45,11 @@ class ReclaimParameters:
 
     servers: int = integer("number of servers, with 8 GPUs each", 1, LARGEST_FLEET, absent=0)
     reclaim: int = integer("N_R, the number of servers to take back", 0, LARGEST_FLEET, metavar="K")
-    reclaim_percent: int | None = integer(
+    reclaim_percent: int | None = percent(
         f"N_R as % of the servers, instead of --reclaim (default {DEFAULT_RECLAIM_PERCENT})",
-        1,
-        100,
-        metavar="P",
+        least=1,
     )
-    trace: str | Path | None = file(
-        "job trace in any known layout",
-        family="snapshot",
-    )
+    trace: str | Path | None = file("job trace in any known layout", family="snapshot")
     items: str | Path | None = file(
         "set-union knapsack problem in the layout of He et al. (2018)", family="set-union"
     )
@@ -63,31 +59,23 @@ class ReclaimParameters:
         default="bf",
         family="snapshot",
     )
-    load_percent: int | str = integer(
+    load_percent: int | str = percent(
         "load in % of the GPU time, reached by scaling the submission times; trace keeps them",
-        1,
-        1000,
+        least=1,
+        largest=1000,
         word="trace",
         default=95,
-        metavar="P",
         family="snapshot",
     )
     semantics: str = choice(
         "semantics of preemption", ("rigid", "interchangeable"), default="rigid"
     )
-    min_workers_percent: int | None = integer(
+    min_workers_percent: int | None = percent(
         "interchangeable: % of its workers with which a job survives, for 60 % of the jobs "
-        f"(default {DEFAULT_MIN_WORKERS_PERCENT})",
-        0,
-        100,
-        metavar="P",
+        f"(default {DEFAULT_MIN_WORKERS_PERCENT})"
     )
-    off_loan_percent: int = integer(
-        "% of the servers that are not on loan, drawn by seed",
-        0,
-        100,
-        default=0,
-        metavar="P",
+    off_loan_percent: int = percent(
+        "% of the servers that are not on loan, drawn by seed", default=0
     )
 
     def __post_init__(self) -> None:
@@ -193,28 +181,20 @@ class AllocationParameters:
         1,
         LARGEST_GPUS,
     )
-    load_percent: int | None = integer(
+    load_percent: int | None = percent(
         "requested GPUs in % of the capacity: base demands, or extra workers for jct_reduction "
         f"(family load; default {DEFAULT_LOAD_PERCENT})",
-        1,
-        1000,
-        metavar="P",
+        least=1,
+        largest=1000,
     )
-    release_percent: int = integer(
+    release_percent: int = percent(
         "release period in % of the time that all GPUs need for all work; 0: all at once",
-        0,
-        1000,
+        largest=1000,
         default=0,
-        metavar="P",
         family="load",
     )
-    scaling_loss_percent: int = integer(
-        "loss of speed, in %, of each worker above the base demand",
-        0,
-        100,
-        default=0,
-        metavar="P",
-        family="load",
+    scaling_loss_percent: int = percent(
+        "loss of speed, in %, of each worker above the base demand", default=0, family="load"
     )
     gpus_per_worker: str = choice(
         "GPUs per worker; mixed draws 1, 2, 4 or 8 for each job",
@@ -260,13 +240,7 @@ class HeterogeneousParameters:
     rounds: int = integer("number of rounds", 2, 10_000, default=10)
     gpus_of_type: int = integer("number of GPUs of each type", 1, 10_000, default=4)
     gpus_of_server: int = integer("GPUs per server, all of one type", 1, 64, default=4)
-    release_percent: int = integer(
-        "release period in % of the rounds; 0: all at once",
-        0,
-        100,
-        default=50,
-        metavar="P",
-    )
+    release_percent: int = percent("release period in % of the rounds; 0: all at once", default=50)
     gpu_types: str = names(
         "GPU types, the fastest first", default=DEFAULT_GPU_TYPES, metavar="TYPE,..."
     )
@@ -304,8 +278,8 @@ class NetworkParameters:
     racks: int = integer("number of racks", 1, 1_000, default=4)
     machines_per_rack: int = integer("machines per rack", 1, 1_000, default=4)
     gpus_per_machine: int = integer("GPUs per machine", 1, 64, default=8)
-    busy_percent: int = integer(
-        "largest share of the GPUs that running gangs hold, in %", 0, 100, default=60, metavar="P"
+    busy_percent: int = percent(
+        "largest share of the GPUs that running gangs hold, in %", default=60
     )
     network: str = choice(
         "links between machines and racks",

@@ -186,6 +186,11 @@ def integer(
     return _declared(parameter, absent)
 
 
+def percent(meaning: str, *, least: int = 0, largest: int = 100, **said: Any) -> Any:
+    """Return the dataclass field that declares an `IntegerParameter` in %."""
+    return integer(meaning, least, largest, metavar="P", **said)
+
+
 def choice(meaning: str, choices: tuple[str, ...], **said: Any) -> Any:
     """Return the dataclass field that declares a `ChoiceParameter`."""
     listed = "|".join(choices)

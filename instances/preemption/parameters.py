@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lyra_opt.instances.parameters import choice, integer
+from lyra_opt.instances.parameters import choice, integer, percent
 
 MOST = 16_000
 """The largest number of nodes; so many nodes have less than 2^53 bytes of memory in all."""
@@ -23,10 +23,6 @@ RECORDINGS = (
 """The bundled recordings; those named ``later`` were made after the imitations were written."""
 
 
-def _percent(meaning: str, default: int) -> Any:
-    return integer(f"{meaning}, in %", 0, 100, default=default, metavar="P")
-
-
 def _nodes(meaning: str, **others: Any) -> Any:
     return integer(f"number of {meaning}", 1, MOST, **others)
 
@@ -40,14 +36,18 @@ class PreemptionParameters:
     """
 
     nodes: int = _nodes("nodes, with 8 GPUs each", absent=0)
-    occupancy_percent: int = _percent("GPUs that running gangs hold", 95)
+    occupancy_percent: int = percent("GPUs that running gangs hold, in %", default=95)
     rack_nodes: int = _nodes("nodes per rack", default=18)
     mix: str = choice(
         "distribution of job sizes; trace: 65 % have 1 GPU", ("trace", "dist"), default="trace"
     )
-    scattered_percent: int = _percent("gangs on random nodes, not packed into racks", 0)
-    split_percent: int = _percent("jobs with several GPUs that run as pods of 1 or 2 GPUs", 30)
-    protected_percent: int = _percent("protected gangs", 0)
+    scattered_percent: int = percent(
+        "gangs on random nodes, not packed into racks, in %", default=0
+    )
+    split_percent: int = percent(
+        "jobs with several GPUs that run as pods of 1 or 2 GPUs, in %", default=30
+    )
+    protected_percent: int = percent("protected gangs, in %", default=0)
     resources: str = choice("resources of pods", ("gpu", "gpu-cpu-memory"), default="gpu")
     pods: int = integer("number of pending pods", 1, 10_000, default=8)
     pod_gpus: int = integer("GPUs per pending pod", 1, 8, default=8)
