@@ -66,9 +66,7 @@ pages_of_files = {
 models_of_files = {
     "formulations/allocation/README.md": ["formulations/allocation/pulp_model.py"],
     "formulations/heterogeneous/README.md": ["formulations/heterogeneous/model.py"],
-    "formulations/heterogeneous/shares/README.md": [
-        "lyra_opt/heterogeneous/exact/shares/highs_model.py"
-    ],
+    "formulations/heterogeneous/shares/README.md": ["lyra_opt/heterogeneous/exact/shares/data.py"],
     "formulations/network/README.md": [
         "formulations/network/tiers/model.py",
         "formulations/network/patterns/model.py",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FORMULA = re.compile(r"^```math\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"\\text(?:tt)?\{\(?([a-z]+(?:\\?_[a-z]+)*)")
 
-AROUND = ("add_variables", "add_objective", "cost")
+AROUND = ("add_variables", "add_objective", "cost", "gain")
 """What stands around the constraints of a model: shown with the first of them that is."""
 
 

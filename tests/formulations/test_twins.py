@@ -15,7 +15,6 @@ from lyra_opt.formulations.allocation import model_data as knapsack
 from lyra_opt.formulations.exact_model import ExactModelSolver
 from lyra_opt.formulations.heterogeneous import model as rounds
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
-from lyra_opt.formulations.heterogeneous.shares import mathopt_model as shares_mathopt
 from lyra_opt.formulations.network.patterns import model as patterns
 from lyra_opt.formulations.network.patterns.data import PatternModel
 from lyra_opt.formulations.network.tiers import model as tiers
@@ -23,7 +22,7 @@ from lyra_opt.formulations.network.tiers.data import TierModel
 from lyra_opt.formulations.preemption import model as preemption
 from lyra_opt.formulations.preemption.model_data import PreemptionModel
 from lyra_opt.formulations.reclaim import model_data as reclaiming
-from lyra_opt.heterogeneous.exact.shares import highs_model as shares_highs
+from lyra_opt.heterogeneous.exact.shares import data as shares
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES
 from lyra_opt.testing.strategies import (
     allocation_instances,
@@ -45,7 +44,7 @@ TWINS = {
     "reclaim": backends("reclaim"),
     "allocation": backends("allocation"),
     "rounds": [rounds],
-    "shares": [shares_highs, shares_mathopt],
+    "shares": [shares],
     "tiers": [tiers],
     "patterns": [patterns],
     "preemption": [preemption],
@@ -56,7 +55,8 @@ every_group = pytest.mark.parametrize("group", TWINS)
 
 def stated(module):
     """Return name and docstring of each constraint and of the objective, in order."""
-    objective = getattr(module, "add_objective", None) or module.cost
+    names = ("add_objective", "cost", "gain")
+    (objective,) = (vars(module)[name] for name in names if name in vars(module))
     return [(each.__name__, each.__doc__) for each in (*module.CONSTRAINTS, objective)]
 
 

@@ -14,7 +14,7 @@ from lyra_opt.formulations.backends.backend import CostUnit
 from lyra_opt.formulations.backends.mathopt import MODULES, set_unit, solve
 from lyra_opt.formulations.exact_model import ReadBack
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
-from lyra_opt.heterogeneous.exact.shares.data import ShareData
+from lyra_opt.heterogeneous.exact.shares.data import CONSTRAINTS, ShareData, gain
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
 from lyra_opt.heterogeneous.instance import Objective
 
@@ -24,102 +24,37 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Built:
-    """A MathOpt model of time shares, with its variables and the rows that give dual values."""
+    """A MathOpt model of time shares, with its variables and its rows."""
 
     model: Any
-    x: list[Any]
-    level: Any
-    time: list[Any]
-    gpus: list[Any]
-    needs: list[Any]
+    variables: list[Any]
+    rows: list[Any]
 
 
 def build(data: ShareData) -> Built:
-    """Build the MathOpt model of a linear programme over time shares.
-
-    It adds the variables, the constraints in the order of `CONSTRAINTS`, and the objective.
-    """
+    """Build the MathOpt model of a share programme: its variables, constraints and objective."""
     from ortools.math_opt.python import mathopt
 
-    built = add_variables(mathopt.Model(name="shares"), data)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(built, data)
-    add_objective(built, data)
-    return built
-
-
-# Variables
-
-
-def add_variables(model: Any, data: ShareData) -> Built:
-    """Add ``x_sk >= 0``, the share of set s on type k, and the free level ``v`` as the last."""
+    model = mathopt.Model(name="shares")
+    added: list[Any] = []
     columns = zip(data.set_.tolist(), data.kind.tolist(), strict=True)
-    x = [model.add_variable(lb=0.0, name=f"x_{s}_{k}") for s, k in columns]
+    variables = [model.add_variable(lb=0.0, name=f"x_{s}_{k}") for s, k in columns]
     bounds = {} if data.programme.has_level else {"lb": 0.0, "ub": 0.0}
-    return Built(model, x, model.add_variable(name="v", **bounds), [], [], [])
-
-
-# Constraints
-
-
-def share_of_time(built: Built, data: ShareData) -> None:
-    """Limit job j's time on group i of types: ``m_i >= sum_{s with j} sum_{k in K_i} x_sk``."""
-    limits = data.programme.limit.tolist()
-    built.time = [
-        built.model.add_linear_constraint(ub=m, name=f"share_of_time_{j}_{i}")
-        for j in range(data.jobs)
-        for i, m in enumerate(limits)
-    ]
-    rows = (data.job * data.groups + data.group).tolist()
-    for row, column, part in zip(rows, data.column.tolist(), data.part.tolist(), strict=True):
-        built.time[row].set_coefficient(built.x[column], part)
-
-
-def gpus_of_type(built: Built, data: ShareData) -> None:
-    """Use no more GPUs of type k than exist: ``C_k >= sum_s n_s x_sk``."""
-    built.gpus = [
-        built.model.add_linear_constraint(ub=1.0, name=f"gpus_of_type_{k}")
-        for k in range(data.types)
-    ]
-    for k, use, x in zip(data.kind.tolist(), data.use.tolist(), built.x, strict=True):
-        built.gpus[k].set_coefficient(x, use)
-
-
-def needed_rate(built: Built, data: ShareData) -> None:
-    """Give job j its needed rate: ``q_j v + d_j <= sum_{s with j} sum_k a_jsk x_sk``."""
-    built.needs = [
-        built.model.add_linear_constraint(lb=need, name=f"needed_rate_{j}")
-        for j, need in zip(data.needy.tolist(), data.need.tolist(), strict=True)
-    ]
-    row_of_job = dict(zip(data.needy.tolist(), built.needs, strict=True))
-    entries = zip(data.job.tolist(), data.column.tolist(), data.value.tolist(), strict=True)
-    for j, column, value in entries:
-        if j in row_of_job:
-            row_of_job[j].set_coefficient(built.x[column], value)
-    for row, level in zip(built.needs, data.level.tolist(), strict=True):
-        row.set_coefficient(built.level, -level)
-
-
-CONSTRAINTS = (share_of_time, gpus_of_type, needed_rate)
-
-
-# Objective
-
-
-def add_objective(built: Built, data: ShareData) -> None:
-    """Maximise the total ``sum_sk g_sk x_sk``, or the level ``v`` if the programme has one."""
-    objective = built.model.objective
-    objective.is_maximize = True
-    if data.programme.has_level:
-        objective.set_linear_coefficient(built.level, 1.0)
-        return
-    for gain, x in zip(data.gain.tolist(), built.x, strict=True):
-        objective.set_linear_coefficient(x, gain)
-
-
-# Backend
+    variables.append(model.add_variable(name="v", **bounds))
+    for constraint in CONSTRAINTS:
+        rows = constraint(data)
+        first = len(added)
+        for label, lower, upper in zip(rows.labels, rows.lower, rows.upper, strict=True):
+            name = f"{rows.name}_{label}"
+            added.append(model.add_linear_constraint(lb=lower, ub=upper, name=name))
+        for row, column, value in zip(rows.row, rows.column, rows.value, strict=True):
+            added[first + row].set_coefficient(variables[column], value)
+    model.objective.is_maximize = True
+    for variable, each in zip(variables, gain(data), strict=True):
+        model.objective.set_linear_coefficient(variable, each)
+    return Built(model, variables, added)
 
 
 def _whole(instance: Instance) -> ShareData:
@@ -184,7 +119,7 @@ class LpGlop(ShareSolver):
             repaired = data.programme.repaired(shares, float(values[-1]) * data.level_scale)
             return ShareArrays.of(instance).solution(repaired)
 
-        return ReadBack([*built.x, built.level], solution)
+        return ReadBack(built.variables, solution)
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
         """Return GLOP's solution of a linear programme, whose shares or dual prices may be None."""
@@ -202,13 +137,11 @@ class LpGlop(ShareSolver):
         shares = prices = None
         level = 0.0
         if solution is not None and solution.primal_solution is not None:
-            values = solution.primal_solution.variable_values
-            shares = data.shares([values[x] for x in built.x])
-            level = values[built.level] * data.level_scale
+            found = solution.primal_solution.variable_values
+            *values, scaled_level = (found[x] for x in built.variables)
+            shares, level = data.shares(values), scaled_level * data.level_scale
         if solution is not None and solution.dual_solution is not None:
             duals = solution.dual_solution.dual_values
-            prices = data.prices(
-                *([duals[row] for row in rows] for rows in (built.needs, built.gpus, built.time))
-            )
+            prices = data.prices([duals[row] for row in built.rows])
         statistics = result.solve_stats
         return SharePoint(shares, prices, max(0, statistics.simplex_iterations), level)

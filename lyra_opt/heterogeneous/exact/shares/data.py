@@ -1,16 +1,20 @@
-"""Sparse, scaled coefficients of a share programme, in the form that backends need."""
+"""The scaled model of a share programme, written once for all backends.
+
+The variables are ``x_sk >= 0``, the share of set s on type k, and last the free level ``v``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -131,15 +135,68 @@ class ShareData:
         shares[self.set_, self.kind] = values
         return shares
 
-    def prices(
-        self,
-        of_needs: Sequence[float] | FloatArray,
-        of_gpus: Sequence[float] | FloatArray,
-        of_time: Sequence[float] | FloatArray,
-    ) -> SharePrices:
-        """Convert multipliers of the LP rows, of either sign, to dual prices in unscaled units."""
+    def prices(self, multipliers: Sequence[float] | FloatArray) -> SharePrices:
+        """Convert multipliers of all rows, of either sign, to dual prices in unscaled units."""
+        price = np.abs(np.asarray(multipliers)) * self.gain_scale
+        time, gpus, of_needs = np.split(price, np.cumsum([self.jobs * self.groups, self.types]))
         need = np.zeros(self.jobs)
-        need[self.needy] = np.abs(np.asarray(of_needs)) * self.gain_scale / self.row_scale
-        gpus = np.abs(np.asarray(of_gpus)) * self.gain_scale / self.programme.gpus
-        time = np.abs(np.asarray(of_time)) * self.gain_scale
-        return SharePrices(need, gpus, time.reshape(self.jobs, self.groups))
+        need[self.needy] = of_needs / self.row_scale
+        return SharePrices(need, gpus / self.programme.gpus, time.reshape(self.jobs, self.groups))
+
+
+class Rows(NamedTuple):
+    """The rows of one constraint, ``lower <= sum <= upper``.
+
+    Parameters
+    ----------
+    name, labels
+        The name of the constraint, and the label of each row.
+    lower, upper
+        Shape (rows,): bounds of the rows.
+    row, column, value
+        The nonzero coefficients, in any order.
+    """
+
+    name: str
+    labels: Iterable[object]
+    lower: FloatArray
+    upper: FloatArray
+    row: IntArray
+    column: IntArray
+    value: FloatArray
+
+
+def share_of_time(data: ShareData) -> Rows:
+    """Limit job j's time on group i of types: ``m_i >= sum_{s with j} sum_{k in K_i} x_sk``."""
+    labels = (f"{j}_{i}" for j, i in product(range(data.jobs), range(data.groups)))
+    lower = np.full(data.jobs * data.groups, -np.inf)
+    upper = np.tile(data.programme.limit, data.jobs)
+    row = data.job * data.groups + data.group
+    return Rows("share_of_time", labels, lower, upper, row, data.column, data.part)
+
+
+def gpus_of_type(data: ShareData) -> Rows:
+    """Use no more GPUs of type k than exist: ``C_k >= sum_s n_s x_sk``."""
+    lower, upper = np.full(data.types, -np.inf), np.ones(data.types)
+    column = np.arange(len(data.set_))
+    return Rows("gpus_of_type", range(data.types), lower, upper, data.kind, column, data.use)
+
+
+def needed_rate(data: ShareData) -> Rows:
+    """Give job j its needed rate: ``q_j v + d_j <= sum_{s with j} sum_k a_jsk x_sk``."""
+    needs = len(data.needy)
+    row_of_job = np.full(data.jobs, -1)
+    row_of_job[data.needy] = np.arange(needs)
+    asked = np.flatnonzero(row_of_job[data.job] >= 0)
+    row = np.concatenate([row_of_job[data.job[asked]], np.arange(needs)])
+    column = np.concatenate([data.column[asked], np.full(needs, len(data.set_))])
+    value = np.concatenate([data.value[asked], -data.level])
+    return Rows("needed_rate", data.needy, data.need, np.full(needs, np.inf), row, column, value)
+
+
+CONSTRAINTS = (share_of_time, gpus_of_type, needed_rate)
+
+
+def gain(data: ShareData) -> FloatArray:
+    """Maximise the total ``sum_sk g_sk x_sk``, or the level ``v`` if the programme has one."""
+    return np.append(data.gain, 1.0 if data.programme.has_level else 0.0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.stopwatch import remaining_s
-from lyra_opt.heterogeneous.exact.shares.data import ShareData
+from lyra_opt.heterogeneous.exact.shares.data import CONSTRAINTS, ShareData, gain
 from lyra_opt.heterogeneous.exact.shares.sifting import (
     is_for_sifting,
     is_sum_for_sifting,
@@ -27,90 +27,31 @@ TOLERANCE = 1e-9
 
 
 def build(data: ShareData) -> Any:
-    """Return the HiGHS model of a share programme: its variables, constraints and objective.
-
-    The constraints are added in the order of `CONSTRAINTS`.
-    """
+    """Return the HiGHS model of a share programme: its variables, constraints and objective."""
     import highspy
 
-    model = highspy.Highs()
+    model, infinity = highspy.Highs(), highspy.kHighsInf
     model.silent()
-    add_variables(model, data)
-    for add_constraint in CONSTRAINTS:
-        add_constraint(model, data)
-    add_objective(model, data)
-    return model
-
-
-def add_variables(model: Any, data: ShareData) -> None:
-    """Add variables ``x_sk >= 0``, the time share of set s on type k, and last the level ``v``."""
-    import highspy
-
-    columns, infinity = len(data.set_), highspy.kHighsInf
+    columns = len(data.set_)
     model.addVars(columns, np.zeros(columns), np.full(columns, infinity))
     level = infinity if data.programme.has_level else 0.0
     model.addVars(1, np.array([-level]), np.array([level]))
-
-
-def share_of_time(model: Any, data: ShareData) -> None:
-    """Limit job j's time on group i of types: ``m_i >= sum_{s with j} sum_{k in K_i} x_sk``."""
-    rows = data.job * data.groups + data.group
-    lower = np.full(data.jobs * data.groups, -np.inf)
-    upper = np.tile(data.programme.limit, data.jobs)
-    _add_rows(model, lower, upper, rows, data.column, data.part)
-
-
-def gpus_of_type(model: Any, data: ShareData) -> None:
-    """Use no more GPUs of type k than exist: ``C_k >= sum_s n_s x_sk``."""
-    lower, upper = np.full(data.types, -np.inf), np.ones(data.types)
-    _add_rows(model, lower, upper, data.kind, np.arange(len(data.set_)), data.use)
-
-
-def needed_rate(model: Any, data: ShareData) -> None:
-    """Give job j its needed rate: ``q_j v + d_j <= sum_{s with j} sum_k a_jsk x_sk``."""
-    row_of_job = np.full(data.jobs, -1)
-    row_of_job[data.needy] = np.arange(len(data.needy))
-    asked = np.flatnonzero(row_of_job[data.job] >= 0)
-    level = np.full(len(data.needy), len(data.set_))
-    rows = np.concatenate([row_of_job[data.job[asked]], np.arange(len(data.needy))])
-    columns = np.concatenate([data.column[asked], level])
-    values = np.concatenate([data.value[asked], -data.level])
-    _add_rows(model, data.need, np.full(len(data.needy), np.inf), rows, columns, values)
-
-
-CONSTRAINTS = (share_of_time, gpus_of_type, needed_rate)
-
-
-def add_objective(model: Any, data: ShareData) -> None:
-    """Maximise the total ``sum_sk g_sk x_sk``, or the level ``v`` if the programme has one."""
-    import highspy
-
-    columns = len(data.set_)
-    costs = np.append(data.gain, 1.0 if data.programme.has_level else 0.0)
-    model.changeColsCost(columns + 1, np.arange(columns + 1, dtype=np.int32), costs)
+    for constraint in CONSTRAINTS:
+        rows = constraint(data)
+        order = np.argsort(rows.row, kind="stable")
+        starts = np.searchsorted(rows.row[order], np.arange(len(rows.lower)))
+        model.addRows(
+            len(rows.lower),
+            rows.lower.astype(np.float64),
+            rows.upper.astype(np.float64),
+            len(rows.row),
+            starts.astype(np.int32),
+            rows.column[order].astype(np.int32),
+            rows.value[order].astype(np.float64),
+        )
+    model.changeColsCost(columns + 1, np.arange(columns + 1, dtype=np.int32), gain(data))
     model.changeObjectiveSense(highspy.ObjSense.kMaximize)
-
-
-def _add_rows(
-    model: Any,
-    lower: np.ndarray[Any, Any],
-    upper: np.ndarray[Any, Any],
-    rows: np.ndarray[Any, Any],
-    columns: np.ndarray[Any, Any],
-    values: np.ndarray[Any, Any],
-) -> None:
-    """Add rows whose nonzeros are given as triplets in any order."""
-    order = np.argsort(rows, kind="stable")
-    starts = np.searchsorted(rows[order], np.arange(len(lower)))
-    model.addRows(
-        len(lower),
-        lower.astype(np.float64),
-        upper.astype(np.float64),
-        len(rows),
-        starts.astype(np.int32),
-        columns[order].astype(np.int32),
-        values[order].astype(np.float64),
-    )
+    return model
 
 
 class LpHighs(ShareSolver):
@@ -203,12 +144,6 @@ def _point_of(programme: ShareProgramme, options: Mapping[str, str | int]) -> Sh
         *values, scaled_level = solution.col_value
         shares, level = data.shares(values), scaled_level * data.level_scale
     if solution.dual_valid:
-        multipliers = np.array(solution.row_dual)
-        first = data.jobs * data.groups
-        prices = data.prices(
-            multipliers[first + data.types :],
-            multipliers[first : first + data.types],
-            multipliers[:first],
-        )
+        prices = data.prices(solution.row_dual)
     iterations = max(0, info.ipm_iteration_count) + max(0, info.simplex_iteration_count)
     return SharePoint(shares, prices, iterations, level)
