@@ -78,8 +78,12 @@ def require_number(
     if not math.isfinite(number) or number < minimum or (above and number == minimum):
         raise FieldError(field, value, rule)
     if number > maximum:
-        raise FieldError(field, value, f"must be at most {maximum:g}")
+        raise FieldError(field, value, f"must be at most {_shown(maximum)}")
     return number
+
+
+def _shown(most: float) -> str:
+    return f"{LARGEST_INTEGER} (2**53 - 1)" if most == LARGEST_INTEGER else f"{most:g}"
 
 
 def require_text(field: str, value: object) -> str:
@@ -201,15 +205,10 @@ class Number(Rule):
             and not (self.above and value == self.least)
         ):
             return value  # the common case, kept fast
-        number = require_number(path, value, minimum=self.least, above=self.above)
-        if number > self.most:
-            raise FieldError(path, value, f"must be at most {self._shown_most()}")
+        number = require_number(
+            path, value, minimum=self.least, above=self.above, maximum=self.most
+        )
         return value if self.as_given else number
-
-    def _shown_most(self) -> str:
-        if self.most == LARGEST_INTEGER:
-            return f"{LARGEST_INTEGER} (2**53 - 1)"
-        return f"{self.most:g}"
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of a number with its range."""
@@ -225,7 +224,7 @@ class Number(Rule):
         words = "number"
         if self.least > -math.inf:
             words += f" {'above' if self.above else 'of at least'} {self.least:g}"
-        return words + (f", at most {self._shown_most()}" if self.most < math.inf else "")
+        return words + (f", at most {_shown(self.most)}" if self.most < math.inf else "")
 
 
 ANY_NUMBER = Number(-math.inf, as_given=True)
@@ -510,7 +509,7 @@ class Seeds(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class Line(Rule):
+class Line(Text):
     """The rule for printable text on one line, such as a title."""
 
     def check(self, path: str, value: Any) -> str:
@@ -520,17 +519,9 @@ class Line(Rule):
             raise FieldError(path, text, "must be printable text on one line")
         return text
 
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of a non-empty string."""
-        return Text().schema()
-
-    def in_words(self) -> str:
-        """Return the word "text"."""
-        return "text"
-
 
 @dataclass(frozen=True, slots=True)
-class Name(Rule):
+class Name(Text):
     """The rule for a name that can also be the name of a folder."""
 
     def check(self, path: str, value: Any) -> str:
@@ -547,10 +538,6 @@ class Name(Rule):
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of a string with the pattern of names."""
         return {"type": "string", "pattern": f"^{NAME.pattern}$"}
-
-    def in_words(self) -> str:
-        """Return the word "text"."""
-        return "text"
 
 
 def _with_texts_as_names(path: str, given: Mapping[Any, Any]) -> dict[str, Any]:
