@@ -7,7 +7,7 @@ also be enumerated, to prove that no smaller counterexample exists among them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, combinations_with_replacement, islice, product
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -227,10 +227,10 @@ class _Domain:
     """
 
     strategy: Callable[..., SearchStrategy[Any]]
-    tidied: Callable[[Any], Any]
-    variant_key: str
-    exact: tuple[str, ...]
-    fixed: Mapping[str, Any]
+    tidied: Callable[[Any], Any] = lambda instance: instance
+    variant_key: str = "objective"
+    exact: tuple[str, ...] = ("jobs",)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, int]
     measures: Callable[[Any], dict[str, Number]]
     least: Mapping[str, int]
@@ -243,8 +243,6 @@ DOMAINS = {
     "allocation": _Domain(
         strategy=allocation_instances,
         tidied=_with_usable_workers,
-        variant_key="objective",
-        exact=("jobs",),
         fixed={"with_fractions": False},
         limits={
             "jobs": 4,
@@ -264,10 +262,6 @@ DOMAINS = {
     ),
     "heterogeneous": _Domain(
         strategy=heterogeneous_instances,
-        tidied=lambda instance: instance,
-        variant_key="objective",
-        exact=("jobs",),
-        fixed={},
         limits={"jobs": 3, "types": 2, "servers": 2, "gpus": 2, "gang": 2, "rounds": 5, "steps": 4},
         measures=_heterogeneous_measures,
         least={"jobs": 1, "servers": 1},
@@ -275,10 +269,6 @@ DOMAINS = {
     ),
     "network": _Domain(
         strategy=network_instances,
-        tidied=lambda instance: instance,
-        variant_key="objective",
-        exact=("jobs",),
-        fixed={},
         limits={"jobs": 4, "racks": 2, "machines": 4, "gpus": 4},
         measures=_network_measures,
         least={"jobs": 1, "machines": 1},
@@ -286,7 +276,6 @@ DOMAINS = {
     ),
     "preemption": _Domain(
         strategy=preemption_instances,
-        tidied=lambda instance: instance,
         variant_key="moves",
         exact=("nodes", "gangs"),
         # The objective has one term, because ratios of encoded objectives have no meaning.
