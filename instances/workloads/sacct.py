@@ -8,7 +8,8 @@ slurm.conf(5).
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.instances.rows import LARGEST_COUNT, LARGEST_SECONDS, MILLISECONDS, NO_VALUE
 from lyra_opt.instances.snapshots.slurm_names import generic_resources
@@ -57,10 +58,10 @@ _MIG = re.compile(r"(\d+)g\.\d+gb")
 _ELAPSED = re.compile(r"(?:(\d{1,7})-)?(?:(\d{1,7}):)?(\d{1,7}):(\d{1,7})(?:\.\d+)?")
 
 
-class _Gpus:
-    """The GPUs that a column with trackable resources states, such as ``gres/gpu:a100=4``.
+class _Gpus(NamedTuple):
+    """The GPUs in a text with trackable resources, such as ``cpu=8,gres/gpu:a100=4``.
 
-    Attributes
+    Parameters
     ----------
     count
         The number of GPUs, each slice counted as a GPU.
@@ -72,27 +73,46 @@ class _Gpus:
         The size of the only slice; None without slices, and for several GPUs or slices.
     """
 
-    def __init__(self, row: Row, column: str) -> None:
-        stated = row.text(column)
-        parts = [part for part in stated.split(",") if part]
-        names = [part.partition("=")[0] for part in parts]
-        typed = [part for part in parts if part.startswith("gres/gpu:")]
-        whole = [part for part, name in zip(parts, names, strict=True) if name == "gres/gpu"]
-        try:
-            amounts, types = generic_resources(",".join(typed), is_counted=True)
-            untyped, _ = generic_resources(",".join(whole), is_counted=True)
-        except ValueError as error:
-            raise row.error(column, str(error)) from None
-        # Slurm may count GPUs of each type beside their sum, or only the sum.
-        self.count = max(sum(amounts.values()), untyped[GPU])
-        if self.count > LARGEST_COUNT:
-            raise row.error(column, f"must give a job {LARGEST_COUNT} GPUs at most")
-        self.types = tuple(sorted(types))
-        self.has_slices = sum(amounts.values()) > amounts[GPU]
-        self.thousandths = None
-        if self.has_slices and self.count == 1:
-            self.thousandths = _thousandths(typed[0])
-        self.has_parts = bool({"gres/shard", "gres/mps"}.intersection(names))
+    count: int
+    types: tuple[str, ...]
+    has_slices: bool
+    has_parts: bool
+    thousandths: int | None
+
+
+@lru_cache(maxsize=2**14)
+def _parsed(text: str) -> _Gpus:
+    """Return the GPUs in a text, cached because many jobs have the same text.
+
+    Raises
+    ------
+    ValueError
+        If a GPU is not valid, or there are too many.
+    """
+    parts = text.split(",")
+    typed = [part for part in parts if part.startswith("gres/gpu:")]
+    whole = [part for part in parts if part.startswith("gres/gpu=")]
+    amounts, types = generic_resources(",".join(typed), is_counted=True)
+    untyped, _ = generic_resources(",".join(whole), is_counted=True)
+    # Slurm may count GPUs of each type beside their sum, or only the sum.
+    count = max(sum(amounts.values()), untyped[GPU])
+    if count > LARGEST_COUNT:
+        raise ValueError(f"must give a job {LARGEST_COUNT} GPUs at most")
+    has_slices = sum(amounts.values()) > amounts[GPU]
+    return _Gpus(
+        count,
+        tuple(sorted(types)),
+        has_slices,
+        any(part.startswith(("gres/shard=", "gres/mps=")) for part in parts),
+        _thousandths(typed[0]) if has_slices and count == 1 else None,
+    )
+
+
+def _gpus(row: Row, column: str) -> _Gpus:
+    try:
+        return _parsed(row.text(column))
+    except ValueError as error:
+        raise row.error(column, str(error)) from None
 
 
 def _thousandths(resource: str) -> int | None:
@@ -119,7 +139,7 @@ def _job(row: Row) -> TraceJob | str:
     state = _state(row)
     if state == REQUEUED:
         return RUN_BEFORE
-    gpus, run_ms = _Gpus(row, "AllocTRES"), _elapsed_ms(row)
+    gpus, run_ms = _gpus(row, "AllocTRES"), _elapsed_ms(row)
     if state in UNENDED or not (run_ms or row.text("AllocTRES")):
         return NOT_ENDED
     if not gpus.count:
@@ -157,7 +177,7 @@ def _elapsed_ms(row: Row) -> int:
 
 def _notes(row: Row) -> Iterator[str]:
     """Yield the assumptions about the job of a row."""
-    gpus = _Gpus(row, "AllocTRES")
+    gpus = _gpus(row, "AllocTRES")
     if _state(row) != COMPLETED:
         yield ENDED_BADLY
     if "+" in row.text("JobID"):
@@ -168,7 +188,7 @@ def _notes(row: Row) -> Iterator[str]:
         yield SEVENTHS
     if len(gpus.types) > 1:
         yield SEVERAL_TYPES
-    requested = _Gpus(row, "ReqTRES").types if "ReqTRES" in row.columns else ()
+    requested = _gpus(row, "ReqTRES").types if "ReqTRES" in row.columns else ()
     if gpus.types and not set(gpus.types) <= set(requested):
         yield BOUND
 
