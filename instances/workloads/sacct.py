@@ -8,8 +8,9 @@ slurm.conf(5).
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lyra_opt.instances.rows import LARGEST_COUNT, LARGEST_SECONDS, MILLISECONDS, NO_VALUE
 from lyra_opt.instances.snapshots.slurm_names import generic_resources
@@ -58,7 +59,8 @@ _MIG = re.compile(r"(\d+)g\.\d+gb")
 _ELAPSED = re.compile(r"(?:(\d{1,7})-)?(?:(\d{1,7}):)?(\d{1,7}):(\d{1,7})(?:\.\d+)?")
 
 
-class _Gpus(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Gpus:
     """The GPUs in a text with trackable resources, such as ``cpu=8,gres/gpu:a100=4``.
 
     Parameters
