@@ -1,7 +1,7 @@
 """The layout of Slurm's accounting log, the output of ``sacct --parsable2``.
 
 ``docs/formats/job_trace.md`` has the command with the list of its fields. Source: the manual page
-sacct(1) of Slurm 25.11 for the fields, and the notations of trackable resources (TRES) in
+sacct(1) of Slurm 25.11 and its src/sacct/sacct.c for the fields, and the notations of trackable resources (TRES) in
 slurm.conf(5).
 """
 
