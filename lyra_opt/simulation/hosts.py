@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from lyra_opt.simulation.cluster import Cluster, Pool
+
+
+class HostIndex(Protocol):
+    """An index of the hosts of a pool, which `Hosts` tells of every change."""
+
+    def came(self, host: int) -> None:
+        """Add a host that has just become present, with all its GPUs free."""
+
+    def went(self, host: int) -> None:
+        """Remove an empty host that is about to be withdrawn."""
+
+    def changed(self, host: int, before: int, after: int) -> None:
+        """Record that the free GPUs of a host have changed from `before` to `after`."""
 
 
 class Hosts:
@@ -62,7 +75,7 @@ class Hosts:
         self.held_of_pool = [0] * len(pools)
         self.handed_over = self.partly_free = self.stranded_gpus = self.busy_servers = 0
         self._held_of_server = [0] * len(cluster.servers)
-        self._indexes: list[BestFit | None] = [None] * len(pools)
+        self._indexes: list[HostIndex | None] = [None] * len(pools)
         self.without_room: set[int | None] = set()
         self._array: np.ndarray | None = None
         self._lent: list[int] | None = None
@@ -84,7 +97,7 @@ class Hosts:
             self._array = np.array(self.free, np.int64)
         return self._array
 
-    def attach(self, pool: int, index: BestFit) -> None:
+    def attach(self, pool: int, index: HostIndex) -> None:
         """Register an index of a pool's hosts, and pass it the hosts that are present."""
         assert self._indexes[pool] is None, "a pool has only one index"
         self._indexes[pool] = index
@@ -378,7 +391,22 @@ class BestFit:
         heappush(heap, host)
 
 
-Fit = CountedFit | BestFit
+class Fit(Protocol):
+    """Places workers in a pool; see `CountedFit` and `BestFit`."""
+
+    def room(self, gpus_per_worker: int, group: Group) -> int:
+        """Return how many workers of `gpus_per_worker` GPUs can be placed in the pool now."""
+
+    def room_after(
+        self,
+        leaving: Iterable[Mapping[int, int]],
+        gpus_per_worker: int,
+        flexible_on: Iterable[int] = (),
+    ) -> int:
+        """Return how many workers would fit the pool if the GPUs in `leaving` were vacated."""
+
+    def place(self, workers: int, gpus_per_worker: int, group: Group) -> dict[int, int]:
+        """Take GPUs for `workers` workers, for which there must be room; return them by host."""
 
 
 class PoolRoom:
@@ -394,6 +422,8 @@ class PoolRoom:
         Word for this pool in the names of instances.
     mixes_groups
         Whether base and flexible workers share servers.
+    fit
+        The object that places workers; None for best fit.
 
     Attributes
     ----------
@@ -404,17 +434,17 @@ class PoolRoom:
         Number of GPUs that flexible workers hold.
     """
 
-    def __init__(self, pool: Pool, hosts: Hosts, *, kind: str, mixes_groups: bool) -> None:
+    def __init__(
+        self, pool: Pool, hosts: Hosts, *, kind: str, mixes_groups: bool, fit: Fit | None = None
+    ) -> None:
         self.number, self.is_lent, self.kind = pool.number, pool.is_lent, kind
         gpu_type = pool.gpu_type
         self.replicas = gpu_type.replicas if pool.is_lent else 1
         self.worker_speed = gpu_type.worker_speed if pool.is_lent else gpu_type.relative_speed
         self.is_counted = hosts.is_counted[pool.number]
-        self.fit: Fit = (
-            CountedFit(hosts, pool.number)
-            if self.is_counted
-            else BestFit(hosts, pool.number, mixes_groups=mixes_groups)
-        )
+        if fit is None and self.is_counted:
+            fit = CountedFit(hosts, pool.number)
+        self.fit: Fit = fit or BestFit(hosts, pool.number, mixes_groups=mixes_groups)
         self.flexible_gpus = 0
 
     def fitting(self, gpus_per_worker: int, group: Group) -> int:

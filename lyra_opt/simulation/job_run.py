@@ -8,6 +8,7 @@ from operator import neg
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.network.links import Tier
+from lyra_opt.simulation.workload import WHOLE_GPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -122,7 +123,10 @@ class JobRun:
     beside
         The job that shares these GPUs at the same time; None if no job does.
     workers, held_gpus
-        Workers of one copy, counted as on reference GPUs; GPUs of any type of all copies.
+        Workers of one copy, counted as on reference GPUs; GPUs of any type of all copies, of which
+        a slice has one.
+    thousandths
+        Thousandths that the job holds, or held last, of each of its GPUs.
     updated_s, began_s, pauses_until_s, lease_ends_s
         When the job was last accounted for, when it got its GPUs, when it starts to work on them,
         and when its lease ends.
@@ -148,7 +152,7 @@ class JobRun:
         which a copy worked.
     held_gpu_s, paused_gpu_s, distance_gpu_s
         GPU-seconds that the job held, that it paused, and that it lost to distance; shared GPUs
-        count half.
+        count half, and a slice counts by its share.
     cost
         Cost of the held GPUs at the prices of their types; 0 if every type has the default price.
     allocations
@@ -188,6 +192,7 @@ class JobRun:
     beside: JobRun | None = None
     workers: int = 0
     held_gpus: int = 0
+    thousandths: int = WHOLE_GPU
     updated_s: float = NEVER
     began_s: float = NEVER
     pauses_until_s: float = NEVER
@@ -234,7 +239,9 @@ class JobRun:
 
     @property
     def own_gpus(self) -> float:
-        """The GPUs that the job holds; shared GPUs count half."""
+        """The GPUs that the job holds; shared GPUs count half, and a slice counts by its share."""
+        if self.thousandths != WHOLE_GPU:
+            return self.held_gpus * self.thousandths / WHOLE_GPU
         return self.held_gpus if self.beside is None else self.held_gpus / 2
 
     @property
@@ -390,6 +397,9 @@ class Totals:
         GPU-seconds that were free on partly used hosts.
     handed_over_gpu_s
         GPU-seconds in which GPUs were neither held nor free.
+    opened_free_gpu_s, useless_gpu_s
+        GPU-seconds of the free parts of opened GPUs; seconds of GPUs that were partly free, but not
+        enough for any waiting job, while jobs waited.
     partly_free_host_s, busy_server_s
         Host-seconds in which hosts were partly free; server-seconds in which jobs held any GPU of a
         server.
@@ -417,6 +427,8 @@ class Totals:
     there_gpu_s: list[float]
     stranded_gpu_s: float = 0.0
     handed_over_gpu_s: float = 0.0
+    opened_free_gpu_s: float = 0.0
+    useless_gpu_s: float = 0.0
     partly_free_host_s: float = 0.0
     busy_server_s: float = 0.0
     distance_gpu_s: float = 0.0
@@ -439,8 +451,9 @@ class Totals:
 
     @property
     def free_gpu_s(self) -> float:
-        """The GPU-seconds that were free; valid after the end of the simulation."""
-        return math.fsum((*self.there_gpu_s, -self.handed_over_gpu_s, *map(neg, self.held_gpu_s)))
+        """The GPU-seconds in which whole GPUs were free; valid after the end of the simulation."""
+        taken = -self.handed_over_gpu_s, -self.opened_free_gpu_s, *map(neg, self.held_gpu_s)
+        return math.fsum((*self.there_gpu_s, *taken))
 
     def copy(self) -> Totals:
         """Return a copy of the totals without the decision times."""

@@ -222,6 +222,11 @@ class Kernel(View):
             run = next(iter(self._lifted.values()))
             raise self.error(run, "is taken off its GPUs by `lift`, but `put` does not place it")
         unused = sum(self.hosts.held_of_pool) - self._running_gpus
+        if self.slices is not None:
+            unused -= self.slices.opened
+            if parts := self.slices.held - self.slices.running:
+                rule = f"{parts} thousandths of GPUs are reserved, but no job starts on them"
+                raise self.error(None, rule)
         if unused:
             raise self.error(None, f"{unused} GPUs are reserved, but no job starts on them")
         return found
@@ -337,6 +342,8 @@ _SUMS_OF_RUN = (
 _SUMS_OF_TOTALS = (
     "stranded_gpu_s",
     "handed_over_gpu_s",
+    "opened_free_gpu_s",
+    "useless_gpu_s",
     "partly_free_host_s",
     "busy_server_s",
     "distance_gpu_s",

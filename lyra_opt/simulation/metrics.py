@@ -142,6 +142,12 @@ class Metrics:
     stranded_share
         Share of the free GPU-seconds that were on partly used hosts; 0 if no GPU was free, None if
         servers are only counted.
+    opened_free_share
+        GPU-seconds of the free parts of GPUs on which slices ran, divided by all GPU-seconds of own
+        servers over the makespan; None if no job asks for part of a GPU.
+    useless_gpus_mean
+        Mean number of GPUs, over the makespan, that were partly free although jobs waited, because
+        no waiting job asked for as little; None if no job asks for part of a GPU.
     decisions
         Number of decisions of the policy; None if decisions are not counted.
     decision_mean_s, decision_p99_s, decision_max_s
@@ -220,6 +226,8 @@ class Metrics:
     gpu_s_by_tier: Mapping[str, float] | None
     fragmented_machines_mean: float | None
     stranded_share: float | None
+    opened_free_share: float | None
+    useless_gpus_mean: float | None
     decisions: int | None
     decision_mean_s: float | None = field(compare=False)
     decision_p99_s: float | None = field(compare=False)
@@ -250,7 +258,7 @@ def measure(simulation: Kernel) -> Metrics:
     communicating_gpu_s = max(0.0, gpu_s - computing_gpu_s)
     fairness = finish_time_fairness(simulation)
     tells_apart = not any(simulation.hosts.is_counted)
-    has_racks = cluster.topology is not None
+    has_racks, has_slices = cluster.topology is not None, simulation.slices is not None
     decision_s = totals.decision_s
     weights = np.array([run.job.weight for run in runs])
     missed = [run.missed_deadline for run in runs if run.missed_deadline is not None]
@@ -308,6 +316,8 @@ def measure(simulation: Kernel) -> Metrics:
         stranded_share=(
             (_share(totals.stranded_gpu_s, totals.free_gpu_s) or 0.0) if tells_apart else None
         ),
+        opened_free_share=totals.opened_free_gpu_s / own_gpu_s if has_slices else None,
+        useless_gpus_mean=totals.useless_gpu_s / makespan_s if has_slices else None,
         decisions=totals.decisions or None,
         decision_mean_s=_share(math.fsum(decision_s), len(decision_s)),
         decision_p99_s=float(np.percentile(decision_s, 99)) if decision_s else None,
@@ -502,18 +512,20 @@ def require_conserved(simulation: Kernel) -> None:
     AssertionError
         If a job did not complete or has work left; if its waits are negative, or waits and time on
         GPUs do not add up to its JCT; if the parts of its JCT (`lyra_opt.simulation.least_run`) do
-        not add up; or if held, handed-over and free GPU-seconds do not add up to those of the
-        cluster.
+        not add up; if a part of a GPU is still taken; or if the GPU-seconds that are held, handed
+        over, free in parts and free as a whole do not add up to those of the cluster.
     """
-    runs, totals = simulation.runs, simulation.totals
+    runs, totals, slices = simulation.runs, simulation.totals, simulation.slices
     unfinished = [run.job.id for run in runs if not is_complete(run)]
     if unfinished:
         raise AssertionError(f"{len(unfinished)} jobs did not complete; first: {unfinished[0]}")
+    if slices is not None and (slices.opened or slices.held or any(slices.free)):
+        raise AssertionError(f"{slices.opened} GPUs are still divided after the last job")
     given = math.fsum(totals.held_gpu_s)
     _require_close("GPU-seconds held by jobs", math.fsum(run.held_gpu_s for run in runs), given)
     _require_close(
         "GPU-seconds of the cluster",
-        given + totals.handed_over_gpu_s + totals.free_gpu_s,
+        given + totals.handed_over_gpu_s + totals.opened_free_gpu_s + totals.free_gpu_s,
         math.fsum(totals.there_gpu_s),
     )
     if (prices := simulation.cluster.price_per_s_of_pool) is not None:

@@ -251,6 +251,19 @@ class ComposedScheme(Composition, Scheme):
             return None
         return Reading.RESTART if self.tenure == FOREVER else Reading.CONSERVED
 
+    def slice_obstacle(self, cluster: Cluster, tenure: Tenure) -> str | None:
+        """Return which part of the scheme or the cluster counts whole GPUs only; None if none."""
+        if not isinstance(tenure, Forever):
+            return f"with tenure {tenure.name} the scheme counts whole GPUs only"
+        if cluster.tenants is not None and self.quotas != IGNORE:
+            return "the quotas of tenants count whole GPUs only"
+        names = ["scaling", "run_time_caps", "voluntary_preemption", "preempter"]
+        if cluster.inference_servers:
+            names.append("reclaimer")
+        if found := [name for name in names if getattr(self, name) is not None]:
+            return f"its {found[0]} counts whole GPUs only; use a scheme without it"
+        return None
+
     @property
     def knows_tenants(self) -> bool:
         """Return True: every composed scheme can keep quotas."""

@@ -14,8 +14,10 @@ from lyra_opt.core.errors import counted
 from lyra_opt.simulation.hosts import BestFit, Group, Hosts
 from lyra_opt.simulation.job_run import NEVER, JobRun, Part, Totals
 from lyra_opt.simulation.least_run import BestRates, note_slowness
+from lyra_opt.simulation.slices import SlicePart, Slices
 from lyra_opt.simulation.speed import Room
 from lyra_opt.simulation.tenants import TenantLedger
+from lyra_opt.simulation.workload import WHOLE_GPU
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -154,6 +156,8 @@ class View:
         The state of the loans of inference servers.
     tenants
         What each tenant holds; None if the cluster has no quotas.
+    slices
+        The GPUs that jobs share in parts; None if no job asks for part of a GPU.
     totals
         The sums counted so far.
     """
@@ -192,6 +196,9 @@ class View:
         pools = len(cluster.pools)
         self.totals = Totals(held_gpu_s=[0.0] * pools, there_gpu_s=[0.0] * pools)
         self.hosts = Hosts(cluster, policy.counted_pools(self))
+        self.slices: Slices | None = None
+        if any(job.is_slice for job in workload.jobs):
+            self.slices = Slices(cluster, self.hosts, workload.jobs)
         self._there_since_s = self.now_s
         # Total loss of speed by distance: the lost share of speed, summed over all held GPUs.
         self._distant_gpus = 0.0
@@ -246,7 +253,8 @@ class View:
         if not run.parts:
             run.updated_s = now_s
             return
-        own_gpus = run.held_gpus if run.beside is None else run.own_gpus
+        is_whole = run.beside is None and run.thousandths == WHOLE_GPU
+        own_gpus = run.held_gpus if is_whole else run.own_gpus
         held_gpu_s = own_gpus * (now_s - since_s)
         run.held_gpu_s += held_gpu_s
         begins_s = run.pauses_until_s
@@ -263,7 +271,7 @@ class View:
                 left = run.left - run.rate * worked_s
                 run.left = left if left > 0.0 else 0.0  # noqa: FURB136 (runs millions of times)
         if self._price_per_s is not None:
-            share_s = (now_s - since_s) * (1.0 if run.beside is None else 0.5)
+            share_s = (now_s - since_s) * (1.0 if is_whole else own_gpus / run.held_gpus)
             for part in run.parts:
                 run.cost += self._price_per_s[part.pool] * part.held * share_s
         if self._notes_places:
@@ -445,6 +453,8 @@ class View:
             run.start_s = now_s
         elif run.resumes_by_s == math.inf:
             run.restarts += 1
+        if self.slices is not None and run.job.is_slice:
+            self.slices.starts(run)
         run.queued_s += now_s - run.waiting_since_s
         run.waiting_since_s = NEVER
         if now_s > run.resumes_by_s:
@@ -546,7 +556,13 @@ class View:
         if copies is not None and not run.best_rates.of_copies:
             rule = f"has {len(copies.rates)} copies, but the policy does not set forks = True"
             raise self.error(run, rule)
-        if beside is None:
+        if isinstance(parts[0], SlicePart) != run.job.is_slice:
+            raise self.error(run, "asks for part of a GPU, but gets whole GPUs, or the reverse")
+        if isinstance(parts[0], SlicePart):
+            assert self.slices is not None, "a slice is taken from opened GPUs"
+            run.thousandths = parts[0].thousandths
+            self.slices.running += run.thousandths
+        elif beside is None:
             self._running_gpus += gpus
         else:
             if not self.policy.packs:
@@ -659,6 +675,10 @@ class View:
             run.beside = None
             self._go_on_beside(stays, None)
             free_s = now_s
+        elif isinstance(part := run.parts[0], SlicePart):
+            assert self.slices is not None, "a slice is part of an opened GPU"
+            self.slices.give(part)
+            free_s = now_s
         else:
             self._running_gpus -= run.held_gpus
             self._hand_over(gpus, free_s, as_event=as_event)
@@ -678,6 +698,8 @@ class View:
         """Let a job wait from now on, and tell the policy."""
         if self.tenants is not None:
             self.tenants.note(run, self.now_s)
+        if self.slices is not None and run.job.is_slice:
+            self.slices.waits(run)
         self.policy.waits(self, run)
 
     def _hand_over(self, gpus: dict[int, int], free_s: float, *, as_event: bool) -> None:
@@ -797,6 +819,13 @@ class View:
         totals.waiting_job_s += (self.jobs_there - running) * elapsed_s
         if self._counts_little:
             return
+        if self.slices is not None:
+            for pool, unused in enumerate(self.slices.unused_of_pool):
+                unused_gpu_s = unused * elapsed_s / WHOLE_GPU
+                held[pool] -= unused_gpu_s
+                totals.opened_free_gpu_s += unused_gpu_s
+            if self.jobs_there > running:
+                totals.useless_gpu_s += self.slices.useless() * elapsed_s
         totals.handed_over_gpu_s += hosts.handed_over * elapsed_s
         totals.stranded_gpu_s += hosts.stranded_gpus * elapsed_s
         totals.partly_free_host_s += hosts.partly_free * elapsed_s

@@ -47,7 +47,7 @@ ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS, EPOCHS: EPOC
 JOB_COLUMNS = (
     *("id", "submit_s", "work_worker_s", "min_workers", "max_workers", "gpus_per_worker"),
     *("fungible", "heterogeneous", "checkpoints", "model", "steps", "weight", "deadline_s"),
-    *("priority", "tenant"),
+    *("priority", "tenant", "gpu_thousandths", "gpu_memory_mib"),
 )
 RUN_COLUMNS = (
     *("start_s", "completion_s", "queued_s", "jct_s", "held_gpu_s", "running_s", "done_gpu_s"),
@@ -90,8 +90,11 @@ FEW_JOBS = 100
 
 WISH_FIGURES = (
     *("jct_weighted_mean_s", "deadlines", "missed_deadlines", "missed_deadline_share", "cost"),
+    *("opened_free_share", "useless_gpus_mean"),
 )
-"""More such keys, for runs whose jobs have weights or deadlines, or whose GPUs have prices."""
+"""More such keys, for runs whose jobs have weights or deadlines or ask for parts of GPUs, or whose
+GPUs have prices.
+"""
 
 PRIORITY_FIGURES = {
     "queue_priority_N_mean_s": "queue_mean_s_by_priority",

@@ -20,6 +20,7 @@ from lyra_opt.simulation.policies.composition import BORROW, IGNORE, RECLAIMING
 from lyra_opt.simulation.policies.parts import CapsInForce, PreemptionsInBudget
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queues import FIRST_COME, JobQueue, sort_key
+from lyra_opt.simulation.slices import BEST_FIT, SliceFit, placement_rule
 from lyra_opt.simulation.speed import Room
 from lyra_opt.simulation.tenants import FairQueue
 
@@ -76,8 +77,8 @@ class ComposedPolicy(Policy):
     def counted_pools(self, view: View) -> Collection[int]:
         """Return the own pools if the policy needs only their numbers of GPUs; else no pools.
 
-        Numbers suffice without racks, if all workers have one GPU and no measured job runs slower
-        when spread. Replays are then faster.
+        Numbers suffice without racks, if all workers have one whole GPU, no measured job runs
+        slower when spread, and placement is by best fit. Replays are then faster.
         """
         parts = self._composition
         empties_servers = (
@@ -87,8 +88,11 @@ class ComposedPolicy(Policy):
         )
         if view.cluster.topology is not None or parts.preempter is not None or empties_servers:
             return ()
+        if parts.placement != BEST_FIT:
+            return ()
         if any(
             job.gpus_per_worker > 1
+            or job.is_slice
             or (job.measured is not None and job.measured.spread_throughput is not None)
             for job in view.workload.jobs
         ):
@@ -102,10 +106,12 @@ class ComposedPolicy(Policy):
         self._next_scaling_s = view.now_s
         pools = view.cluster.pools
         has_types = sum(not pool.is_lent for pool in pools) > 1
+        self._slice_fits = self._fits_by_rule(view)
         self._rooms = [
             PoolRoom(
                 pool,
                 view.hosts,
+                fit=self._slice_fits.get(pool.number),
                 kind="loan" if pool.is_lent else pool.gpu_type.name if has_types else "training",
                 mixes_groups=not (
                     pool.is_lent
@@ -162,6 +168,22 @@ class ComposedPolicy(Policy):
             self._taking_back = taking_back(
                 parts.takes_back, weighs_lost_work=parts.weighs_lost_work, seed=seed
             )
+
+    def _fits_by_rule(self, view: View) -> dict[int, SliceFit]:
+        """Return the index of each own pool whose workers are not simply placed by best fit."""
+        name, jobs = self._composition.placement, view.workload.jobs
+        if name == BEST_FIT and view.slices is None:
+            return {}
+        return {
+            pool.number: SliceFit(
+                view.hosts,
+                pool.number,
+                placement_rule(name, view.cluster, pool.number, jobs),
+                view.slices,
+            )
+            for pool in view.cluster.pools
+            if not pool.is_lent
+        }
 
     def waits(self, view: View, run: JobRun) -> None:
         """Add a job to the queue, and notify the run-time caps and the preemption rule."""
@@ -348,9 +370,14 @@ class ComposedPolicy(Policy):
     ) -> None:
         """Start a waiting job in pools with room, or on the GPUs `placed` that it has taken."""
         job = run.job
-        parts = []
+        parts: list[Part] = []
         is_bound = False
         for room, workers in homes:
+            if job.is_slice:
+                thousandths = self._slice_in(room, run)
+                fit = self._slice_fits[room.number]
+                parts.append(fit.place_slice(thousandths, room.worker_speed))
+                break
             is_bound = self._must_stay_together(job, room)
             count, width = (
                 (1, job.min_gpus) if is_bound else (workers * room.replicas, job.gpus_per_worker)
@@ -410,6 +437,8 @@ class ComposedPolicy(Policy):
             )
         asks: tuple[object, ...]
         asks = job.min_gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic
+        if job.is_slice:
+            asks = *asks, job.gpu_thousandths, job.gpu_memory_mib
         if self._composition.shrinks_longer_only:
             # `max_workers` is part of a job's kind, so jobs of a kind are tried by increasing work.
             # A blocked job must not hide another job that could scale in more running jobs.
@@ -427,7 +456,11 @@ class ComposedPolicy(Policy):
         job = run.job
         rooms = self._rooms_for(run)
         for room in rooms:
-            if self._has_room(room, job, job.min_workers):
+            if job.is_slice:
+                is_free = self._slice_fits[room.number].has_room_for(self._slice_in(room, run))
+            else:
+                is_free = self._has_room(room, job, job.min_workers)
+            if is_free:
                 return [(room, job.min_workers)]
         if job.heterogeneous and len(rooms) > 1 and self._mixes:
             fits = [(room, room.fitting(job.gpus_per_worker, Group.BASE)) for room in rooms]
@@ -444,6 +477,11 @@ class ComposedPolicy(Policy):
                 if self._make_room(room, run):
                     return [(room, job.min_workers)]
         return []
+
+    def _slice_in(self, room: PoolRoom, run: JobRun) -> int:
+        """Return the thousandths that a slice needs of a GPU in a pool."""
+        assert self._view.slices is not None, "only workloads with slices divide GPUs"
+        return self._view.slices.needs(run, room.number)
 
     def _rooms_for(self, run: JobRun) -> list[PoolRoom]:
         """Return the pools in which a job may start now, in order of preference."""
@@ -505,7 +543,7 @@ class ComposedPolicy(Policy):
     @staticmethod
     def _is_choosy(job: Job) -> bool:
         """Return whether there may be pools in which a job cannot run although it fits."""
-        return job.measured is not None or bool(job.gpu_types)
+        return job.measured is not None or bool(job.gpu_types) or job.gpu_memory_mib is not None
 
     def _rooms_of(self, job: Job, order: int) -> tuple[list[PoolRoom], list[PoolRoom]]:
         """Return the own and the borrowed pools in which a job with restrictions can run (cached).
@@ -528,8 +566,9 @@ class ComposedPolicy(Policy):
         return found
 
     def _takes(self, job: Job, room: PoolRoom) -> bool:
-        """Return whether a job accepts the GPU type of a pool."""
-        return job.takes(self._view.cluster.pools[room.number].gpu_type.name)
+        """Return whether a job accepts the GPU type of a pool, and its memory suffices."""
+        takes = job.takes(self._view.cluster.pools[room.number].gpu_type.name)
+        return takes and self._view.speed.share_on(job, room.number) > 0
 
     def _is_confined(self, job: Job) -> bool:
         """Return whether a job may run only on borrowed servers (`confines_fungible`).

@@ -12,6 +12,7 @@ from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.rules import require_choice, require_flag
 from lyra_opt.simulation.policies.parts import LoanRule, RunTimeCaps, VoluntaryPreemption
 from lyra_opt.simulation.queues import ORDERS, PRIORITY, own_order
+from lyra_opt.simulation.slices import BEST_FIT, PLACEMENTS
 
 if TYPE_CHECKING:
     from lyra_opt.core.solver import SolverLike
@@ -87,6 +88,8 @@ class Composition:
         own tenant, but not the free GPUs: a preemption solver, as for `preempter`, or
         ``reclaim:SOLVER`` for a reclaim solver, which empties whole servers. None or false: the
         job waits until borrowed GPUs become free.
+    placement
+        Where workers and slices go on own servers, one of `lyra_opt.simulation.slices.PLACEMENTS`.
 
     Notes
     -----
@@ -109,6 +112,7 @@ class Composition:
     preempter: SolverLike | None = None
     quotas: str = BORROW
     takes_back: SolverLike | None = "exact"
+    placement: str = BEST_FIT
 
     def __post_init__(self) -> None:
         if not isinstance(self.queue, str):
@@ -116,6 +120,7 @@ class Composition:
         elif not is_reference(self.queue):
             require_choice("queue", self.queue, list(ORDERS))
         require_choice("quotas", self.quotas, list(QUOTAS))
+        require_choice("placement", self.placement, list(PLACEMENTS))
         given: Any = self.takes_back
         if given is False or given is True:  # in a scenario file nothing else can mean None
             object.__setattr__(self, "takes_back", "exact" if given else None)
