@@ -1,8 +1,8 @@
 """The layout of Slurm's accounting log, the output of ``sacct --parsable2``.
 
 ``docs/formats/job_trace.md`` has the command with the list of its fields. Source: the manual page
-sacct(1) of Slurm 25.11 and its src/sacct/sacct.c for the fields, and the notations of trackable resources (TRES) in
-slurm.conf(5).
+sacct(1) of Slurm 25.11 and src/sacct/sacct.c of SchedMD/slurm for the fields, and the notations of
+trackable resources (TRES) in slurm.conf(5).
 """
 
 from __future__ import annotations
