@@ -41,7 +41,22 @@ _PART = re.compile(r",(?![^(]*\))")
 
 
 class NodeTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The layout of a node list; the comments of ``node_lists.toml`` explain the fields."""
+    """The layout of a node list.
+
+    Parameters
+    ----------
+    title
+        The name of the layout.
+    node
+        The column with the name of a node; with `gres`, a list of hosts such as ``n[1-4]``.
+    gpus, gpu_type
+        The columns with the number of the node's GPUs, and with their type.
+    gres
+        The column with its generic resources, such as ``gpu:a100:4``, instead of `gpus` and
+        `gpu_type`.
+    separator
+        The character between two columns.
+    """
 
     title: str
     node: str
