@@ -66,7 +66,7 @@ def drain(
     return Drain(nodes=tuple(names), count=nodes, among=conditions, excluding=without)
 
 
-def fit(
+def fit(  # noqa: PLR0913 - the options of the command, each by keyword
     snapshot: Snapshot,
     gang: str | None = None,
     *,
@@ -76,6 +76,9 @@ def fit(
     tolerate: str | Iterable[str] = (),
     level: str | None = None,
     type: str | None = None,  # noqa: A002 - the name of the option
+    among: str | None = None,
+    without: str | Iterable[str] = (),
+    drain: str | Iterable[str] = (),
 ) -> Fit:
     """Return the question whom to preempt so that pending pods fit.
 
@@ -94,6 +97,12 @@ def fit(
         Keys of taints that the pods tolerate.
     level, type
         As `level` and `gpu_type` in `Fit`.
+    among
+        A label selector of the nodes that take the pods; None for all open nodes.
+    without
+        Nodes that take none of the pods.
+    drain
+        Nodes that are drained before.
 
     Raises
     ------
@@ -112,7 +121,14 @@ def fit(
             raise UserError(f"pods is {show_value(pods)}: must be an integer from 1 to {MOST_PODS}")
         amounts = {name: each for name, each in (request or {}).items() if each is not None}
         pending = _described(snapshot, pods, amounts, priority, names_in(tolerate))
-    return Fit(gang=pending, gpu_type=type or "", level=level or "")
+    return Fit(
+        gang=pending,
+        gpu_type=type or "",
+        level=level or "",
+        among=selector_of(among) if among else (),
+        excluding=names_in(without),
+        drained=names_in(drain),
+    )
 
 
 def consolidate(moves: int | None = None, among: str | None = None) -> Consolidate:
@@ -121,20 +137,25 @@ def consolidate(moves: int | None = None, among: str | None = None) -> Consolida
 
 
 def pending_gang(snapshot: Snapshot, name: str) -> PendingGang:
-    """Return the pending gang with a name, with or without its namespace.
+    """Return the pending gang with a name, with or without its namespace, or a job by its name.
 
     Raises
     ------
     UserError
         If no pending gang or several have this name.
     """
-    found = [gang for gang in snapshot.pending if name in (gang.id, gang.id.rpartition("/")[2])]
+    found = [
+        gang
+        for gang in snapshot.pending
+        if name in (gang.id, gang.id.rpartition("/")[2], gang.job_name)
+    ]
     if len(found) == 1:
         return found[0]
     if found:
         named = ", ".join(gang.id for gang in found)
         raise UserError(f"several pending gangs are called {name}: {named}")
-    hint = hint_for(name, [gang.id for gang in snapshot.pending])
+    names = [gang.job_name or gang.id for gang in snapshot.pending]
+    hint = hint_for(name, names)
     raise UserError(f"no pending gang is called {show_value(name)}; {hint}")
 
 

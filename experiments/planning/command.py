@@ -124,7 +124,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="N",
         help="number of nodes to choose, besides NODE",
     )
-    _add_among(drain)
+    _add_among(drain, "open nodes with GPUs")
     add_repeated_option(drain, "--not", "NODE", "a node that must not be chosen")
     drain.set_defaults(question=_drain)
     _add_common(drain)
@@ -137,13 +137,14 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         EPILOG.format(examples=FIT_EXAMPLE),
     )
     fit.add_argument("gang", nargs="?", metavar="GANG", help="a pending gang or job, by name")
-    asked = fit.add_argument_group("pods, if no GANG is named (amounts for each pod)")
-    asked.add_argument("--pods", type=integer_from(1), metavar="N", help="number of pods")
-    asked.add_argument("--gpus", metavar="N", help="GPUs, such as 8")
-    asked.add_argument("--cpu", metavar="N", help="CPUs, such as 32 or 500m")
-    asked.add_argument("--memory", metavar="SIZE", help="memory, such as 128Gi")
-    add_repeated_option(asked, "--resource", "NAME=N", "another resource, by its full name")
-    asked.add_argument(
+    fit.add_argument(
+        "--pods", type=integer_from(1), metavar="N", help="number of pods, if no GANG is named"
+    )
+    fit.add_argument("--gpus", metavar="N", help="GPUs of each pod, such as 8")
+    fit.add_argument("--cpu", metavar="N", help="CPUs of each pod, such as 32 or 500m")
+    fit.add_argument("--memory", metavar="SIZE", help="memory of each pod, such as 128Gi")
+    add_repeated_option(fit, "--resource", "NAME=N", "another resource, by its full name")
+    fit.add_argument(
         "--priority", metavar="CLASS|N", help="priority class, partition or number (default: 0)"
     )
     fit.add_argument(
@@ -155,6 +156,9 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--type", metavar="TEXT", help="use only nodes whose GPU type contains TEXT, such as h100"
     )
     add_repeated_option(fit, "--tolerate", "KEY", "a taint that the described pods tolerate")
+    _add_among(fit, "all open nodes")
+    add_repeated_option(fit, "--not", "NODE", "a node that must not be used")
+    add_repeated_option(fit, "--drain", "NODE", "a node that is drained before")
     fit.set_defaults(question=_fit)
     _add_common(fit)
 
@@ -172,7 +176,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="N",
         help="largest number of pods that move (default: any)",
     )
-    _add_among(consolidate)
+    _add_among(consolidate, "open nodes with GPUs")
     consolidate.set_defaults(question=_consolidate)
     _add_common(consolidate)
 
@@ -205,13 +209,9 @@ def run_example(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _add_among(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--among",
-        metavar="SELECTOR",
-        help="label selector of the nodes that can be chosen, such as rack=r1,zone!=b; the end of "
-        "a label suffices (default: open nodes with GPUs)",
-    )
+def _add_among(parser: argparse.ArgumentParser, default: str) -> None:
+    text = f"choose nodes by labels, such as rack=r1,zone!=b (default: {default})"
+    parser.add_argument("--among", metavar="SELECTOR", help=text)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -231,8 +231,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--cost",
         default="gangs",
         metavar="COST",
-        help="what a loss costs: gangs (by priority, then GPUs; the default), pods, gpus, time (of "
-        "GPUs since the start), or annotation:KEY",
+        help="what a loss costs: gangs (default), pods, gpus, time or annotation:KEY",
     )
     choices.add_argument(
         "--force", action="store_true", help="pods without a controller may be stopped"
@@ -274,9 +273,10 @@ def _fit(arguments: argparse.Namespace, snapshot: Snapshot) -> Question:
         if not equals:
             raise UserError(f"--resource {text}: must be NAME=N, such as nvidia.com/gpu=2")
         request[name] = number
-    names = ("pods", "priority", "level", "type")
+    names = ("pods", "priority", "level", "type", "among")
     given: dict[str, Any] = {name: getattr(arguments, name) for name in names}
-    return fit(snapshot, arguments.gang, request=request, tolerate=arguments.tolerates, **given)
+    given |= {"tolerate": arguments.tolerates, "without": arguments.nots, "drain": arguments.drains}
+    return fit(snapshot, arguments.gang, request=request, **given)
 
 
 def _consolidate(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:

@@ -10,6 +10,7 @@ from lyra_opt.core.result import Limits, SolveResult, Status
 from lyra_opt.core.solver import Solver
 from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.core.stopwatch import Stopwatch
+from lyra_opt.experiments.planning.after_drain import after_drain
 from lyra_opt.experiments.planning.emptying import most_emptied
 from lyra_opt.experiments.planning.questions import (
     CANDIDATE,
@@ -73,6 +74,8 @@ class Disruption:
     rivals
         Number of pending pods, in Slurm of pending jobs, that would fit into the room on these
         nodes and may take it.
+    is_drained
+        Whether the drain before a `Fit` takes the pods.
     """
 
     gang: RunningGang
@@ -84,6 +87,7 @@ class Disruption:
     can_return: bool = True
     restarts_on: tuple[str, ...] = ()
     rivals: int = 0
+    is_drained: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +112,8 @@ class ClusterPlan:
         The checked answer of the imitated scheduler's rule; None if there is nothing to compare.
     most_nodes
         For `Consolidate`, an upper bound on the number of nodes that can be empty.
+    before
+        The drain that a `Fit` assumes, whose disruptions are also in `disruptions`; None without.
     """
 
     case: Case
@@ -118,6 +124,7 @@ class ClusterPlan:
     blocking: tuple[RunningGang, ...] = ()
     rule: Answer[Solution] | None = None
     most_nodes: int | None = None
+    before: ClusterPlan | None = None
 
     @property
     def exists(self) -> bool:
@@ -150,8 +157,17 @@ def plan(
     UserError
         If the question names something that the cluster does not have.
     """
-    case = case_of(snapshot, question, choices or Choices())
     watch = Stopwatch()
+    before, drained = None, list[Disruption]()
+    if isinstance(question, Fit) and question.drained:
+        drain = Drain(nodes=question.drained)
+        before = plan(snapshot, drain, choices, time_limit_s=time_limit_s)
+        if not before.exists:
+            return before
+        drained = [replace(each, is_drained=True) for each in before.disruptions]
+        lost = {each.gang.id: {pod.name for pod in each.lost} for each in drained}
+        snapshot = after_drain(snapshot, question.drained, lost)
+    case = case_of(snapshot, question, choices or Choices())
     most_nodes = None
     if isinstance(question, Consolidate):
         case, answer, most_nodes = _most_emptied(case, time_limit_s)
@@ -162,7 +178,9 @@ def plan(
     if answer.solution is None:
         names = blocking_gangs(case.instance) or ()
         blocking = tuple(snapshot.gang[name] for name in names)
-        return ClusterPlan(case=case, answer=answer, blocking=blocking, most_nodes=most_nodes)
+        return ClusterPlan(
+            case=case, answer=answer, blocking=blocking, most_nodes=most_nodes, before=before
+        )
     left = max(1.0, time_limit_s - watch.elapsed_s)
     rule = _rule_for(case)
     return ClusterPlan(
@@ -173,9 +191,10 @@ def plan(
             (int(each.shape.removeprefix("pods-")), each.node, each.count)
             for each in answer.solution.placements
         ),
-        disruptions=_disruptions(case, answer.solution),
+        disruptions=_disruptions(case, answer.solution, drained),
         rule=None if rule is None else _solved(case.instance, rule, left),
         most_nodes=most_nodes,
+        before=before,
     )
 
 
@@ -235,8 +254,10 @@ def _nodes_of(case: Case, solution: Solution) -> tuple[str, ...]:
     return tuple(node.id for node in case.instance.nodes if node.id in chosen or node.must_be_empty)
 
 
-def _disruptions(case: Case, solution: Solution) -> tuple[Disruption, ...]:
-    """Return the effect on each gang that the solution touches, highest priority first."""
+def _disruptions(
+    case: Case, solution: Solution, earlier: Iterable[Disruption]
+) -> tuple[Disruption, ...]:
+    """Return the earlier effects, and those on each gang of the solution, by falling priority."""
     snapshot, gpus = case.snapshot, gpu_resources(case.snapshot)
     lost: dict[str, list[RunningPod]] = {
         name: list(snapshot.gang[name].pods) for name in solution.lost_gangs
@@ -253,7 +274,7 @@ def _disruptions(case: Case, solution: Solution) -> tuple[Disruption, ...]:
         moved.setdefault(move.gang, []).extend((pod, move.to) for pod in pods)
         taken[move.gang, move.group] += move.count
     now = snapshot.newest_s or 0.0
-    found = []
+    found = list(earlier)
     for name in lost.keys() | moved.keys():
         gang, leaving = snapshot.gang[name], lost.get(name, [])
         restarted = [*leaving, *(pod for pod, _ in moved.get(name, ()))]
@@ -268,8 +289,8 @@ def _disruptions(case: Case, solution: Solution) -> tuple[Disruption, ...]:
                 lost_gpu_s=lost_gpus * max(0.0, now - gang.start_s),
             )
         )
-    position = {gang.id: place for place, gang in enumerate(snapshot.gangs)}
-    found.sort(key=lambda each: (-each.gang.priority, -each.lost_gpus, position[each.gang.id]))
+    place = {gang.id: place for place, gang in enumerate(snapshot.gangs)}
+    found.sort(key=lambda each: (-each.gang.priority, -each.lost_gpus, place.get(each.gang.id, -1)))
     return tuple(_with_restarts(case, solution, found))
 
 
@@ -419,7 +440,7 @@ def explain(found: ClusterPlan, name: str, *, time_limit_s: float = 60.0) -> Exp
     if isinstance(question, Fit):
         changed = _without(instance, name) if is_used else _with_pod_on(instance, name)
         if not reason and not is_used and changed is None:
-            reason = "closed to the pending pods by its labels, taints or GPU type"
+            reason = "closed to the pending pods by its labels, taints, GPU type or the options"
     else:
         is_candidate = CANDIDATE in instance.nodes[instance.node_position[name]].labels
         if not is_candidate and not reason:

@@ -89,11 +89,20 @@ class Fit:
     level
         The level at which its pods must be together, by the name or the end of the name of a node
         label, such as ``rack``; empty for the gang's own level.
+    among
+        Conditions on labels of the nodes that take pending pods; without any, all open nodes.
+    excluding
+        Names of nodes that take no pending pods.
+    drained
+        Names of nodes that are drained before; see `lyra_opt.experiments.planning.after_drain`.
     """
 
     gang: PendingGang
     gpu_type: str = ""
     level: str = ""
+    among: tuple[Condition, ...] = ()
+    excluding: tuple[str, ...] = ()
+    drained: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,8 +287,9 @@ class _Builder:
             if key not in known:
                 rule = f"no pod has this annotation with a number or a time; {hint_for(key, known)}"
                 raise UserError(f"cost is {show_value(self._choices.cost)}: {rule}")
-        if isinstance(self._question, Drain):
-            for name in (*self._question.nodes, *self._question.excluding):
+        if not isinstance(self._question, Consolidate):
+            named = self._question.nodes if isinstance(self._question, Drain) else ()
+            for name in (*named, *self._question.excluding):
                 require_node(self._snapshot, name)
 
     @cached_property
@@ -401,7 +411,7 @@ class _Builder:
                 each: node.labels[each] for each in (level or self._drawn,) if each in node.labels
             },
             labels=labels,
-            is_usable=not node.closed_because and self._has_type(node),
+            is_usable=not node.closed_because and self._may_take_pods(node),
             must_be_empty=isinstance(question, Drain) and node.name in question.nodes,
         )
 
@@ -435,14 +445,18 @@ class _Builder:
     def _among(self) -> tuple[Condition, ...]:
         """The conditions on the nodes that can be chosen, with the labels in full."""
         question = self._question
-        return tuple(
-            _with_known_names(self._snapshot, each)
-            for each in (() if isinstance(question, Fit) else question.among)
-        )
+        return tuple(_with_known_names(self._snapshot, each) for each in question.among)
 
     def _has_type(self, node: SnapshotNode) -> bool:
         wanted = self._question.gpu_type if isinstance(self._question, Fit) else ""
         return wanted.lower() in node.gpu_type.lower()
+
+    def _may_take_pods(self, node: SnapshotNode) -> bool:
+        question = self._question
+        if not isinstance(question, Fit):
+            return True
+        is_among = all(condition.holds(node) for condition in self._among)
+        return is_among and node.name not in question.excluding and self._has_type(node)
 
     def _demand(self, question: Fit) -> tuple[Demand, str]:
         gang = question.gang

@@ -105,6 +105,7 @@ def as_json_object(plan: ClusterPlan) -> dict[str, Any]:
         "proof": words.proof_sentence(plan) if exists else None,
         "rule": words.rule_sentence(plan) or None,
         "nodes": list(plan.nodes),
+        "drained": list(plan.before.nodes) if plan.before else [],
         "placements": [
             {"shape": shape, "node": node, "pods": count} for shape, node, count in plan.placements
         ],

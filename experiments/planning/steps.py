@@ -129,7 +129,7 @@ def _exceeded_budgets(plan: ClusterPlan) -> list[tuple[str, int, int]]:
         leaving = [
             pod
             for each in plan.disruptions
-            if each.gang.id in budget.gangs
+            if each.gang.id in budget.gangs and not each.is_drained
             for pod in (each.gang.pods if is_drain else each.lost)
             if not is_drain or pod.node in plan.nodes
         ]
@@ -180,15 +180,18 @@ def _fit_on_kubernetes(plan: ClusterPlan, question: Fit) -> Steps:
     reserve = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}={value}:{taint.effect}")
     release = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}:{taint.effect}-")
     stops, resumes = _stops(plan, taint)
+    drain = _drain_on_kubernetes(plan.before) if plan.before else Steps((), ())
     return Steps(
         (
             Step("Keep other pods off the nodes", (reserve,)),
+            *drain.do,
             *stops,
             _admission(question.gang, taint),
             Step("See which pods are on the nodes", (_list_pods(plan.nodes),)),
         ),
         (
             Step("Open the nodes to other pods again", (release,)),
+            *drain.undo,
             *_if_any("Let the stopped jobs go on when there is room", resumes),
         ),
     )
@@ -209,7 +212,8 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
     suspends, resumes, deleting = [], [], []
     leaving: dict[str, list[str]] = defaultdict(list)
     deleted: dict[str, list[str]] = defaultdict(list)
-    for each in plan.disruptions:
+    drained = plan.before.nodes if plan.before else ()
+    for each in _stopped(plan):
         owner = each.gang.owner
         commands = _suspension(owner) if each.gang.id in suspended else None
         if commands is not None:
@@ -218,7 +222,7 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
             leaving[owner.namespace] += [pod.name for pod in each.lost if pod.node in plan.nodes]
         else:
             deleting.append(each)
-            deleted[owner.namespace] += [pod.name for pod in each.lost]
+            deleted[owner.namespace] += [pod.name for pod in each.lost if pod.node not in drained]
     waits = [
         _kubectl("wait", "pod", *pods, "--for=delete", "--timeout=10m", namespace=each)
         for each, pods in leaving.items()
@@ -235,16 +239,27 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
     ], resumes
 
 
+def _stopped(plan: ClusterPlan) -> list[Disruption]:
+    """Return the victims of a fit, with the gangs that a drain before it leaves in its way."""
+    return [
+        each
+        for each in plan.disruptions
+        if not each.is_drained
+        or (each.is_whole and any(pod.node in plan.nodes for pod in each.lost))
+    ]
+
+
 def suspended_gangs(plan: ClusterPlan) -> frozenset[str]:
     """Return the ids of the gangs that the steps suspend, so that they wait for their users."""
     if plan.case.snapshot.system == "slurm" or not isinstance(plan.case.question, Fit):
         return frozenset()
-    lost = {each.gang.id for each in plan.disruptions if each.is_whole}
+    stopped = [each for each in _stopped(plan) if each.is_whole]
+    lost = {each.gang.id for each in stopped}
     kept = {gang.owner for gang in plan.case.snapshot.gangs if gang.id not in lost}
     return frozenset(
         each.gang.id
-        for each in plan.disruptions
-        if each.is_whole and each.gang.owner not in kept and _suspension(each.gang.owner)
+        for each in stopped
+        if each.gang.owner not in kept and _suspension(each.gang.owner)
     )
 
 
@@ -321,23 +336,28 @@ def _slurm_steps(plan: ClusterPlan) -> Steps:
         *_if_any("End the victims that cannot be requeued; they do not start again", end),
     )
     question = plan.case.question
-    if isinstance(question, Fit):
-        return _fit_on_slurm(plan.nodes, question.gang, stops)
-    node = plan.case.snapshot.node
-    opened = ",".join(name for name in plan.nodes if node[name].closed_because not in STAYS_CLOSED)
+    emptied = plan.before if isinstance(question, Fit) else plan
+    names = emptied.nodes if emptied else ()
+    node = (emptied or plan).case.snapshot.node
+    opened = ",".join(name for name in names if node[name].closed_because not in STAYS_CLOSED)
     update = ("scontrol", "update", f"NodeName={opened}")
     close = [join((*update, "State=DRAIN", f"Reason={SLURM_NAME}"))] if opened else []
     resume = [join((*update, "State=RESUME"))] if opened else []
+    closing = _if_any("Close the nodes; running jobs would go on to their end", close)
+    opening = _if_any("Open the nodes again", resume)
+    if isinstance(question, Fit):
+        do, undo = _fit_on_slurm(plan.nodes, question.gang, (*closing, *stops))
+        return Steps(do, (*undo, *opening))
     return Steps(
         (
-            *_if_any("Close the nodes; running jobs would go on to their end", close),
+            *closing,
             *stops,
             Step(
                 "See which jobs are still on the nodes",
                 (join(("squeue", f"--nodelist={','.join(plan.nodes)}")),),
             ),
         ),
-        tuple(_if_any("Open the nodes again", resume)),
+        tuple(opening),
     )
 
 

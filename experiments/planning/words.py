@@ -106,6 +106,13 @@ def _impossible(plan: ClusterPlan) -> str:
     if isinstance(question, Consolidate):
         return f"no further node can be emptied by moving {_whole(plan.case)}."
     reason = _reason(plan.case, plan.answer)
+    if isinstance(question, Fit) and all(
+        gang.priority >= question.gang.priority for gang in plan.case.snapshot.gangs
+    ):
+        whose = f"that of {question.gang.id}"
+        if not question.gang.owner.name and not question.gang.priority:
+            whose = "the default; --priority states another"
+        reason += f". No running job has a priority below {question.gang.priority}, {whose}"
     if not plan.blocking:
         return f"{reason}."
     names = show_list([f"{gang.id} ({_why_untouched(gang)})" for gang in plan.blocking])
@@ -398,7 +405,28 @@ def verdict(plan: ClusterPlan) -> list[str]:
     if not isinstance(plan.case.question, Consolidate):
         terms = plan.answer.measures.get("terms") or {}
         found.insert(0, f"The plan {terms_in_words(plan.case, terms)}.")
+    if (before := plan.before) is not None:
+        effect = terms_in_words(before.case, before.answer.measures["terms"])
+        found[0] = f"Beyond that, the plan{found[0].removeprefix('The plan')}"
+        found.insert(0, f"Draining {show_list(before.nodes)} before {effect}.")
     return [sentence for sentence in found if sentence]
+
+
+def _bare_pods(plan: ClusterPlan) -> list[str]:
+    """Return sentences on pods without a controller, which nothing creates again."""
+    question, found = plan.case.question, []
+    lost = [each.gang.id for each in plan.disruptions if each.lost and _is_bare(each.gang)]
+    if lost:
+        found.append(f"Pods without a controller are lost for good: {show_list(lost)}.")
+    if isinstance(question, Drain) and question.count and not plan.case.choices.is_forced:
+        kept = [gang.id for gang in plan.case.snapshot.gangs if _is_bare(gang)]
+        rule = "Nodes with pods that nothing creates again are not chosen; --force allows it"
+        found += [f"{rule}: {show_list(kept)}."] * bool(kept)
+    return found
+
+
+def _is_bare(gang: RunningGang) -> bool:
+    return gang.owner.kind == "Pod"
 
 
 def limits(plan: ClusterPlan) -> Sequence[str]:
@@ -411,4 +439,4 @@ def limits(plan: ClusterPlan) -> Sequence[str]:
             f"GPU hours count until {now:%Y-%m-%d %H:%M:%S} UTC, the newest time in the files.",
             AGES,
         ]
-    return (*plan.case.notes, *snapshot.assumptions, *snapshot.not_read, *ages)
+    return (*plan.case.notes, *_bare_pods(plan), *snapshot.assumptions, *snapshot.not_read, *ages)

@@ -328,6 +328,7 @@ class _Interpretation:
             min_pods=sum(len(shape.names) for shape in shapes),
             priority=self._priority(jobs[0]),
             queue=jobs[0].account or "default",
+            job_name=jobs[0].name or "",
         )
 
     def _pending_pods(self, job: SlurmJob) -> PendingPods:

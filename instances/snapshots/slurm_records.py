@@ -128,6 +128,7 @@ class SlurmJob(msgspec.Struct, kw_only=True):
     qos: Annotated[str | None, "QOS"] = ""
     account: Annotated[str | None, "Account"] = ""
     user_name: str | None = ""
+    name: str | None = ""
     nodes: Annotated[Hosts, "NodeList"] = Hosts()
     node_count: Annotated[Count, "NumNodes"] = Count()
     max_nodes: Count = Count()

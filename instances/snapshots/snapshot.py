@@ -208,6 +208,8 @@ class PendingGang:
         empty without such an object.
     has_pods
         Whether its pods exist; those of a Kueue Workload are created after its admission.
+    job_name
+        The name that its user gave to a job of Slurm, which need not be unique.
     """
 
     id: str
@@ -220,6 +222,7 @@ class PendingGang:
     never_preempts: bool = False
     grouped_by: str = ""
     has_pods: bool = True
+    job_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

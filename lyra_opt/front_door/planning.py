@@ -38,7 +38,7 @@ OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "drain": ("nodes", "among", "without"),
     "fit": (
         *("pods", "gpus", "cpu", "memory", "resource"),
-        *("priority", "level", "type", "tolerate"),
+        *("priority", "level", "type", "tolerate", "among", "without", "drain"),
     ),
     "consolidate": ("moves", "among"),
 }
@@ -176,8 +176,8 @@ def plan(
     **options
         The options of the question, named as on the command line: ``nodes``, ``among`` and
         ``without`` (for ``--not``) for a drain; ``pods``, ``gpus``, ``cpu``, ``memory``,
-        ``resource`` (amounts by name), ``priority``, ``level``, ``type`` and ``tolerate`` for a
-        fit; ``moves`` and ``among`` to consolidate.
+        ``resource`` (amounts by name), ``priority``, ``level``, ``type``, ``tolerate``, ``among``,
+        ``without`` and ``drain`` for a fit; ``moves`` and ``among`` to consolidate.
 
     Raises
     ------

@@ -119,6 +119,24 @@ def test_pods_whose_owner_cannot_be_suspended_are_deleted(fields, warning):
     assert len(commands(steps.undo)) == 1
 
 
+def test_a_drain_before_a_fit_only_stops_what_it_leaves_in_the_way():
+    """Job one is lost whole, and its pod on b would keep its GPUs there; job two starts again."""
+    one, two = gang("one", "ab", 4, owner=owner("jobs.batch", "one")), gang("two", "a", 4)
+    nodes = [node("a", 8), node("b")]
+    question = Fit(gang=pending(1, 4, 0), drained=("a",))
+    steps = steps_for(cluster(nodes, [one, two]), question)
+    assert commands(steps.do)[:5] == [
+        "kubectl taint nodes b lyra-opt/reserved=new:NoSchedule",
+        "kubectl cordon a",
+        "kubectl drain a --ignore-daemonsets --delete-emptydir-data",
+        commands(steps.do)[3],
+        patch("jobs.batch one", {"spec": {"suspend": True}}),
+    ]
+    assert commands(steps.do)[5].startswith("kubectl wait pod one-1 --for=delete")
+    assert "two" not in str(steps)
+    assert "kubectl uncordon a" in commands(steps.undo)
+
+
 def test_an_owner_with_pods_that_stay_is_not_suspended():
     elastic = [gang("old", "ab", 4, min_pods=1)]
     shared = [

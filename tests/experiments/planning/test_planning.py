@@ -8,12 +8,13 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
+from lyra_opt.experiments.planning.asking import fit
 from lyra_opt.experiments.planning.picture import plan_picture
 from lyra_opt.experiments.planning.planning import explain, plan
 from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
-from lyra_opt.experiments.planning.words import headline, hurt_table, proof_sentence
+from lyra_opt.experiments.planning.words import headline, hurt_table, limits, proof_sentence
 from lyra_opt.instances.snapshots.placement import Placement
-from lyra_opt.instances.snapshots.snapshot import SnapshotNode
+from lyra_opt.instances.snapshots.snapshot import Owner, SnapshotNode
 from tests.experiments.planning.clusters import RACK, cluster, gang, node, pending, random_cluster
 
 SEEDS = [pytest.param(range(40)), pytest.param(range(40, 5_000), marks=pytest.mark.slow)]
@@ -56,10 +57,11 @@ def free_gpus(snapshot, gone=()):
 
 
 def terms_of(found):
-    """Return the value of a plan in the form of `cost`."""
-    terms = found.answer.measures["terms"]
-    gangs = tuple(terms.get(f"lost_gangs@{priority}", 0) for priority in (10, 5, 0))
-    return gangs, terms.get("lost:gpu", 0), terms.get("lost_pods", 0)
+    """Return the value of a plan, with that of the drain before it, in the form of `cost`."""
+    terms = Counter(found.answer.measures["terms"])
+    terms.update(found.before.answer.measures["terms"] if found.before else {})
+    gangs = tuple(terms[f"lost_gangs@{priority}"] for priority in (10, 5, 0))
+    return gangs, terms["lost:gpu"], terms["lost_pods"]
 
 
 def best(costs):
@@ -91,29 +93,34 @@ def test_a_drain_is_the_best_of_all_choices_of_nodes(seeds):
         require_equal(plan(snapshot, Drain(count=count)), best(costs))
 
 
+@pytest.mark.parametrize("drained", [(), ("n0",), ("n0", "n1")])
 @pytest.mark.parametrize("seeds", SEEDS)
-def test_pending_pods_fit_at_least_cost(seeds):
+def test_pending_pods_fit_at_least_cost(seeds, drained):
+    """A drain and the plan after it cost as little as the best choice for both together."""
     for seed in seeds:
         snapshot, rng = random_cluster(seed)
         new = pending(int(rng.integers(1, 4)), int(rng.choice([1, 2, 4])), int(rng.choice([5, 10])))
         level = str(rng.choice(["", "rack"]))
         racks = {"r0", "r1"} if level else {"any"}
+        pods = [pod for each in snapshot.gangs for pod in each.pods]
+        forced = {pod.name for pod in pods if pod.node in drained}
         lower = [each for each in snapshot.gangs if each.priority < new.priority]
         names = [pod.name for each in lower for pod in each.pods if not each.protected_because]
         costs = []
         for leaving in subsets(names):
-            value = cost(snapshot, set(leaving))
+            value = cost(snapshot, forced | set(leaving))
             if value is None:
                 continue
             room = Counter()
             free = free_gpus(snapshot, value[3])
             for each in snapshot.nodes:
-                if not each.closed_because:
+                if not each.closed_because and each.name not in drained:
                     rack = each.labels[RACK] if level else "any"
                     room[rack] += free[each.name] // new.shapes[0].request["gpu"]
             if any(room[rack] >= new.min_pods for rack in racks):
                 costs.append(value)
-        require_equal(plan(snapshot, Fit(gang=new, level=level)), best(costs))
+        found = plan(snapshot, Fit(gang=new, level=level, drained=drained))
+        require_equal(found, best(costs))
 
 
 def can_move(pods, free):
@@ -306,6 +313,33 @@ def test_protected_pods_need_force():
     found = plan(snapshot, Drain(nodes=("a",)))
     assert [each.id for each in found.blocking] == ["team/bare"]
     assert plan(snapshot, Drain(nodes=("a",)), Choices(is_forced=True)).exists
+
+
+def test_pods_without_a_controller_are_named():
+    bare = gang("bare", ["a"], owner=Owner(kind="Pod", name="bare"), needs_force=True)
+    snapshot = cluster(map(node, "abc"), [replace(bare, protected_because="has no controller")])
+    kept = (
+        "Nodes with pods that nothing creates again are not chosen; --force allows it: team/bare."
+    )
+    assert kept in limits(plan(snapshot, Drain(count=1)))
+    gone = limits(plan(snapshot, Drain(nodes=("a",)), Choices(is_forced=True)))
+    assert "Pods without a controller are lost for good: team/bare." in gone
+
+
+def test_a_fit_uses_only_the_nodes_that_may_be_chosen():
+    snapshot = cluster([node("a"), node("b", rack="r1"), node("c", rack="r1")])
+    question = Fit(gang=pending(1, 4, 0), among=selector_of("rack=r1"), excluding=("b",))
+    assert plan(snapshot, question).nodes == ("c",)
+    assert not plan(snapshot, replace(question, drained=("c",))).exists
+
+
+def test_a_plan_that_may_stop_nobody_says_so():
+    snapshot = cluster([node("a")], [gang("one", ["a"], 4)])
+    default = fit(snapshot, pods=1, request={"gpu": 4})
+    said = "No running job has a priority below 0, the default; --priority states another. It would"
+    assert said in headline(plan(snapshot, default))
+    named = plan(snapshot, Fit(gang=pending(1, 4, 0)))
+    assert "below 0, that of team/new. It would be possible without team/one" in headline(named)
 
 
 def test_jobs_that_the_scheduler_may_not_preempt_can_still_be_drained():

@@ -63,6 +63,19 @@ def test_a_waiting_job_gets_a_reservation_that_it_leaves_again():
     ]
 
 
+def test_a_drain_before_a_waiting_job_closes_its_nodes_after_the_reservation():
+    new = replace(pending(1, 4, 0), owner=Owner(kind="SlurmJob", name="12", namespace="bob"))
+    snapshot = cluster([node("a"), node("b"), node("c")], JOBS[:2])
+    do, undo = commands(snapshot, Fit(gang=new, drained=("a",)))
+    assert do == [
+        RESERVE.format("bob").replace("a,b", "b"),
+        "scontrol update NodeName=a State=DRAIN Reason=lyra-opt",
+        "scontrol requeue 7",
+        "scontrol update JobId=12 ReservationName=lyra-opt",
+    ]
+    assert undo[-1] == "scontrol update NodeName=a State=RESUME"
+
+
 def test_a_described_job_leaves_the_user_to_be_named():
     snapshot = replace(cluster([node("a"), node("b")], JOBS[:1]), system="slurm")
     question = fit(snapshot, pods=2, request={"gpu": 4}, priority=10)

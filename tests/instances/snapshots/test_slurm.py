@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import InputError
+from lyra_opt.experiments.planning.asking import pending_gang
 from lyra_opt.experiments.planning.planning import plan
 from lyra_opt.experiments.planning.questions import Drain, Fit
 from lyra_opt.instances.snapshots.anonymise import anonymised
@@ -158,6 +159,13 @@ def test_json_and_text_of_a_real_cluster_give_the_same_plans():
         plans = [plan(each, question) for each in (snapshot, text)]
         assert plans[0].nodes == plans[1].nodes
         assert len({tuple(sorted(each.gang.id for each in p.disruptions)) for p in plans}) == 1
+
+
+def test_a_waiting_job_can_be_named_by_its_job_name():
+    for snapshot in (real("squeue.json", "sinfo.json"), real("jobs.txt", "nodes.txt")):
+        names = {gang.job_name: gang for gang in snapshot.pending}
+        assert len(names) == len(snapshot.pending)
+        assert all(pending_gang(snapshot, name) is gang for name, gang in names.items())
 
 
 def test_jobs_in_text_have_run_until_the_snapshot():
