@@ -102,7 +102,7 @@ def fit(  # noqa: PLR0913 - the options of the command, each by keyword
     without
         Nodes that take none of the pods.
     drain
-        Nodes that are drained before.
+        Nodes that are drained first.
 
     Raises
     ------
@@ -154,8 +154,7 @@ def pending_gang(snapshot: Snapshot, name: str) -> PendingGang:
     if found:
         named = ", ".join(gang.id for gang in found)
         raise UserError(f"several pending gangs are called {name}: {named}")
-    names = [gang.job_name or gang.id for gang in snapshot.pending]
-    hint = hint_for(name, names)
+    hint = hint_for(name, [gang.job_name or gang.id for gang in snapshot.pending])
     raise UserError(f"no pending gang is called {show_value(name)}; {hint}")
 
 

@@ -158,7 +158,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
     add_repeated_option(fit, "--tolerate", "KEY", "a taint that the described pods tolerate")
     _add_among(fit, "all open nodes")
     add_repeated_option(fit, "--not", "NODE", "a node that must not be used")
-    add_repeated_option(fit, "--drain", "NODE", "a node that is drained before")
+    add_repeated_option(fit, "--drain", "NODE", "a node that is drained first")
     fit.set_defaults(question=_fit)
     _add_common(fit)
 
@@ -308,7 +308,8 @@ def run(arguments: argparse.Namespace) -> int:
     files = arguments.snapshots or ["-"]
     snapshot = read_snapshot(files, reader=arguments.reader, owners=owners)
     question = arguments.question(arguments, snapshot)
-    found = plan(snapshot, question, choices, time_limit_s=arguments.time_limit)
+    limit_s: float = arguments.time_limit
+    found = plan(snapshot, question, choices, time_limit_s=limit_s, shows_progress=True)
     reasons = explanation_sentences(found, arguments.explains, arguments.time_limit)
     if arguments.plot is not None and found.exists:
         plan_picture(found, arguments.style, arguments.plot)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lyra_opt.commands.progress import solving
 from lyra_opt.core.result import Limits, SolveResult, Status
 from lyra_opt.core.solver import Solver
 from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.core.stopwatch import Stopwatch
-from lyra_opt.experiments.planning.after_drain import after_drain
 from lyra_opt.experiments.planning.emptying import most_emptied
 from lyra_opt.experiments.planning.questions import (
     CANDIDATE,
@@ -36,6 +37,7 @@ from lyra_opt.preemption.heuristics.volcano import VolcanoGang
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from lyra_opt.core.solver import Observer
     from lyra_opt.experiments.planning.questions import Question
     from lyra_opt.instances.snapshots.snapshot import RunningGang, RunningPod, Snapshot
     from lyra_opt.preemption import Solution
@@ -138,6 +140,7 @@ def plan(
     choices: Choices | None = None,
     *,
     time_limit_s: float = 60.0,
+    shows_progress: bool = False,
 ) -> ClusterPlan:
     """Return the plan that answers a question about a cluster.
 
@@ -151,6 +154,8 @@ def plan(
         What a loss costs, and what may be touched.
     time_limit_s
         Time for all solvers together, in seconds. After it the plan has a bound instead of a proof.
+    shows_progress
+        Whether a terminal shows the incumbent and the proved bound while the search runs.
 
     Raises
     ------
@@ -158,29 +163,28 @@ def plan(
         If the question names something that the cluster does not have.
     """
     watch = Stopwatch()
-    before, drained = None, list[Disruption]()
+    before = None
     if isinstance(question, Fit) and question.drained:
         drain = Drain(nodes=question.drained)
         before = plan(snapshot, drain, choices, time_limit_s=time_limit_s)
         if not before.exists:
             return before
-        drained = [replace(each, is_drained=True) for each in before.disruptions]
-        lost = {each.gang.id: {pod.name for pod in each.lost} for each in drained}
-        snapshot = after_drain(snapshot, question.drained, lost)
+        snapshot = _after(before)
     case = case_of(snapshot, question, choices or Choices())
     most_nodes = None
     if isinstance(question, Consolidate):
         case, answer, most_nodes = _most_emptied(case, time_limit_s)
     else:
-        answer = _solved(case.instance, Exact(), time_limit_s)
+        variant, terms = case.instance.variant, PROBLEM.terms_of(case.instance)
+        shown = solving("the best plan", variant, time_limit_s, 0, terms)
+        with shown if shows_progress else nullcontext() as observer:
+            answer = _solved(case.instance, Exact(), time_limit_s, observer)
     if answer.status is Status.ERROR:
         raise RuntimeError(answer.message)
     if answer.solution is None:
         names = blocking_gangs(case.instance) or ()
         blocking = tuple(snapshot.gang[name] for name in names)
-        return ClusterPlan(
-            case=case, answer=answer, blocking=blocking, most_nodes=most_nodes, before=before
-        )
+        return ClusterPlan(case=case, answer=answer, blocking=blocking, most_nodes=most_nodes)
     left = max(1.0, time_limit_s - watch.elapsed_s)
     rule = _rule_for(case)
     return ClusterPlan(
@@ -191,15 +195,44 @@ def plan(
             (int(each.shape.removeprefix("pods-")), each.node, each.count)
             for each in answer.solution.placements
         ),
-        disruptions=_disruptions(case, answer.solution, drained),
+        disruptions=_disruptions(case, answer.solution, before.disruptions if before else ()),
         rule=None if rule is None else _solved(case.instance, rule, left),
         most_nodes=most_nodes,
         before=before,
     )
 
 
-def _solved(instance: Instance, solver: Solver, time_limit_s: float) -> Answer[Solution]:
-    return solve_and_check(PROBLEM, instance, solver, limits=Limits(time_s=time_limit_s))
+def _after(drain: ClusterPlan) -> Snapshot:
+    """Return the snapshot after a drain: its nodes are closed, and the pods that it takes are gone.
+
+    The costs of the drain and of a later plan add up, term by term: a gang is lost in one of them,
+    and a budget allows the later plan what the drain leaves of it. So the best plan for this
+    snapshot is also best for both together.
+    """
+    snapshot = drain.case.snapshot
+    lost = {each.gang.id: each.lost for each in drain.disruptions}
+    taken = Counter({name: len(pods) for name, pods in lost.items()})
+    remaining = [
+        replace(gang, pods=pods)
+        for gang in snapshot.gangs
+        if (pods := tuple(pod for pod in gang.pods if pod not in lost.get(gang.id, ())))
+    ]
+    nodes = [
+        replace(node, closed_because="to be drained") if node.name in drain.nodes else node
+        for node in snapshot.nodes
+    ]
+    budgets = [
+        replace(budget, most=max(0, budget.most - sum(taken[name] for name in budget.gangs)))
+        for budget in snapshot.budgets
+    ]
+    return replace(snapshot, nodes=tuple(nodes), gangs=tuple(remaining), budgets=tuple(budgets))
+
+
+def _solved(
+    instance: Instance, solver: Solver, time_limit_s: float, observer: Observer | None = None
+) -> Answer[Solution]:
+    limits = Limits(time_s=time_limit_s)
+    return solve_and_check(PROBLEM, instance, solver, limits=limits, observer=observer)
 
 
 def _rule_for(case: Case) -> Solver | None:
@@ -255,7 +288,7 @@ def _nodes_of(case: Case, solution: Solution) -> tuple[str, ...]:
 
 
 def _disruptions(
-    case: Case, solution: Solution, earlier: Iterable[Disruption]
+    case: Case, solution: Solution, earlier: Sequence[Disruption]
 ) -> tuple[Disruption, ...]:
     """Return the earlier effects, and those on each gang of the solution, by falling priority."""
     snapshot, gpus = case.snapshot, gpu_resources(case.snapshot)
@@ -274,7 +307,7 @@ def _disruptions(
         moved.setdefault(move.gang, []).extend((pod, move.to) for pod in pods)
         taken[move.gang, move.group] += move.count
     now = snapshot.newest_s or 0.0
-    found = list(earlier)
+    found = [replace(each, is_drained=True) for each in earlier]
     for name in lost.keys() | moved.keys():
         gang, leaving = snapshot.gang[name], lost.get(name, [])
         restarted = [*leaving, *(pod for pod, _ in moved.get(name, ()))]

@@ -94,7 +94,7 @@ class Fit:
     excluding
         Names of nodes that take no pending pods.
     drained
-        Names of nodes that are drained before; see `lyra_opt.experiments.planning.after_drain`.
+        Names of nodes that are drained first.
     """
 
     gang: PendingGang

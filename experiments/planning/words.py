@@ -408,25 +408,23 @@ def verdict(plan: ClusterPlan) -> list[str]:
     if (before := plan.before) is not None:
         effect = terms_in_words(before.case, before.answer.measures["terms"])
         found[0] = f"Beyond that, the plan{found[0].removeprefix('The plan')}"
-        found.insert(0, f"Draining {show_list(before.nodes)} before {effect}.")
+        found.insert(0, f"Draining {show_list(before.nodes)} first {effect}.")
     return [sentence for sentence in found if sentence]
 
 
 def _bare_pods(plan: ClusterPlan) -> list[str]:
     """Return sentences on pods without a controller, which nothing creates again."""
-    question, found = plan.case.question, []
-    lost = [each.gang.id for each in plan.disruptions if each.lost and _is_bare(each.gang)]
-    if lost:
-        found.append(f"Pods without a controller are lost for good: {show_list(lost)}.")
+    question = plan.case.question
+    texts = {
+        "Pods without a controller are lost for good": [each.gang for each in plan.disruptions]
+    }
     if isinstance(question, Drain) and question.count and not plan.case.choices.is_forced:
-        kept = [gang.id for gang in plan.case.snapshot.gangs if _is_bare(gang)]
         rule = "Nodes with pods that nothing creates again are not chosen; --force allows it"
-        found += [f"{rule}: {show_list(kept)}."] * bool(kept)
-    return found
-
-
-def _is_bare(gang: RunningGang) -> bool:
-    return gang.owner.kind == "Pod"
+        texts[rule] = [gang for gang in plan.case.snapshot.gangs if gang.needs_force]
+    named = (
+        (text, [g.id for g in gangs if g.owner.kind == "Pod"]) for text, gangs in texts.items()
+    )
+    return [f"{text}: {show_list(names)}." for text, names in named if names]
 
 
 def limits(plan: ClusterPlan) -> Sequence[str]:

@@ -12,6 +12,7 @@ import msgspec
 
 from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.instances.snapshots import slurm_states
 from lyra_opt.instances.snapshots.placement import NAME_FIELD, Placement, Requirement
 from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
 from lyra_opt.instances.snapshots.slurm_names import (
@@ -27,16 +28,6 @@ from lyra_opt.instances.snapshots.slurm_records import (
     SlurmNode,
     Task,
     records_of_json,
-)
-from lyra_opt.instances.snapshots.slurm_states import (
-    HOLDS,
-    IN_USE,
-    JOB_STATES,
-    LEAVES,
-    NODE_STATES,
-    WAITS,
-    meanings,
-    with_flags,
 )
 from lyra_opt.instances.snapshots.slurm_text import STARTS, records_of_text
 from lyra_opt.instances.snapshots.snapshot import (
@@ -87,7 +78,7 @@ class SlurmReader(SnapshotReader):
         if not records.nodes:
             raise InputError(sources, f"no nodes are given; collect {self.collect}")
         for node in records.nodes:
-            if not records.jobs and not IN_USE.isdisjoint(with_flags(node.state)):
+            if not records.jobs and {"ALLOCATED", "MIXED"} & {*slurm_states.with_flags(node.state)}:
                 rule = "is in use, but no jobs are given"
                 raise InputError(sources, f"node {node.name} {rule}; collect {self.collect}")
         _require_once(sources, "node", (node.name for node in records.nodes))
@@ -140,28 +131,6 @@ def _blaming(source: str, name: str = "") -> Iterator[None]:
         raise InputError(source, f"{name}: {error}" if name else str(error)) from None
 
 
-@contextmanager
-def _naming(field: str) -> Iterator[None]:
-    """Put the name of a field before the message of a `ValueError`, which begins with its value."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{field} {error}") from None
-
-
-def _generic(
-    record: SlurmJob | SlurmNode, field: str, *, is_counted: bool = False
-) -> tuple[Counter[str], set[str]]:
-    """Return the generic resources in a field of a record, as `generic_resources`."""
-    with _naming(field):
-        return generic_resources(getattr(record, field) or "", is_counted=is_counted)
-
-
-def _trackable(job: SlurmJob, field: str) -> Counter[str]:
-    with _naming(field):
-        return trackable_resources(getattr(job, field) or "")
-
-
 class _Interpretation:
     """The meaning of the records of a snapshot."""
 
@@ -185,15 +154,15 @@ class _Interpretation:
         newest_s: int = self._records.last_update
         for job in self._records.jobs:
             with _blaming(job.source, f"job {job.job_id}"):
-                found = meanings("job_state", job.job_state, JOB_STATES)
+                found = slurm_states.meanings("job_state", job.job_state, slurm_states.JOB_STATES)
                 if "RUNNING" in job.job_state and job.node_count and not job.nodes:
                     raise ValueError("nodes is empty, but job_state is RUNNING")
-            if LEAVES in found:
+            if "leaves" in found:
                 completing.append(job)
-            elif HOLDS in found and job.nodes:
+            elif "holds" in found and job.nodes:
                 running[_gang_id(job)].append(job)
                 newest_s = max(newest_s, job.start_time + job.run_time)
-            elif WAITS in found:
+            elif "waits" in found:
                 pending[_gang_id(job)].append(job)
             newest_s = max(newest_s, job.submit_time, job.last_sched_evaluation)
         gangs = [self._gang(name, jobs) for name, jobs in running.items()]
@@ -225,13 +194,17 @@ class _Interpretation:
                 yield self._node(node, switches[node.name])
 
     def _node(self, node: SlurmNode, switches: Mapping[str, str]) -> SnapshotNode:
-        generic, types = _generic(node, "gres")
+        generic, types = generic_resources(node.gres or "", "gres")
         cpus = node.effective_cpus or node.cpus
         memory = node.real_memory - node.specialized_memory
         capacity = {"cpu": 1000 * cpus, "memory": memory * MIB, **generic}
         if self._has_whole_nodes:
             capacity[SHARE] = WHOLE
-        reasons = meanings("state", with_flags(node.state + node.state_flags), NODE_STATES)
+        reasons = slurm_states.meanings(
+            "state",
+            slurm_states.with_flags(node.state + node.state_flags),
+            slurm_states.NODE_STATES,
+        )
         has = [f"partition/{name}" for name in node.partitions]
         has += [f"feature/{name}" for name in node.features]
         has += [f"gpu/{name}" for name in types]
@@ -288,7 +261,8 @@ class _Interpretation:
             shown[pod.node] += pod.request.get(GPU, 0)
         for name, node in self._nodes.items():
             with _blaming(node.source, f"node {name}"):
-                used = _generic(node, "gres_used", is_counted=True)[0][GPU]
+                in_use, _ = generic_resources(node.gres_used or "", "gres_used", is_counted=True)
+                used = in_use[GPU]
             if used > shown[name] and name not in leaving:
                 self._counts["hidden GPUs"] += used - shown[name]
                 whole = {SHARE: 1} if self._has_whole_nodes else {}
@@ -334,11 +308,11 @@ class _Interpretation:
     def _pending_pods(self, job: SlurmJob) -> PendingPods:
         """Return the pods of a pending job: one for each node, each task or each GPU."""
         nodes = max(1, job.node_count)
-        total = _trackable(job, "tres_req_str")
+        total = trackable_resources(job.tres_req_str or "", "tres_req_str")
         cpus = total["cpu"] or 1000 * (job.cpus or nodes)
-        per_node, types = _generic(job, "tres_per_node")
-        per_job, types_of_job = _generic(job, "tres_per_job")
-        per_task, types_of_task = _generic(job, "tres_per_task")
+        per_node, types = generic_resources(job.tres_per_node or "", "tres_per_node")
+        per_job, types_of_job = generic_resources(job.tres_per_job or "", "tres_per_job")
+        per_task, types_of_task = generic_resources(job.tres_per_task or "", "tres_per_task")
         tasks = job.tasks or 1
         is_spread = per_job[GPU] and not per_node and tasks > 1 and job.max_nodes != 1
         generic = Counter({key: -(-n // nodes) for key, n in per_job.items()}) | per_node
@@ -434,7 +408,7 @@ def _allocations(job: SlurmJob) -> list[dict[str, int]]:
     CPUs and memory are divided evenly before v0.0.41, which lists them by node.
     """
     names = job.nodes
-    total = _trackable(job, "tres_alloc_str")
+    total = trackable_resources(job.tres_alloc_str or "", "tres_alloc_str")
     cpus = total["cpu"] or 1000 * job.cpus
     even = {"cpu": -(-cpus // len(names)), "memory": -(-total["memory"] // len(names))}
     found = {name: dict(even) for name in names}
@@ -447,12 +421,11 @@ def _allocations(job: SlurmJob) -> list[dict[str, int]]:
     asked = ("tres_per_node", "tres_per_job", "tres_per_task")
     if job.gres_detail and len(job.gres_detail) == len(names):
         for name, text in zip(names, job.gres_detail, strict=True):
-            with _naming("gres_detail"):
-                found[name].update(generic_resources(text or "", is_counted=True)[0])
+            found[name].update(generic_resources(text or "", "gres_detail", is_counted=True)[0])
     elif generic and not any(amount % len(names) for amount in generic.values()):
         for request in found.values():
             request.update({name: n // len(names) for name, n in generic.items()})
-    elif generic or any(_generic(job, field)[0] for field in asked):
+    elif generic or any(generic_resources(getattr(job, name) or "", name)[0] for name in asked):
         rule = "its generic resources on each node are not shown; collect squeue --all --json"
         raise ValueError(rule)
     return list(found.values())

@@ -28,8 +28,8 @@ _GRES = re.compile(
 )
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)[cn]?")
 _TRES = re.compile(
-    r"(?:cpu|mem|node|billing|energy|vmem|pages|(?:bb|fs|ic|license)/[^=]+)=\S+"
-    r"|gres/[^=:]+(?::[^=:]+)?=\d+[KMGTP]?"
+    r"(?:node|billing|energy|vmem|pages|(?:bb|fs|ic|license)/[^=]+)=\S+"
+    r"|cpu=\d+|mem=\d+(?:\.\d+)?[KMGTP]?[cn]?|gres/[^=:]+(?::[^=:]+)?=\d+[KMGTP]?"
 )
 _UNITS = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 
@@ -83,13 +83,15 @@ def _range(piece: str) -> list[str]:
     return found
 
 
-def generic_resources(text: str, *, is_counted: bool = False) -> tuple[Counter[str], set[str]]:
+def generic_resources(
+    text: str, field: str = "", *, is_counted: bool = False
+) -> tuple[Counter[str], set[str]]:
     """Return the amounts of generic resources, and the types of whole GPUs among them.
 
     Whole GPUs of all types are counted as ``gpu``. Slices have a resource per MIG profile. CPUs and
     memory, which stand among the resources for each task since version 24.05, are ignored. In a
     configuration or a request, a name or a type without an amount stands for 1. In texts with
-    `is_counted`, which show what is in use, Slurm writes every amount.
+    `is_counted`, which show what is in use, Slurm writes every amount. Messages name the `field`.
 
     Raises
     ------
@@ -107,7 +109,7 @@ def generic_resources(text: str, *, is_counted: bool = False) -> tuple[Counter[s
         match = _GRES.fullmatch(re.sub(r"^gres[:/]|:no_consume", "", part))
         if match is None:
             rule = "is not a generic resource; it must be like gpu:4, gpu:a100:4 or gres/gpu=4"
-            raise ValueError(f"{show_value(part)} {rule}")
+            raise ValueError(f"{field} {show_value(part)} {rule}")
         kind, more = match["type"] or "", match["more"] or ""
         is_profile = bool(_MIG_PROFILE.fullmatch(kind))
         counted = re.fullmatch(r"\(CNT:(\d+)\)", more)
@@ -116,7 +118,7 @@ def generic_resources(text: str, *, is_counted: bool = False) -> tuple[Counter[s
         is_one = is_name and not is_counted and (not more or more.startswith("(S:"))
         if count is None and not is_one:
             rule = f"has no amount of {match['name']}; it must be a number, as in gpu:a100:4"
-            raise ValueError(f"{show_value(part)} {rule}")
+            raise ValueError(f"{field} {show_value(part)} {rule}")
         number = int(count or 1) * 1024 ** " KMGTP".index(match["unit"] or " ")
         if match["name"] != "gpu":
             amounts[f"gres/{match['name']}"] += number
@@ -128,7 +130,7 @@ def generic_resources(text: str, *, is_counted: bool = False) -> tuple[Counter[s
     return amounts, types
 
 
-def trackable_resources(text: str) -> Counter[str]:
+def trackable_resources(text: str, field: str = "") -> Counter[str]:
     """Return the CPUs (milli), memory (bytes) and generic resources of a text such as ``cpu=4``.
 
     The amount without a type is that of all types: ``gres/gpu=8,gres/gpu:h100=6`` are eight GPUs.
@@ -144,10 +146,10 @@ def trackable_resources(text: str) -> Counter[str]:
     for part in _split("" if text in ("(null)", "N/A") else text):
         if _TRES.fullmatch(part) is None:
             rule = "is not a trackable resource; it must be like cpu=4, mem=32G or gres/gpu:a100=4"
-            raise ValueError(f"{show_value(part)} {rule}")
+            raise ValueError(f"{field} {show_value(part)} {rule}")
         name, _, value = part.partition("=")
         if name == "cpu":
-            amounts["cpu"] = 1000 * count(value)
+            amounts["cpu"] = 1000 * int(value)
         elif name == "mem":
             amounts["memory"] = memory_bytes(value)
         elif name.startswith("gres/"):

@@ -16,29 +16,24 @@ from lyra_opt.core.nearest_names import suggestion
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-HOLDS, WAITS, ENDED, LEAVES, FLAG = "holds", "waits", "ended", "leaves", "flag"
-"""The meanings of the states of jobs; a flag only stands beside a state of another meaning."""
-
 JOB_STATES = {
-    **dict.fromkeys(("RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING"), HOLDS),
-    **dict.fromkeys(("POWER_UP_NODE", "RESIZING", "SIGNALING"), HOLDS),
-    **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"), WAITS),
-    **dict.fromkeys(("RESV_DEL_HOLD", "SPECIAL_EXIT", "EXPEDITING"), WAITS),
-    **dict.fromkeys(("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"), ENDED),
-    **dict.fromkeys(("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"), ENDED),
-    **dict.fromkeys(("REVOKED", "STAGE_OUT"), ENDED),
-    **dict.fromkeys(("LAUNCH_FAILED", "RECONFIG_FAIL", "UPDATE_DB"), FLAG),
-    "COMPLETING": LEAVES,
+    **dict.fromkeys(("RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING"), "holds"),
+    **dict.fromkeys(("POWER_UP_NODE", "RESIZING", "SIGNALING"), "holds"),
+    **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"), "waits"),
+    **dict.fromkeys(("RESV_DEL_HOLD", "SPECIAL_EXIT", "EXPEDITING"), "waits"),
+    **dict.fromkeys(("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"), "ended"),
+    **dict.fromkeys(("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"), "ended"),
+    **dict.fromkeys(("REVOKED", "STAGE_OUT"), "ended"),
+    **dict.fromkeys(("LAUNCH_FAILED", "RECONFIG_FAIL", "UPDATE_DB"), "flag"),
+    "COMPLETING": "leaves",
 }
-"""Whether a job holds its nodes, waits, has ended, or has ended and leaves its nodes."""
-
-IN_USE = frozenset({"ALLOCATED", "MIXED"})
-"""The states of nodes on which jobs run."""
+"""Whether a job holds its nodes, waits, has ended, or has ended and still leaves its nodes. A flag
+only stands beside another state."""
 
 NODE_STATES = {
-    **dict.fromkeys(("IDLE", *IN_USE, "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"), ""),
-    **dict.fromkeys(("POWER_UP", "POWERING_UP", "RESUME", "UNDRAIN", "PERFCTRS"), ""),
-    **dict.fromkeys(("REBOOT_REQUESTED", "REBOOT_CANCELED", "CANCEL_REBOOT"), ""),
+    **dict.fromkeys(("IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "CLOUD"), ""),
+    **dict.fromkeys(("POWER_UP", "POWERING_UP", "RESUME", "UNDRAIN", "DYNAMIC_NORM"), ""),
+    **dict.fromkeys(("REBOOT_REQUESTED", "REBOOT_CANCELED", "CANCEL_REBOOT", "PERFCTRS"), ""),
     "BLOCKED": "blocked",
     **dict.fromkeys(("DRAIN", "DRAINED", "DRAINING"), "drained"),
     "DOWN": "down",

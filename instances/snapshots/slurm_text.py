@@ -134,7 +134,7 @@ def _job(block: str, fields: dict[str, str]) -> SlurmJob:
         SlurmJob,
         {"JobId": "", **defaults, **fields},
         user_name=fields.get("UserId", "").partition("(")[0],
-        name=name[1] if (name := re.search(r"\bJobName=(.*)", block)) else "",
+        name=named[1] if (named := re.search(r"\bJobName=(.*)", block)) else "",
         max_nodes=1 if fields.get("NumNodes") == "1-1" else 0,
         gres_detail=generic,
         job_resources={"nodes": {"allocation": allocations}},

@@ -20,7 +20,7 @@ from lyra_opt.commands.arguments import (
 )
 from lyra_opt.commands.messages import complain, say, write_traceback
 from lyra_opt.commands.output import require_file_path, stdout_kept_clean
-from lyra_opt.core.documents import format_document, read_json_object, write_text
+from lyra_opt.core.documents import format_document, write_text
 from lyra_opt.core.errors import UserError, counted
 
 if TYPE_CHECKING:
@@ -206,8 +206,6 @@ def _require_outputs(arguments: argparse.Namespace) -> None:
     """
     from lyra_opt.core.pictures import require_picture_path
 
-    if arguments.proof is not None and arguments.files[0] == "-":
-        raise UserError("--proof cannot be combined with an instance from the standard input")
     taken = {Path(file).resolve(): "the instance itself" for file in arguments.files}
     if arguments.start is not None:
         taken.setdefault(Path(arguments.start).resolve(), START)
@@ -237,13 +235,10 @@ def _prove(arguments: argparse.Namespace, entry: LoadedInstance, answers: Sequen
     if best is None and all(answer.status is not Status.INFEASIBLE for answer in answers):
         complain(f"--proof {arguments.proof}: no solution was found; the file is not written")
         return False
-    is_file = Path(entry.file).exists()
-    stated = entry.problem.instance_document
-    document = read_json_object(entry.file) if is_file else stated(entry.instance)
     try:
         with limited_to(Limits(time_s=arguments.time_limit_s)):
             solution = None if best is None else best.solution
-            proof = proof_of(entry.problem, entry.instance, document, solution)
+            proof = proof_of(entry.problem, entry.instance, entry.proved_document(), solution)
     except UserError as error:
         complain(f"--proof {arguments.proof}: {error}; the file is not written")
         return False

@@ -81,12 +81,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_proof(arguments: argparse.Namespace) -> int:
     """Check a proof; return the exit code."""
     from lyra_opt.core.documents import read_json_object, source_name
-    from lyra_opt.front_door.files import loaded_document
+    from lyra_opt.front_door.files import loaded_instance
     from lyra_opt.proofs.files import checked_proof
 
-    loaded, document = loaded_document(arguments.instance)
+    loaded = loaded_instance(arguments.instance)
     proof, file = read_json_object(arguments.proof), source_name(arguments.proof)
-    found = checked_proof(loaded, document, proof, file)
+    found = checked_proof(loaded, loaded.proved_document(), proof, file)
     if arguments.form == "json":
         print_json(found.as_json_object())
     else:

@@ -32,11 +32,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedInstance:
-    """An instance with its problem and the name of its file as the user typed it."""
+    """An instance with its problem, the name of its file as the user typed it, and its document.
+
+    The document is None if the instance was generated, or belongs to the library.
+    """
 
     file: str
     problem: Problem
     instance: Any
+    document: JsonObject | None = None
+
+    def proved_document(self) -> JsonObject:
+        """Return the document to which proofs of the instance refer."""
+        return self.document or self.problem.instance_document(self.instance)
 
 
 def load_instance(path: str | Path) -> LoadedInstance:
@@ -47,20 +55,10 @@ def load_instance(path: str | Path) -> LoadedInstance:
     InputError
         If the file is not a valid instance; names file, field, value and rule.
     """
-    return parsed_instance(read_json_object(path), path)
-
-
-def parsed_instance(document: JsonObject, path: str | Path) -> LoadedInstance:
-    """Return the instance in the document of a file.
-
-    Raises
-    ------
-    InputError
-        If the document is not a valid instance; names file, field, value and rule.
-    """
+    document = read_json_object(path)
     try:
         problem = problem_of_format(document)
-        return LoadedInstance(str(path), problem, problem.parse_instance(document))
+        return LoadedInstance(str(path), problem, problem.parse_instance(document), document)
     except FieldError as error:
         raise InputError(source_name(path), str(error)) from None
 

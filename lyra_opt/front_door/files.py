@@ -7,16 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from lyra_opt.core.documents import (
-    JsonObject,
-    format_document,
-    gzip_bytes,
-    read_json_object,
-    require_path,
-    write_bytes,
-)
+from lyra_opt.core.documents import format_document, gzip_bytes, require_path, write_bytes
 from lyra_opt.core.errors import FieldError, InputError, UserError, show_value, without_inner_frames
-from lyra_opt.core.loading import LoadedInstance, load_instance, parsed_instance
+from lyra_opt.core.loading import LoadedInstance, load_instance
 from lyra_opt.core.nearest_names import nearest
 from lyra_opt.core.problem import ProblemInstance, problem_of_instance
 from lyra_opt.core.solving import Answer
@@ -70,15 +63,6 @@ def loaded_instance(path: str | Path) -> LoadedInstance:
     return _of_library(str(path)) if _is_id(path) else load_instance(path)
 
 
-def loaded_document(path: str) -> tuple[LoadedInstance, JsonObject]:
-    """Return an instance as `loaded_instance` does, and its document; reads the file once."""
-    if _is_id(path):
-        loaded = _of_library(path)
-        return loaded, loaded.problem.instance_document(loaded.instance)
-    document = read_json_object(path)
-    return parsed_instance(document, path), document
-
-
 def _is_id(path: object) -> bool:
     """Return whether a text can be the id of a library instance, and no file has this name."""
     if not isinstance(path, str) or path in ("", "-") or Path(path).name != path:
@@ -93,7 +77,7 @@ def _of_library(name: str) -> LoadedInstance:
         near = nearest(name, library().entries)
         hint = "lyra-opt library list shows all ids" if near is None else f"did you mean {near}?"
         raise InputError(name, f"is neither a file nor an instance of the library; {hint}")
-    return replace(library().load(name), file=name)
+    return replace(library().load(name), file=name, document=None)
 
 
 @without_inner_frames

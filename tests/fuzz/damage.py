@@ -115,7 +115,7 @@ def _read_proof(problem: str, path: Path) -> None:
         code = judge([str(instance), str(path)])
     assert code in (0, 1, 2)
     loaded, proof = load_instance(instance), read_json_object(path)
-    found = checked_proof(loaded, source.FLEET, proof, str(path))
+    found = checked_proof(loaded, loaded.proved_document(), proof, str(path))
     assert code in (2, 0 if found.holds else 1)
 
 

@@ -131,6 +131,7 @@ def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
         assert exit_code == 1
         assert "Impossible: " in (err if form == "csv" else out)
         assert "no plan to draw" in err
+        assert "below 0, the default; --priority states another" in out + err
     assert not picture.exists()
     assert "<h1>No plan exists</h1>" in page.read_text()
     assert "<p>Impossible: " in page.read_text()
@@ -176,6 +177,8 @@ def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
         (["consolidate", "--among", "rack=r11"], "did you mean r1?"),
         (["drain", "--nodes", "1", "--among", "rack!=r11"], "did you mean r1?"),
         (["drain", "--nodes", "1", "--owner", "Foo=gan"], "did you mean gang?"),
+        (["fit", "--pods", "2", "--gpus", "1", "--drain", "n99"], 'has no node "n99"'),
+        (["fit", "--pods", "2", "--gpus", "1", "--not", "n99"], 'has no node "n99"'),
         (["drain", "n05"], "did you mean n5?"),
         (["drain", "--nodes", "1", "--reader", "slrum"], "did you mean slurm?"),
     ],

@@ -1,6 +1,7 @@
 """Plans are optimal: they agree with an enumeration that shares no code with them."""
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import combinations
 
@@ -8,7 +9,6 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
-from lyra_opt.experiments.planning.asking import fit
 from lyra_opt.experiments.planning.picture import plan_picture
 from lyra_opt.experiments.planning.planning import explain, plan
 from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
@@ -237,6 +237,10 @@ def test_budgets_are_exceeded_last_or_never():
     both = plan(snapshot, Drain(count=2))
     assert both.answer.measures["terms"]["budget_excess"] == 1
     assert not plan(snapshot, Drain(count=2), Choices(keeps_budgets=True)).exists
+    wide = replace(budget, gangs=("team/wide",), most=1)
+    snapshot = cluster(nodes, [gang("wide", "ab", min_pods=1)], budgets=(wide,))
+    question = Fit(gang=pending(1, 4, 5), drained=("a",))
+    assert plan(snapshot, question).answer.measures["terms"]["budget_excess"] == 1
 
 
 @pytest.mark.parametrize(
@@ -326,6 +330,14 @@ def test_pods_without_a_controller_are_named():
     assert "Pods without a controller are lost for good: team/bare." in gone
 
 
+def test_a_search_reports_its_incumbent_and_its_bound(monkeypatch):
+    told, (snapshot, _) = [], random_cluster(3)
+    observer = nullcontext(lambda kind, *_: told.append(kind))
+    monkeypatch.setattr("lyra_opt.experiments.planning.planning.solving", lambda *_: observer)
+    plan(snapshot, Fit(gang=pending(2, 2, 10)), shows_progress=True)
+    assert {"objective", "dual_bound"} <= set(told)
+
+
 def test_a_fit_uses_only_the_nodes_that_may_be_chosen():
     snapshot = cluster([node("a"), node("b", rack="r1"), node("c", rack="r1")])
     question = Fit(gang=pending(1, 4, 0), among=selector_of("rack=r1"), excluding=("b",))
@@ -335,11 +347,8 @@ def test_a_fit_uses_only_the_nodes_that_may_be_chosen():
 
 def test_a_plan_that_may_stop_nobody_says_so():
     snapshot = cluster([node("a")], [gang("one", ["a"], 4)])
-    default = fit(snapshot, pods=1, request={"gpu": 4})
-    said = "No running job has a priority below 0, the default; --priority states another. It would"
-    assert said in headline(plan(snapshot, default))
-    named = plan(snapshot, Fit(gang=pending(1, 4, 0)))
-    assert "below 0, that of team/new. It would be possible without team/one" in headline(named)
+    named = headline(plan(snapshot, Fit(gang=pending(1, 4, 0))))
+    assert "No running job has a priority below 0, that of team/new. It would be" in named
 
 
 def test_jobs_that_the_scheduler_may_not_preempt_can_still_be_drained():

@@ -96,16 +96,12 @@ def test_trackable_resources_count_a_typed_gpu_once(text, amounts):
     assert trackable_resources(text) == amounts
 
 
-@pytest.mark.parametrize(("text", "part"), NOTATIONS["unreadable"])
-def test_an_amount_that_cannot_be_read_is_not_guessed(text, part):
-    with pytest.raises(ValueError, match=re.escape(f'"{part}"')):
-        generic_resources(text)
-
-
-@pytest.mark.parametrize("text", NOTATIONS["unreadable_trackable"])
-def test_an_unknown_trackable_resource_is_not_dropped(text):
-    with pytest.raises(ValueError, match=re.escape(f'"{text}" is not a trackable resource')):
-        trackable_resources(f"cpu=1,{text}")
+@pytest.mark.parametrize("kind", ["generic", "trackable"])
+def test_an_amount_that_cannot_be_read_is_refused(kind):
+    parse = {"generic": generic_resources, "trackable": trackable_resources}[kind]
+    for text in NOTATIONS[f"unreadable_{kind}"]:
+        with pytest.raises(ValueError, match=re.escape(f'the_field "{text}" ')):
+            parse(f"cpu=1,{text}", "the_field")
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -228,21 +224,8 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, damaged, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_given_twice_is_refused(tmp_path):
-    """A job or a node that counted twice would hold twice its GPUs."""
-    jobs = [{"job_id": 3, "on": "n1"}]
-    with pytest.raises(InputError, match="node n1 occurs twice in the files; give each file once"):
-        read(tmp_path, jobs, more=[{"machines": NODES}])
-    with pytest.raises(InputError, match="job 3 occurs twice in the files; give each file once"):
-        read(tmp_path, jobs, more=[{"jobs": jobs}])
-
-
-def test_jobs_without_nodes_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no nodes are given; collect squeue --all --json, scont"):
-        read(tmp_path, [{"on": "n1"}], [])
-
-
-def test_nodes_in_use_without_jobs_are_refused(tmp_path):
-    """Otherwise a plan would promise that nobody is stopped."""
-    with pytest.raises(InputError, match="node n1 is in use, but no jobs are given; collect"):
-        read(tmp_path, [], [{"name": "n1", "state": ["MIXED"]}])
+@pytest.mark.parametrize(("jobs", "machines", "more", "message"), NOTATIONS["incomplete"])
+def test_files_that_lack_or_repeat_something_are_refused(tmp_path, jobs, machines, more, message):
+    """Otherwise a job would hold twice its GPUs, or a plan would promise that nobody is stopped."""
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, jobs, machines, more)

@@ -38,19 +38,17 @@ def test_a_proof_is_written_and_holds(fleet, tmp_path, capsys):
     assert "claims 2, but proves only 1" in found["refutation"]
 
 
-@pytest.mark.parametrize(
-    "places", [("lyra-figure-5", "p.json"), ("-", "p.json"), ("fleet.json", "-")]
-)
-def test_the_instance_of_a_proof_has_an_id_or_comes_through_a_pipe(
-    places, fleet, tmp_path, run, monkeypatch
+def test_instances_and_proofs_can_come_from_the_library_and_through_pipes(
+    fleet, tmp_path, run, monkeypatch
 ):
-    monkeypatch.chdir(tmp_path)
-    assert run("solve", "lyra-figure-5", "--proof", "p.json")[0] == 0
-    piped = fleet if places[0] == "-" else tmp_path / "p.json"
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(piped.read_bytes())))
-    exit_code, out, _ = run("verify", places[0], "--proof", places[1])
-    assert exit_code == 0
-    assert "proved: no solution is better than 1" in out
+    proof = tmp_path / "proof.json"
+    pipes = [("lyra-figure-5", proof, fleet), ("-", proof, fleet), (fleet, "-", proof)]
+    for instance, given, piped in pipes:
+        for words in [("solve", instance, "--proof", proof)] * (given == proof) + [
+            ("verify", instance, "--proof", given)
+        ]:
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(piped.read_bytes())))
+            assert run(*words)[0] == 0
 
 
 def test_what_cannot_be_proved_is_not_written(fleet, tmp_path, capsys):
