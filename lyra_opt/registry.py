@@ -193,70 +193,38 @@ def _reclaim_models() -> Objects:
 
 def _allocation_families() -> Objects:
     """Return the instance families for allocation."""
-    from lyra_opt.instances.allocation import LIGHT, LOAD, WORST_CASE
+    from lyra_opt.instances import allocation
 
-    return _by_problem(LIGHT, LOAD, WORST_CASE)
+    return _families_in(allocation)
 
 
 def _heterogeneous_families() -> Objects:
     """Return the instance families for the heterogeneous problem."""
-    from lyra_opt.instances.heterogeneous.offline import OFFLINE
+    from lyra_opt.instances.heterogeneous import offline
 
-    return _by_problem(OFFLINE)
+    return _families_in(offline)
 
 
 def _network_families() -> Objects:
     """Return the instance families for the network problem."""
-    from lyra_opt.instances.network.epoch import EPOCH
+    from lyra_opt.instances.network import epoch
 
-    return _by_problem(EPOCH)
+    return _families_in(epoch)
 
 
 def _preemption_families() -> Objects:
     """Return the instance families for preemption."""
-    from lyra_opt.instances.preemption.fleets import CROWDED, DRAIN, PROTECTED_POD, SCATTERED
-    from lyra_opt.instances.preemption.recorded.family import RECORDED
-    from lyra_opt.instances.preemption.solved import ONE_SHORT, RULE_TRAP, SPLIT_TOPOLOGY
+    from lyra_opt.instances.preemption import fleets, solved
+    from lyra_opt.instances.preemption.recorded import family
 
-    return _by_problem(
-        *(CROWDED, SCATTERED, DRAIN, PROTECTED_POD),
-        *(RULE_TRAP, ONE_SHORT, SPLIT_TOPOLOGY, RECORDED),
-    )
+    return _families_in(fleets, solved, family)
 
 
 def _reclaim_families() -> Objects:
     """Return the instance families for reclaiming."""
-    from lyra_opt.instances.reclaim.fleets import GRID, HYP8, PLANTED, REG4, SPAN
-    from lyra_opt.instances.reclaim.placement import (
-        BF_DIST,
-        BF_TRACE,
-        MESSY_DIST,
-        MESSY_TRACE,
-        RND_DIST,
-        RND_TRACE,
-    )
-    from lyra_opt.instances.reclaim.set_union import SET_UNION
-    from lyra_opt.instances.reclaim.snapshot import SNAPSHOT
-    from lyra_opt.instances.reclaim.solved import DECOY, NET, NET_JOINED
+    from lyra_opt.instances.reclaim import fleets, placement, set_union, snapshot, solved
 
-    return _by_problem(
-        BF_TRACE,
-        BF_DIST,
-        RND_TRACE,
-        RND_DIST,
-        MESSY_TRACE,
-        MESSY_DIST,
-        SPAN,
-        GRID,
-        REG4,
-        HYP8,
-        PLANTED,
-        DECOY,
-        NET,
-        NET_JOINED,
-        SNAPSHOT,
-        SET_UNION,
-    )
+    return _families_in(fleets, placement, set_union, snapshot, solved)
 
 
 def _allocation() -> Objects:
@@ -306,14 +274,9 @@ def _workloads() -> Objects:
 
 def _clusters() -> Objects:
     """Return the clusters with heterogeneous GPUs."""
-    from lyra_opt.instances.heterogeneous.clusters import (
-        GAVEL_108,
-        HADAR_60,
-        HADARE_AWS,
-        HADARE_LAB,
-    )
+    from lyra_opt.instances.heterogeneous import clusters
 
-    return _by_name(GAVEL_108, HADAR_60, HADARE_AWS, HADARE_LAB)
+    return _by_name(*_all_of(clusters.NamedCluster, clusters))
 
 
 def _throughputs() -> Objects:
@@ -385,6 +348,12 @@ def _scenarios() -> Objects:
 def _all_of(kind: type, *modules: ModuleType) -> list[Any]:
     """Return all module-level objects of a class from the given modules."""
     return [each for module in modules for each in vars(module).values() if isinstance(each, kind)]
+
+
+def _families_in(*modules: ModuleType) -> Objects:
+    from lyra_opt.instances.family import ParameterisedFamily
+
+    return _by_problem(*_all_of(ParameterisedFamily, *modules))
 
 
 def _by_name(*objects: Any) -> Objects:
