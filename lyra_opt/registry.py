@@ -1,8 +1,8 @@
 """The built-in components by name: problems, solvers, families, schemes, workloads and others.
 
-This module may import every package and contains no logic. Each function imports its components
-when one of them is first needed. Components of other packages are entry points with the same group
-names (`lyra_opt.core.plugins`).
+This module may import every package, and only says where components are. Each function imports its
+components when one of them is first needed. Components of other packages are entry points with the
+same group names (`lyra_opt.core.plugins`).
 """
 
 from __future__ import annotations
@@ -20,175 +20,98 @@ if TYPE_CHECKING:
 
 def _allocation_solvers() -> Objects:
     """Return the toolkit's own heuristics and exact methods for allocation."""
-    from lyra_opt.allocation.exact.mckp_core import MckpCore
-    from lyra_opt.allocation.exact.mckp_dp import MckpDp
-    from lyra_opt.allocation.exact.mean_jct.solver import MeanJctExact
-    from lyra_opt.allocation.heuristics.ibm_dp import IbmDp
-    from lyra_opt.allocation.heuristics.lookahead import BestFill, Rollout
-    from lyra_opt.allocation.heuristics.mckp_greedy import MckpGreedy
-    from lyra_opt.allocation.heuristics.policy_solver import (
-        Afs,
-        EqualShare,
-        Gandiva,
-        Lyra,
-        Optimus,
-        ShortestJobFirst,
-        SmallestRemainingWork,
-    )
+    from lyra_opt.allocation.exact import mckp_core, mckp_dp
+    from lyra_opt.allocation.exact.mean_jct import solver
+    from lyra_opt.allocation.heuristics import ibm_dp, lookahead, mckp_greedy, policy_solver
 
-    return _by_problem(
-        MckpDp,
-        MckpGreedy,
-        MckpCore,
-        MeanJctExact,
-        Lyra,
-        ShortestJobFirst,
-        SmallestRemainingWork,
-        EqualShare,
-        Afs,
-        Optimus,
-        Gandiva,
-        IbmDp,
-        BestFill,
-        Rollout,
-    )
+    return _solvers_in(mckp_core, mckp_dp, solver, ibm_dp, lookahead, mckp_greedy, policy_solver)
 
 
 def _allocation_models() -> Objects:
     """Return the exact models for allocation that other libraries solve."""
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.formulations.allocation import mathopt_model, pulp_model
-    from lyra_opt.formulations.allocation.brute_force import BruteForce
-    from lyra_opt.formulations.allocation.cpsat_model import CPSAT_STRENGTHENED
-    from lyra_opt.formulations.allocation.mean_jct.cpsat_model import CpsatSolver
-    from lyra_opt.formulations.allocation.mean_jct.order_tree import OrderTree
-
-    return _by_problem(
-        OrderTree,
-        BruteForce,
-        *_all_of(Solver, pulp_model),
-        CpsatSolver,
-        CPSAT_STRENGTHENED,
-        *_all_of(Solver, mathopt_model),
+    from lyra_opt.formulations.allocation import (
+        brute_force,
+        cpsat_model,
+        mathopt_model,
+        pulp_model,
     )
+    from lyra_opt.formulations.allocation.mean_jct import cpsat_model as grid
+    from lyra_opt.formulations.allocation.mean_jct import order_tree
+
+    return _solvers_in(brute_force, cpsat_model, mathopt_model, pulp_model, grid, order_tree)
 
 
 def _heterogeneous_solvers() -> Objects:
     """Return the toolkit's own heuristics and exact methods for the heterogeneous problem."""
-    from lyra_opt.heterogeneous.exact.shares.water_filling import WaterFilling
-    from lyra_opt.heterogeneous.heuristics.gavel import RoundShares
-    from lyra_opt.heterogeneous.heuristics.hadar.solver import HADAR, HADAR_COMMITTED
-    from lyra_opt.heterogeneous.heuristics.list_schedule import ListSchedule
-    from lyra_opt.heterogeneous.heuristics.policy_solver import SOLVERS
+    from lyra_opt.heterogeneous.exact.shares import water_filling
+    from lyra_opt.heterogeneous.heuristics import gavel, list_schedule, policy_solver
+    from lyra_opt.heterogeneous.heuristics.hadar import solver
 
-    return _by_problem(
-        HADAR,
-        HADAR_COMMITTED,
-        *SOLVERS,
-        RoundShares,
-        ListSchedule,
-        WaterFilling,
-    )
+    return _solvers_in(water_filling, gavel, list_schedule, policy_solver, solver)
 
 
 def _heterogeneous_models() -> Objects:
     """Return the exact models for the heterogeneous problem that other libraries solve."""
-    from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
-    from lyra_opt.formulations.heterogeneous.model import SOLVERS
-    from lyra_opt.formulations.heterogeneous.shares.mathopt_model import LpGlop
-    from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs, LpSifting
+    from lyra_opt.formulations.heterogeneous import brute_force, model
+    from lyra_opt.formulations.heterogeneous.shares import mathopt_model
+    from lyra_opt.heterogeneous.exact.shares import highs_model
 
-    return _by_problem(BruteForce, *SOLVERS, LpGlop, LpHighs, LpSifting)
+    return _solvers_in(brute_force, model, mathopt_model, highs_model)
 
 
 def _network_solvers() -> Objects:
     """Return the toolkit's own heuristics and exact methods for the network problem."""
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.network.heuristics import policy_solver
-    from lyra_opt.network.heuristics.list_placement import ListPlacement
+    from lyra_opt.network.heuristics import list_placement, policy_solver
 
-    return _by_problem(ListPlacement, *_all_of(Solver, policy_solver))
+    return _solvers_in(list_placement, policy_solver)
 
 
 def _network_models() -> Objects:
     """Return the exact models for the network problem that other libraries solve."""
-    from lyra_opt.formulations.network.brute_force import BruteForce
-    from lyra_opt.formulations.network.patterns.model import LP_HIGHS
-    from lyra_opt.formulations.network.patterns.model import SOLVERS as PATTERN_SOLVERS
-    from lyra_opt.formulations.network.tiers.model import SOLVERS
+    from lyra_opt.formulations.network import brute_force
+    from lyra_opt.formulations.network.patterns import model as patterns
+    from lyra_opt.formulations.network.tiers import model as tiers
 
-    return _by_problem(BruteForce, *SOLVERS, *PATTERN_SOLVERS, LP_HIGHS)
+    return _solvers_in(brute_force, patterns, tiers)
 
 
 def _preemption_solvers() -> Objects:
     """Return the toolkit's own heuristics and exact methods for preemption."""
-    from lyra_opt.preemption.exact.solver import Exact
-    from lyra_opt.preemption.heuristics.drain import FewestPodsFirst
-    from lyra_opt.preemption.heuristics.fast import Fast
-    from lyra_opt.preemption.heuristics.kai import KAI
-    from lyra_opt.preemption.heuristics.karpenter import Karpenter
-    from lyra_opt.preemption.heuristics.kubernetes import KubeGang, KubePods
-    from lyra_opt.preemption.heuristics.kueue import Kueue
-    from lyra_opt.preemption.heuristics.slurm import Slurm
-    from lyra_opt.preemption.heuristics.volcano import VolcanoGang, VolcanoGangTrim
-
-    return _by_problem(
-        Exact,
-        Fast,
-        KubePods,
-        KubeGang,
-        VolcanoGang,
-        VolcanoGangTrim,
-        Kueue,
-        KAI,
-        Slurm,
-        Karpenter,
-        FewestPodsFirst,
+    from lyra_opt.preemption.exact import solver
+    from lyra_opt.preemption.heuristics import (
+        drain,
+        fast,
+        kai,
+        karpenter,
+        kubernetes,
+        kueue,
+        slurm,
+        volcano,
     )
+
+    return _solvers_in(solver, drain, fast, kai, karpenter, kubernetes, kueue, slurm, volcano)
 
 
 def _preemption_models() -> Objects:
     """Return the exact models for preemption that other libraries solve."""
-    from lyra_opt.formulations.preemption.brute_force import BruteForce
-    from lyra_opt.formulations.preemption.model import SOLVERS
+    from lyra_opt.formulations.preemption import brute_force, model
 
-    return _by_problem(BruteForce, *SOLVERS)
+    return _solvers_in(brute_force, model)
 
 
 def _reclaim_solvers() -> Objects:
     """Return the toolkit's own heuristics and exact methods for reclaiming."""
-    from lyra_opt.reclaim.exact.solver import Exact
-    from lyra_opt.reclaim.heuristics.fast import Fast
-    from lyra_opt.reclaim.heuristics.greedy import (
-        LyraGreedy,
-        LyraGreedyElastic,
-        Marginal,
-        Peeling,
-        RandomChoice,
-        SmallestCountFirst,
-    )
-    from lyra_opt.reclaim.heuristics.tabu import Tabu
+    from lyra_opt.reclaim.exact import solver
+    from lyra_opt.reclaim.heuristics import fast, greedy, tabu
 
-    return _by_problem(
-        RandomChoice,
-        SmallestCountFirst,
-        LyraGreedy,
-        LyraGreedyElastic,
-        Marginal,
-        Peeling,
-        Fast,
-        Exact,
-        Tabu,
-    )
+    return _solvers_in(solver, fast, greedy, tabu)
 
 
 def _reclaim_models() -> Objects:
     """Return the exact models for reclaiming that other libraries solve."""
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.formulations.reclaim import cpsat_model, mathopt_model, pulp_model
-    from lyra_opt.formulations.reclaim.brute_force import BruteForce
+    from lyra_opt.formulations.reclaim import brute_force, cpsat_model, mathopt_model, pulp_model
 
-    return _by_problem(BruteForce, *_all_of(Solver, cpsat_model, mathopt_model, pulp_model))
+    return _solvers_in(brute_force, cpsat_model, mathopt_model, pulp_model)
 
 
 def _allocation_families() -> Objects:
@@ -348,6 +271,21 @@ def _scenarios() -> Objects:
 def _all_of(kind: type, *modules: ModuleType) -> list[Any]:
     """Return all module-level objects of a class from the given modules."""
     return [each for module in modules for each in vars(module).values() if isinstance(each, kind)]
+
+
+def _solvers_in(*modules: ModuleType) -> Objects:
+    """Return the solvers of modules: objects, alone or in a tuple, and own classes with a name."""
+    from lyra_opt.core.solver import Solver
+
+    found: list[Any] = []
+    for module in modules:
+        for each in vars(module).values():
+            if not isinstance(each, type):
+                parts = each if isinstance(each, tuple) else (each,)
+                found += [part for part in parts if isinstance(part, Solver)]
+            elif issubclass(each, Solver) and each.__module__ == module.__name__:
+                found += [each] if hasattr(each, "name") else []
+    return _by_problem(*found)
 
 
 def _families_in(*modules: ModuleType) -> Objects:
