@@ -22,7 +22,7 @@ from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity
 from lyra_opt.simulation.clairvoyant.lists import ListScheduler
-from lyra_opt.simulation.queues import FIRST_COME, OVERTAKING
+from lyra_opt.simulation.queue_orders import FIRST_COME, OVERTAKING
 from lyra_opt.simulation.scheme import ComposedScheme
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S, ComposedPolicy
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, OF_GOODPUT, Composition
 from lyra_opt.simulation.policy import Policy
-from lyra_opt.simulation.queues import ORDERS, own_order
+from lyra_opt.simulation.queue_orders import ORDERS, own_order
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY, Speed
 from lyra_opt.simulation.tenure import TENURES, Epochs, Forever, Leases, Rounds
 
@@ -302,7 +302,7 @@ class PolluxScheme(Scheme):
     Parameters
     ----------
     queue
-        Order in which inelastic jobs wait, one of `lyra_opt.simulation.queues.ORDERS`; None, as
+        Order in which inelastic jobs wait, one of `queue_orders.ORDERS`; None, as
         published, has no queue.
     """
 

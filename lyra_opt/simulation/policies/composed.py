@@ -19,7 +19,8 @@ from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, RECLAIMING
 from lyra_opt.simulation.policies.parts import CapsInForce, PreemptionsInBudget
 from lyra_opt.simulation.policy import Policy
-from lyra_opt.simulation.queues import FIRST_COME, JobQueue, sort_key
+from lyra_opt.simulation.queue_orders import FIRST_COME, sort_key
+from lyra_opt.simulation.queues import JobQueue
 from lyra_opt.simulation.slices import BEST_FIT, SliceFit, placement_rule
 from lyra_opt.simulation.speed import Room
 from lyra_opt.simulation.tenants import FairQueue

@@ -11,12 +11,12 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.rules import require_choice, require_flag
 from lyra_opt.simulation.policies.parts import LoanRule, RunTimeCaps, VoluntaryPreemption
-from lyra_opt.simulation.queues import ORDERS, PRIORITY, own_order
+from lyra_opt.simulation.queue_orders import ORDERS, PRIORITY, own_order
 from lyra_opt.simulation.slices import BEST_FIT, PLACEMENTS
 
 if TYPE_CHECKING:
     from lyra_opt.core.solver import SolverLike
-    from lyra_opt.simulation.queues import Order
+    from lyra_opt.simulation.queue_orders import Order
 
 
 OF_GOODPUT = "goodput:knapsack"
@@ -39,7 +39,7 @@ class Composition:
     Parameters
     ----------
     queue
-        The order in which waiting jobs are tried: one of `lyra_opt.simulation.queues.ORDERS`, or a
+        The order in which waiting jobs are tried: one of `queue_orders.ORDERS`, or a
         function ``key(run, view)`` that returns a number or a tuple of numbers, smallest first,
         also as ``my_file.py:NAME``. It is called when a job begins to wait. A job that does not fit
         is skipped.

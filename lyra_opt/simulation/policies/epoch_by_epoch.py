@@ -26,7 +26,8 @@ from lyra_opt.simulation.decisions import LONGEST_DECISION_S
 from lyra_opt.simulation.goodput.allocation import PolluxEpoch, best_allocation, restart_factor
 from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD, stage_of
 from lyra_opt.simulation.policy import Policy
-from lyra_opt.simulation.queues import FIRST_COME, JobQueue, sort_key
+from lyra_opt.simulation.queue_orders import FIRST_COME, sort_key
+from lyra_opt.simulation.queues import JobQueue
 from lyra_opt.simulation.tenure import Epochs
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class EpochByEpoch(Policy):
     tuned
         The speed model of tuned jobs.
     queue
-        Order in which gangs wait, one of `lyra_opt.simulation.queues.ORDERS`; None for no queue.
+        Order in which gangs wait, one of `queue_orders.ORDERS`; None for no queue.
     """
 
     asks_at_events = False
