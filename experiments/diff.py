@@ -146,8 +146,6 @@ class Diff:
                 names.append(written[0].upper() + written[1:])
                 shows.append(three_digits)
 
-        random = [random for random, _ in self.randoms] or [RandomInputs()]
-        headed = next((each for each in random if each.has_intervals), random[0])
         rows = [Paired(*row) for row in self.measures[list(Paired._fields)].itertuples(index=False)]
         return Table(
             [
@@ -156,9 +154,15 @@ class Diff:
                 Column(key="measure", values=keys, texts=names),
                 Column(key="pairs", values=list(self.measures.pairs), show=count),
                 Column(key="draws", values=list(self.measures.draws), show=count),
-                *paired_columns(rows, shows, headed, names=(self.a, self.b)),
+                *paired_columns(rows, shows, self.headed, names=(self.a, self.b)),
             ]
         )
+
+    @property
+    def headed(self) -> RandomInputs:
+        """The random inputs that the headings of intervals follow: the first with intervals."""
+        random = [random for random, _ in self.randoms] or [RandomInputs()]
+        return next((each for each in random if each.has_intervals), random[0])
 
     def shown(self) -> Table:
         """Return the table for people: without columns that say nothing."""
@@ -184,7 +188,7 @@ class Diff:
         title = f"{self.b} compared with {self.a}. {main.method}"
         if alone := len(self.failed) + len(self.only_a) + len(self.only_b):
             title += f" Left out: {counted(alone, 'run')} that failed or have no partner."
-        return paired_table(columns, title)
+        return paired_table(columns, main.headed, title)
 
 
 def compare_folders(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import FieldError, UserError, counted
 from lyra_opt.core.nearest_names import meant
-from lyra_opt.core.numbers import alike, percent, signed, three_digits
+from lyra_opt.core.numbers import MISSING, alike, percent, signed, three_digits
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.intervals import (
     CONFIDENCE,
@@ -208,10 +208,44 @@ def paired_columns(
     return columns
 
 
-def paired_table(columns: Sequence[Column], title: str = "") -> Table:
+def with_intervals(columns: Sequence[Column], ends: tuple[str, str]) -> list[Column]:
+    """Return columns for papers, which have a difference and its interval in one cell.
+
+    ``ends`` are the headings of `RandomInputs.ends_in_words`.
+    """
+    low, high = ends
+    interval = low.replace("from", "interval") if high == "to" else f"{low} to {high}"
+    by_key = {column.key: column for column in columns}
+    found = []
+    for column in columns:
+        name, _, _ = column.key.partition("_")
+        if name in ("difference", "change"):
+            form = column.key.removeprefix(name)
+            cells = zip(
+                *(each.cells for each in (column, by_key[f"low{form}"], by_key[f"high{form}"])),
+                strict=True,
+            )
+            texts = [_with_interval(*each) for each in cells]
+            heading = f"{column.heading}, {interval}"
+            column = replace(column, texts=texts, heading=heading)
+        if name not in ("low", "high"):
+            found.append(column)
+    return found
+
+
+def _with_interval(mean: str, low: str, high: str) -> str:
+    """Return a difference with its interval, and the unit that all three share once, at the end."""
+    if MISSING in (low, high):
+        return mean
+    unit = mean.partition(" ")[2]
+    numbers = [each.removesuffix(f" {unit}") if unit else each for each in (mean, low, high)]
+    return "{} ({} to {})".format(*numbers) + (f" {unit}" if unit else "")
+
+
+def paired_table(columns: Sequence[Column], random: RandomInputs, title: str = "") -> Table:
     """Return a table of differences; in papers, they are in percent alone."""
-    paper = [each for each in columns if each.key not in ("difference", "low", "high")]
-    return Table(columns, title, paper=paper)
+    relative = [each for each in columns if each.key not in ("difference", "low", "high")]
+    return Table(columns, title, paper=with_intervals(relative, random.ends_in_words))
 
 
 def require_baseline(named: str | None, known: Sequence[str]) -> None:

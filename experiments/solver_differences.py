@@ -57,5 +57,6 @@ def solver_differences(analysis: Analysis, baseline: str | None = None) -> Table
             Column(key="instances", values=counts, show=count),
             *paired_columns(paired, [three_digits] * len(rows), RANDOM),
         ],
+        RANDOM,
         title=f"Differences in the objective: A is {chosen}, B is the solver",
     )

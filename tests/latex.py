@@ -26,7 +26,7 @@ def rows_of_latex(text: str) -> list[list[list[str]]]:
     tabulars = []
     assert text.isprintable() or set(text) - {"\n"} == {sign for sign in text if sign.isprintable()}
     around = _TABULAR.sub("", text)
-    assert all(not line or line[0] == "%" for line in around.split("\n"))
+    assert all(not line or line[0] == "%" or line == r"\bigskip" for line in around.split("\n"))
     for alignment, body in _TABULAR.findall(text):
         columns = len(re.findall(_COLUMN, alignment))
         top, *lines, bottom = body.split("\n")

@@ -129,7 +129,8 @@ class Table:
     case
         The case that the rows belong to, which LaTeX prints above them.
     comments
-        Sentences that LaTeX has as comments, such as assumptions.
+        Sentences that LaTeX has as comments, such as assumptions. Those of all cases come first,
+        and the others after the title of their case.
     least
         The keys of columns that a narrow terminal can leave out, least important first.
     paper
@@ -398,7 +399,8 @@ def latex_of(tables: Sequence[Table]) -> str:
         table = replace(full, columns=full.paper or full.columns)
         form = (table.note, *(column.title for column in table.columns))
         groups.setdefault(form if table.case else (str(place),), []).append(table)
-    return "\n".join(text for group in groups.values() for text in _tabulars(group))
+    texts = [text for group in groups.values() for text in _tabulars(group)]
+    return "\n\\bigskip\n".join(texts)
 
 
 def text_of_tables(tables: Sequence[Table], form: str) -> str:
@@ -419,7 +421,9 @@ def _tabulars(cases: Sequence[Table]) -> Iterator[str]:
         if _width([*by_key.values()], "least_width", LATEX_GAP) > LATEX_WIDTH:
             by_key.pop(key, None)
     gone = [column.header for column in columns if column not in by_key.values()]
-    sentences = [each for table in cases for each in (table.title, *table.comments) if each]
+    shared = [each for each in cases[0].comments if all(each in one.comments for one in cases)]
+    sentences = shared if len(cases) > 1 else []
+    sentences += [each for one in cases for each in (one.title, *one.comments) if each]
     sentences += [f"Columns that do not fit: {'; '.join(gone)}."] if gone else []
     comments = "".join(f"% {one_line(each)}\n" for each in dict.fromkeys(sentences))
     for block in _blocks([*by_key.values()], LATEX_WIDTH, LATEX_GAP):

@@ -129,4 +129,6 @@ def _differences(table: Table, ends: tuple[str, str]) -> Table:
             show, symbol = (in_unit(unit), unit.name) if is_time else (percent, "%")
             each = replace(each, show=signed(show), heading=headings[name], unit=symbol)
         columns.append(each)
-    return replace(table, columns=columns)
+    from lyra_opt.experiments.random_inputs import with_intervals
+
+    return replace(table, columns=columns, paper=with_intervals(columns, ends))

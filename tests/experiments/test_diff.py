@@ -122,10 +122,10 @@ def test_papers_have_the_main_measures_under_the_names_of_the_schemes(tmp_path, 
     assert title.startswith("lyra compared with fifo. Intervals are 95 % confidence intervals")
     heads = [heading.strip() for heading in head.split("|")[1:-1]]
     assert heads[:3] == ["measure", "fifo", "lyra"]
-    assert heads[3:] == ["difference (%)", "95 % from (%)", "to (%)"]
+    assert heads[3:] == ["difference, 95 % interval (%)"]
     (cells,) = ([cell.strip() for cell in line.split("|")[1:-1]] for line in rows)
     assert cells[:3] == ["JCT, mean (hours)", "4.00", "4.00"]
-    assert cells[3] == "+0.0"
+    assert cells[3] == "+0.0 (−0.0 to +0.0)"
     measures = [*json.loads(run(*asked, "--format=json")[1])["measures"]]
     assert [each["measure"] for each in measures] == ["jct_mean_s", "queue_p99_s", "wall_time_s"]
 

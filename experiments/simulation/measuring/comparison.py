@@ -20,6 +20,7 @@ from lyra_opt.experiments.random_inputs import (
     Sample,
     paired_columns,
     random_inputs,
+    with_intervals,
 )
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.measures import (
@@ -262,19 +263,15 @@ def differences_table(found: Sequence[Difference]) -> Table:
 
     paired = [each.paired for each in found]
     shows = [format_of(each.unit) for each in found]
-    columns = paired_columns(paired, shows, found[0].random, unit="_s")[2:]
-    return Table(
-        [
-            Column(
-                key="scheme",
-                values=[each.scheme for each in found],
-                texts=[each.label for each in found],
-            ),
-            Column(key="measure", values=[each.compared.name for each in found]),
-            *columns,
-        ],
-        title=f"Differences from {found[0].baseline}",
-    )
+    random = found[0].random
+    labels = [each.label for each in found]
+    columns = [
+        Column(key="scheme", values=[each.scheme for each in found], texts=labels),
+        Column(key="measure", values=[each.compared.name for each in found]),
+        *paired_columns(paired, shows, random, unit="_s")[2:],
+    ]
+    paper = with_intervals(columns, random.ends_in_words)
+    return Table(columns, f"Differences from {found[0].baseline}", paper=paper)
 
 
 def _largest_part(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.numbers import MILLISECONDS, count, in_unit, share, three_digits
+from lyra_opt.experiments.simulation.scenario.documents import CASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -102,7 +103,8 @@ COMPARED = (
 class VariantRuns:
     """The finished runs of one variant of a scenario, in the order of the scenario.
 
-    ``name`` states the value of each axis, such as "cluster.servers = 8"; it is empty without axes.
+    ``name`` states the value of each axis, such as "cluster.servers = 8"; a case is its
+    name alone. It is empty without axes.
     ``failed`` are the runs of the variant that failed.
     """
 
@@ -183,7 +185,9 @@ def variants_of(
     """
 
     def name_of(run: ReplayRecord) -> str:
-        return ", ".join(f"{name} = {value}" for name, value in run.point.items())
+        return ", ".join(
+            str(value) if name == CASE else f"{name} = {value}" for name, value in run.point.items()
+        )
 
     return [
         VariantRuns(name, list(group), [run for run in failed if name_of(run) == name])

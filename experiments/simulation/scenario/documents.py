@@ -19,6 +19,9 @@ LARGEST_SCENARIO_BYTES = 2**20
 COLLECTIONS = Plugins("lyra_opt.scenarios", "collection of scenarios")
 """Packages with scenario files: the bundled ones, and those of plug-ins."""
 
+CASE = "case"
+"""The axis of the cases in results."""
+
 CASE_KEYS = ("cluster", "gpu_types", "jobs", "speed", "tenure")
 """Keys that a scenario takes from one of its cases."""
 

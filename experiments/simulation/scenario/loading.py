@@ -19,6 +19,7 @@ from lyra_opt.core.own_files import stand_in
 from lyra_opt.core.rules import Text
 from lyra_opt.experiments.pool import SentOnce
 from lyra_opt.experiments.simulation.scenario.documents import (
+    CASE,
     plain,
     require_no_stream,
     scenario_text,
@@ -53,9 +54,6 @@ DICTIONARY_DEFAULTS = {"format": SCENARIO_FORMAT, "version": SCENARIO_VERSION, "
 
 CHANGED = "# run with "
 """Prefix of the comments that record changes in the text of a scenario."""
-
-CASE = "case"
-"""The axis of the cases in results."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,24 +69,22 @@ def results_tables(
     means = _paper_table if form in ("markdown", "latex") else _means_table
     tables = []
     for variant in replays.variants:
-        tables.append(means(replays, variant, measures or None))
+        table = means(replays, variant, measures or None)
+        comments = filter(None, [_reading_of_bounds(variant.runs), *_assumptions(variant.runs)])
+        tables.append(replace(table, comments=list(comments)))
         if found := differences(variant, replays.jobs, baseline):
             table = differences_table(found)
             title = f"{table.title}. {method_in_words(found)}"
             note = f"{table.title[0].lower()}{table.title[1:]}"
             case = _name(replays, variant)
-            least = ("low_percent", "high_percent")
-            tables.append(replace(table, title=title, note=note, case=case, least=least))
-    if not tables:
-        return []
-    comments = filter(None, [_reading_of_bounds(replays), *_assumptions(replays)])
-    return [replace(tables[0], comments=list(comments)), *tables[1:]]
+            tables.append(replace(table, title=title, note=note, case=case))
+    return tables
 
 
-def _reading_of_bounds(replays: Replays) -> str:
+def _reading_of_bounds(runs: Sequence[ReplayRecord]) -> str:
     """Return a sentence on the reading to which the proved bounds apply; empty without bounds."""
     readings = sorted(
-        {each["bound_reading"] for run in replays.runs if MEAN_JCT in (each := run.figures or {})}
+        {each["bound_reading"] for run in runs if MEAN_JCT in (each := run.figures or {})}
     )
     if not readings:
         return ""
@@ -96,8 +94,8 @@ def _reading_of_bounds(replays: Replays) -> str:
     )
 
 
-def _assumptions(replays: Replays) -> dict[str, None]:
-    return dict.fromkeys(each for run in replays.runs for each in run.assumptions)
+def _assumptions(runs: Sequence[ReplayRecord]) -> dict[str, None]:
+    return dict.fromkeys(each for run in runs for each in run.assumptions)
 
 
 def _name(replays: Replays, variant: VariantRuns) -> str:
@@ -217,10 +215,10 @@ def print_replays(
             print_line(method_in_words(found))
         elif varied := random_inputs(variant.runs).in_words:
             print_line(varied)
-    if reading := _reading_of_bounds(replays):
+    if reading := _reading_of_bounds(replays.runs):
         print_line(reading)
     print("What is assumed:")
-    for sentence in _assumptions(replays):
+    for sentence in _assumptions(replays.runs):
         print_line(f"- {sentence}", indent="  ")
 
 

@@ -21,7 +21,11 @@ from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
 from lyra_opt.experiments.random_inputs import RESAMPLES
 from lyra_opt.experiments.records import ReplayStatus
 from lyra_opt.experiments.simulation.measuring.comparison import differences, differences_table
-from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS, VariantRuns
+from lyra_opt.experiments.simulation.measuring.measures import (
+    TIME_PARTS,
+    VariantRuns,
+    variants_of,
+)
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.simulation.showing import results
 from lyra_opt.experiments.simulation.showing.decision import decision
@@ -37,6 +41,7 @@ from lyra_opt.experiments.simulation.showing.timelines import (
 )
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from tests.conftest import assert_one_line_error
+from tests.experiments.records import make_replay
 from tests.experiments.simulation.conftest import TIME_PARTS as KEYS
 from tests.experiments.simulation.conftest import changes, schemes
 from tests.html_page import Page
@@ -465,3 +470,9 @@ def test_replays_that_do_not_tell_have_no_picture(three_jobs, tmp_path):
         for of_scenario, is_drawn in ((replays.runs, True), (runs, False)):
             plot = time_parts_plot(replays, VariantRuns("", of_scenario), "time_parts")
             assert (plot is not None) == is_drawn
+
+
+def test_names_of_variants():
+    """A case is named alone, and any other axis with its value."""
+    (variant,) = variants_of([make_replay(0, axes={"case": "itp", "jobs.load": 2})])
+    assert variant.name == "itp, jobs.load = 2"

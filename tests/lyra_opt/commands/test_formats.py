@@ -196,7 +196,12 @@ def test_cases_share_a_table(run, folder, monkeypatch):
     assert {cell for row in (means[3], means[6]) for cell in row[4:]} == {"--"}
     for gpus in (2, 3):
         assert text.count(rf"{{cluster.gpus\_per\_server = {gpus}}} \\") == 2
+        assert f"\n% scenario plain, cluster.gpus_per_server = {gpus}, " in text
     assert len(differences) == 5
+    heading = "difference, 95 \\% interval"
+    assert differences[0][2:] == [heading, rf"{heading} (\%)"]
+    assert text.count("\n\n\\bigskip\n% ") == 1
+    assert text.startswith("% The proved bounds"), "what all cases share comes first"
     for picture in ("distributions_2", "time_parts_2"):
         titles = {axes.get_title("left") for axes in runs.plot(picture).axes}
         assert "cluster.gpus_per_server = 3" in titles, picture

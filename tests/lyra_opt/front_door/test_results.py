@@ -33,7 +33,7 @@ def test_diff(run, tmp_path, monkeypatch):
     record = printed_json(run, "diff", tmp_path, *by, "--format=json")
     assert found.as_json_object() == record | {"a": "fifo", "b": "lyra"}
     differences = lo.summary(runs.differences(), "markdown")
-    assert "difference (%) | 95 % from (%) | to (%)" in differences
+    assert "difference, 95 % interval (%) |" in differences
     assert "(s)" not in differences
     of_runs = lo.diff(runs, by=("scheme", "fifo", "lyra"))
     pd.testing.assert_frame_equal(of_runs.measures, found.measures)
