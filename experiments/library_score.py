@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from lyra_opt.commands.arguments import (
     completed_by_solvers,
 )
 from lyra_opt.core.errors import UserError
-from lyra_opt.instances.library.command import GRADES
+from lyra_opt.instances.library.command import GRADES, add_variant_option, require_variant
 
 if TYPE_CHECKING:
     import argparse
@@ -62,6 +63,7 @@ def add_parser(library: argparse._SubParsersAction[Any]) -> None:
         )
     )
     parser.add_argument("--grade", choices=GRADES, help="only instances of this grade")
+    add_variant_option(parser)
     add_repeated_option(parser, "--id", "ID", "only this instance")
     add_time_limit_option(parser, "each run", f"{STORED_LIMIT_S:g}, as for the others")
     add_processes_option(parser, "runs")
@@ -88,6 +90,7 @@ def scored(
     solver: str,
     problem: str | None,
     grade: str | None,
+    variant: str | None,
     ids: Sequence[str],
     time_limit_s: float | None,
     engine: Engine,
@@ -104,7 +107,7 @@ def scored(
     from lyra_opt.experiments.scoreboard_results import stored_runs
     from lyra_opt.experiments.store import ResultStore
 
-    solved, entries = _instances(solver, problem, grade, ids)
+    solved, entries = _instances(solver, problem, grade, variant, ids)
     study = _study(solver, time_limit_s or STORED_LIMIT_S, solved, entries)
     with TemporaryFolder() as folder:
         status = run_study(study, folder, engine=engine, is_kept=False)
@@ -133,13 +136,13 @@ def run_score(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.settings import engine_of
 
     require_folder_path("--out", Path(arguments.out))
-    selected = (arguments.problem, arguments.grade, arguments.ids, arguments.time_limit_s)
+    selected = (arguments.problem, arguments.grade, arguments.variant, arguments.ids)
     engine = engine_of(None, arguments.processes)
-    status, found = scored(arguments.solver, *selected, engine)
+    status, found = scored(arguments.solver, *selected, arguments.time_limit_s, engine)
     if found is None:
         return status
     problem, name, board, times = found
-    ranking, instances = board.shown(problem), board.results_of(name)
+    ranking, instances = board.shown(problem, name), board.results_of(name)
     better = [run for run in board.improvements() if run.configuration == name]
     commands = _written(better, Path(arguments.out))
     document: Any = records_of(board.results)
@@ -155,7 +158,7 @@ def run_score(arguments: argparse.Namespace) -> int:
 
 
 def _instances(
-    solver: str, problem: str | None, grade: str | None, ids: Sequence[str]
+    solver: str, problem: str | None, grade: str | None, variant: str | None, ids: Sequence[str]
 ) -> tuple[str, list[Entry]]:
     """Return the problem and the instances that the options select."""
     from lyra_opt.core.plugins import PROBLEMS
@@ -170,16 +173,23 @@ def _instances(
     problems = _solved_by(solver, list(dict.fromkeys(given or in_library)))
     if len(problems) > 1:
         raise UserError(f"--problem is missing: give one of {', '.join(problems)}")
+    of_problem = shelf.of_problem(problems[0])
+    require_variant("--variant", variant, of_problem)
+    chosen = [each for each in of_problem if variant in (None, each.variant)]
     found = [
-        entry
-        for entry in entries or shelf.entries.values()
-        if entry.problem == problems[0] and grade in (None, str(shelf.known[entry.id].grade))
+        each
+        for each in chosen
+        if (not entries or each in entries) and grade in (None, str(shelf.known[each.id].grade))
     ]
-    wrong = [entry.id for entry in entries if entry not in found]
-    if wrong or not found:
-        graded = f" of grade {grade}" if grade else ""
-        what = f"--id {wrong[0]}: is not" if wrong else "the library has no"
-        raise UserError(f"{what} an instance of {problems[0]}{graded}")
+    kind = f"{problems[0]}, {variant}" if variant else problems[0]
+    for entry in entries:
+        if entry not in found:
+            graded = f", of grade {grade}" if grade else ""
+            raise UserError(f"--id {entry.id}: is not an instance of {kind}{graded}")
+    if not found:
+        counts = Counter(str(shelf.known[each.id].grade) for each in chosen)
+        known = ", ".join(f"{number} {name}" for name, number in counts.items())
+        raise UserError(f"--grade {grade}: no instance of {kind} has this grade; known: {known}")
     return problems[0], found
 
 

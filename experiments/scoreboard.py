@@ -149,8 +149,11 @@ class Scoreboard:
             rows = rows[rows.grade != ALL_GRADES]
         return rows.rename(columns={"configuration": "solver"})
 
-    def shown(self, problem: str) -> Table:
-        """Return the ranking of the solvers of one problem as a table with readable headings."""
+    def shown(self, problem: str, own: str | None = None) -> Table:
+        """Return the ranking of the solvers of one problem as a table with readable headings.
+
+        The rows of the solver `own` are marked, and a table for papers has ranks only with it.
+        """
         rows = self.ranking(problem)
         grades = [f"{row.grade}, {counted(row.of, 'instance')}" for row in rows.itertuples()]
         ranks = (
@@ -158,18 +161,24 @@ class Scoreboard:
             .astype(str)
             .where(rows.instances == rows.of, "(" + rows["rank"].astype(str) + ")")
         )
+        names = [f"{name} (this run)" if name == own else name for name in rows.solver]
         columns = [
             column_of(rows, "grade", as_text, "Grade", texts=grades),
             column_of(rows, "rank", count, "Rank", texts=list(ranks)),
-            column_of(rows, "solver", as_text, "Solver"),
+            column_of(rows, "solver", as_text, "Solver", texts=names),
             column_of(rows, "instances", count, "Instances"),
             *(
                 column_of(rows, name, show, heading, unit, texts=_with_interval(rows, name, show))
                 for name, (heading, unit, show) in MEASURES.items()
             ),
         ]
-        without = ("rank", "gap_to_bound_percent")
-        return Table(columns, paper=[each for each in columns if each.key not in without])
+        by_key = {each.key: each for each in columns}
+        printed = ["grade", "solver", "instances" if own is None else "rank", *MEASURES]
+        printed.remove("gap_to_bound_percent")
+        by_key["solver"] = column_of(rows, "solver", as_text, "Solver")
+        paper = [by_key[key] for key in printed]
+        marked = frozenset(np.flatnonzero(rows.solver == own).tolist())
+        return Table(columns, paper=paper, marked=marked)
 
     @cached_property
     def results(self) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import subprocess
 
 COMMANDS = {
     *("infty", "leq", "geq", "times", "cdot", "rightarrow"),
-    *("textbackslash", "textasciitilde", "textasciicircum", "mu", "ldots", "allowbreak"),
+    *("textbackslash", "textasciitilde", "textasciicircum", "mu", "ldots", "allowbreak", "textbf"),
 }
 """The commands of letters that tables use; others have one sign."""
 

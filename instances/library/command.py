@@ -13,10 +13,12 @@ from lyra_opt.commands.arguments import (
     completed_by_problems,
     plain_text,
 )
+from lyra_opt.core.documents import unknown_key
+from lyra_opt.core.errors import FieldError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lyra_opt.core.numbers import Show
     from lyra_opt.core.table import Table
@@ -86,6 +88,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> argparse._SubPars
         listing.add_argument("--problem", metavar="NAME", help="only instances of this problem")
     )
     listing.add_argument("--grade", choices=GRADES, help="only instances of this grade")
+    add_variant_option(listing)
     listing.add_argument(
         "--status", choices=STATUSES, help="only instances with, or without, a proved optimum"
     )
@@ -133,6 +136,20 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> argparse._SubPars
     add_format_option(submit, TEXT_FORMATS)
     submit.set_defaults(run=run_submit)
     return commands
+
+
+def add_variant_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--variant``, which chooses instances of one kind within a problem."""
+    parser.add_argument(
+        "--variant", metavar="NAME", help="only this variant, such as rigid or mean_jct"
+    )
+
+
+def require_variant(field: str, variant: str | None, entries: Iterable[Entry]) -> None:
+    """Raise `FieldError` if a variant is given that none of the instances has."""
+    known = list(dict.fromkeys(each.variant for each in entries))
+    if variant is not None and variant not in known:
+        raise FieldError(field, variant, unknown_key(variant, known, noun="variant"))
 
 
 def _add_record(parser: argparse.ArgumentParser) -> None:
@@ -196,7 +213,7 @@ def described(library: Library, entry: Entry) -> dict[str, Any]:
 
 
 def listed(library: Library, **asked: str | None) -> list[dict[str, Any]]:
-    """Return the objects of ``library list --format json`` for a problem, a grade and a status."""
+    """Return the objects of ``library list --format json`` that have the given values."""
     return [
         each
         for each in (described(library, entry) for entry in library.entries.values())
@@ -211,8 +228,9 @@ def run_list(arguments: argparse.Namespace) -> int:
 
     if arguments.problem is not None:
         PROBLEMS.require_known("--problem", arguments.problem)
-    asked = {key: getattr(arguments, key) for key in ("problem", "grade", "status")}
+    asked = {key: getattr(arguments, key) for key in ("problem", "grade", "variant", "status")}
     shelf = _library(arguments)
+    require_variant("--variant", arguments.variant, shelf.of_problem(arguments.problem))
     found = listed(shelf, **asked)
     table = _table(found, [key for key, value in asked.items() if value is not None])
     if print_formatted(arguments.form, [table], found):

@@ -92,6 +92,10 @@ class Library:
             raise UserError(f"instance {name!r}: unknown instance of the library; {hint}")
         return self.entries[name]
 
+    def of_problem(self, problem: str | None) -> list[Entry]:
+        """Return the instances of a problem, or all instances for None."""
+        return [each for each in self.entries.values() if problem in (None, each.problem)]
+
     def load(self, name: str) -> LoadedInstance:
         """Return an instance, read from its file or generated on demand.
 

@@ -133,6 +133,8 @@ class Table:
         and the others after the title of their case.
     least
         The keys of columns that a narrow terminal can leave out, least important first.
+    marked
+        The positions of the rows that Markdown and LaTeX print in bold.
     paper
         The columns of Markdown and LaTeX, few enough for a page of a paper; by default all.
     """
@@ -144,6 +146,7 @@ class Table:
     note: str = ""
     case: str = ""
     comments: Sequence[str] = ()
+    marked: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         lengths = {column.key: len(column.cells) for column in self.columns}
@@ -313,11 +316,15 @@ def _as_csv(table: Table) -> str:
 
 def _as_markdown(full: Table) -> str:
     table = replace(full, columns=full.paper or full.columns)
+    rows = [
+        [f"**{cell}**" if cell and place in table.marked else cell for cell in row]
+        for place, row in enumerate(table.rows())
+    ]
     rule = ["---:" if column.is_number else "---" for column in table.columns]
     title = f"{one_line(table.title)}\n\n" if table.title else ""
     return title + "".join(
         "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |\n"
-        for line in ([column.title for column in table.columns], rule, *table.rows())
+        for line in ([column.title for column in table.columns], rule, *rows)
     )
 
 
@@ -466,7 +473,8 @@ def _tabular(columns: Sequence[FoldedColumn], cases: Sequence[Table]) -> str:
         lines += [r"\midrule", *(spanned(table.case) if len(cases) > 1 else [])]
         for place, row in enumerate(islice(rows, len(table.columns[0].cells))):
             lines += [r"\addlinespace"] if place and any(are_folded) else []
-            lines.append(" & ".join(row) + r" \\")
+            shown = [rf"\textbf{{{cell}}}" for cell in row] if place in table.marked else row
+            lines.append(" & ".join(shown) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 

@@ -141,15 +141,18 @@ def studies() -> pd.DataFrame:
 
 @without_inner_frames
 def library(
-    problem: str | None = None, grade: str | None = None, status: str | None = None
+    problem: str | None = None,
+    grade: str | None = None,
+    status: str | None = None,
+    variant: str | None = None,
 ) -> pd.DataFrame:
     """List the instances of the library, which `load` reads by id.
 
     Parameters
     ----------
-    problem, grade, status
-        Only instances of this problem, of this grade (easy, hard or open), and with this status
-        (optimal, infeasible or open).
+    problem, grade, status, variant
+        Only instances of this problem, of this grade (easy, hard or open), with this status
+        (optimal, infeasible or open), and of this variant.
 
     Returns
     -------
@@ -161,7 +164,7 @@ def library(
     Raises
     ------
     UserError
-        If the problem, the grade or the status is unknown.
+        If the problem, the grade, the status or the variant is unknown.
 
     Examples
     --------
@@ -174,7 +177,9 @@ def library(
     _require_problem(problem)
     _require_known("grade", grade, command.GRADES)
     _require_known("status", status, command.STATUSES)
-    found = command.listed(bundled(), problem=problem, grade=grade, status=status)
+    shelf, asked = bundled(), {"grade": grade, "status": status, "variant": variant}
+    command.require_variant("variant", variant, shelf.of_problem(problem))
+    found = command.listed(shelf, problem=problem, **asked)
     rows = ({"instance": each["id"], **each} for each in found)
     return _listing(rows, ("instance", *command.SHOWN))
 

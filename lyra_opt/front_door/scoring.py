@@ -24,6 +24,7 @@ def score(
     problem: str | None = None,
     *,
     grade: str | None = None,
+    variant: str | None = None,
     ids: Sequence[str] = (),
     time_limit_s: float | None = None,
     processes: int = 1,
@@ -37,8 +38,9 @@ def score(
         A name, ``my_file.py:NAME``, or a class of solvers that a module defines.
     problem
         The problem, by default the one that the solver solves.
-    grade, ids
-        Only instances of this grade (easy, hard or open), and only these instances.
+    grade, variant, ids
+        Only instances of this grade (easy, hard or open), of this variant, and only these
+        instances.
     time_limit_s
         The time limit of each run in seconds; None for 0.5 s, as for the others.
     processes
@@ -69,6 +71,7 @@ def score(
             _reference(solver),
             problem,
             grade,
+            variant,
             [ids] if isinstance(ids, str) else ids,
             time_limit_s,
             given_engine(None, Integer(1).check("processes", processes)),

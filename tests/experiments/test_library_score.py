@@ -41,6 +41,17 @@ def test_an_own_solver_is_ranked_among_the_stored_results(capsys, tmp_path):
     assert f"ran on {first.started_at[:10]} on {first.cpu} (2 processors) with 0.5 s" in out
     assert "Times of different machines are not comparable" in out
     assert not (tmp_path / "better-solutions").exists()
+    marked = [line for line in ranks(out) if "(this run)" in line]
+    assert [line.split()[4] for line in marked] == ["mine"]
+
+
+@pytest.mark.parametrize(("form", "mark"), [("latex", r"\textbf{mine}"), ("markdown", "**mine**")])
+def test_papers_have_ranks_and_the_own_row_in_bold(form, mark, capsys):
+    """Only the row of the solver that ran is marked; the table of all solvers has no ranks."""
+    _, out, _ = score(capsys, "my.py:Mine", "--id", ID, "--format", form)
+    (row,) = [line for line in out.splitlines() if mark in line]
+    assert row.count(mark[:2]) >= 5
+    assert "Rank" in out
 
 
 def test_python_gives_the_same_ranking(capsys):
