@@ -167,13 +167,15 @@ TAKEN = [
 def test_solver_conforms(problem, name, position):
     """Proofs, claims, seeds, warm starts and limits, as `assert_conforms` lists them."""
     best_solution, best = best_of(problem, position)
-    answer = assert_conforms(
+    found = assert_conforms(
         find_solver(problem, name),
         find_problem(problem),
         INSTANCES[problem][position],
         optimum=best,
         best_solution=best_solution,
     )
+    answer = found.answer
+    assert str(found).startswith(f"{name} conforms on {answer.instance.name} ({problem}): ")
     is_bounded = answer.dual_bound is not None
     assert answer.is_solved or is_bounded or INSTANCES[problem][position] in TIGHT
 

@@ -32,7 +32,7 @@ from lyra_opt.commands.output import (
     stdout_kept_clean,
 )
 from lyra_opt.core.documents import gzip_bytes, write_bytes
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.representations import html_of_object
 from lyra_opt.core.texts import show_seconds, show_value_of
@@ -116,6 +116,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="A must have at least R times the cost of B, or at most 1/R of its gain (default: 1, "
         "which means any difference); if B has cost 0, the ratio is infinite",
     )
+    parser.add_argument(
+        "--from",
+        metavar="FILE",
+        dest="start",
+        help="instance on which A is worse than B, which the search makes smaller",
+    )
     add_seed_option(parser, "the search and of both solvers")
     add_time_limit_option(parser, "the search")
     add_format_option(parser, TEXT_FORMATS)
@@ -138,14 +144,21 @@ def _limit(text: str) -> tuple[str, int]:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt counterexample`` and return the exit code."""
     from lyra_opt.core.isolation.loading import find_solver_safely, require_loadable
+    from lyra_opt.core.loading import load_instance
     from lyra_opt.testing.counterexamples import SolverFailedError, find_counterexample
 
     given = (arguments.heuristic, arguments.against)
+    start = None if arguments.start is None else load_instance(arguments.start).instance
     with stdout_kept_clean():  # a user's solver may print while it is loaded
         for solver in given:
             require_loadable(solver, arguments.problem)
         space, first, second = asked(
-            *given, arguments.problem, arguments.variant, arguments.limits, find_solver_safely
+            *given,
+            arguments.problem,
+            arguments.variant,
+            arguments.limits,
+            find_solver_safely,
+            start,
         )
     names = names_of(first, second)
     out = Path(arguments.out or f"{space.name}.json")
@@ -162,6 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
                 min_ratio=arguments.min_ratio,
                 seed=arguments.seed,
                 time_limit_s=arguments.time_limit_s,
+                start=start,
                 progress=progress,
             )
             if search.counterexample is not None:
@@ -188,17 +202,25 @@ def asked(
     variant: str | None,
     limits: Iterable[tuple[str, int]],
     find: Callable[[str, Any], Solver],
+    start: Any = None,
 ) -> tuple[InstanceSpace, Solver, Solver | None]:
     """Return the instances to search and both solvers, as `find` finds them; None is the optimum.
 
     Raises
     ------
     UserError
-        If a name is unknown, or the solvers cannot be compared.
+        If a name is unknown, the solvers cannot be compared, or the instance `start` is of another
+        problem or variant.
     """
     from lyra_opt.testing.counterexamples import OPTIMUM, require_comparable
     from lyra_opt.testing.small_instances import InstanceSpace
 
+    if start is not None:
+        own = {"problem": start.problem, "variant": str(start.variant)}
+        for field, value in {"problem": problem, "variant": variant}.items():
+            if value not in (None, own[field]):
+                raise FieldError(field, value, f"must be that of the instance, {own[field]}")
+        problem, variant = own["problem"], own["variant"]
     of = _find_problem(heuristic, against, problem)
     first = find(of, heuristic)
     second = None if against == OPTIMUM else find(of, against)
@@ -375,7 +397,8 @@ class Searched:
             by = f" by a factor of {float(self.min_ratio):g}" if self.min_ratio > 1 else ""
             yield (
                 f"no counterexample found: no {space.variant} instance of at most "
-                f"{_shown(space.limits)} on which {names}{by}; {tried}"
+                f"{_shown(space.limits)} on which {names}{by}; {tried} in "
+                f"{show_seconds(search.wall_time_s)}"
             )
             return
         ratio_shown = "infinite" if isinf(found.ratio) else f"{found.ratio:.6g}"

@@ -25,6 +25,7 @@ def counterexample(
     min_ratio: float = 1,
     seed: int = 0,
     time_limit_s: float | None = None,
+    start: Any = None,
 ) -> Searched:
     """Find a small instance on which a heuristic is worse than another solver or the optimum.
 
@@ -42,6 +43,8 @@ def counterexample(
         the inverse share of its gain.
     seed, time_limit_s
         The seed of the search and of both solvers; the limit of the search in seconds, or None.
+    start
+        An instance on which the heuristic is worse, which the search makes smaller.
 
     Returns
     -------
@@ -71,7 +74,14 @@ def counterexample(
     if time_limit_s is not None:
         time_limit_s = Number(above=True).check("time_limit_s", time_limit_s)
     chosen = (limits or {}).items()
-    space, first, second = asked(heuristic, against, problem, variant, chosen, find_solver)
-    options: dict[str, Any] = {"min_ratio": min_ratio, "seed": seed, "time_limit_s": time_limit_s}
-    search = find_counterexample(space, first, second, **options)
+    space, first, second = asked(heuristic, against, problem, variant, chosen, find_solver, start)
+    search = find_counterexample(
+        space,
+        first,
+        second,
+        min_ratio=min_ratio,
+        seed=seed,
+        time_limit_s=time_limit_s,
+        start=start,
+    )
     return Searched(search, space, names_of(first, second), min_ratio, seed)

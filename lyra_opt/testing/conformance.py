@@ -6,6 +6,7 @@ Call `assert_conforms` from a test with instances of your choice. A broken rule 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,36 @@ if TYPE_CHECKING:
 SHORT_TIMES_S = 0.0, 1e-3
 
 
+@dataclass(frozen=True)
+class Conformance:
+    """The result of a solver that broke no rule, which prints as a sentence.
+
+    Parameters
+    ----------
+    answer
+        The answer of the solver without limits.
+    untested
+        The rules that could not be tested, each with the reason.
+    """
+
+    answer: Answer
+    untested: Sequence[str]
+
+    def __str__(self) -> str:
+        """Return the verdict, the answer and the rules that were not tested."""
+        answer, terms = self.answer, self.answer.problem.terms_of(self.answer.instance)
+        values = {"objective": answer.objective, "bound": answer.dual_bound}
+        known = [
+            f"{name} {terms.in_words(value)}" for name, value in values.items() if value is not None
+        ]
+        where = f"{answer.instance.name} ({answer.problem.name})"
+        sentences = [
+            f"{answer.solver} conforms on {where}: {', '.join([str(answer.status), *known])}.",
+            *(f"Not tested: {each}." for each in self.untested),
+        ]
+        return " ".join(sentences)
+
+
 def assert_conforms(
     solver: SolverLike,
     problem: Problem | str | None,
@@ -34,8 +65,8 @@ def assert_conforms(
     best_solution: Any = None,
     seed: int = 0,
     time_limits_s: Sequence[float] = SHORT_TIMES_S,
-) -> Answer:
-    """Assert that `solver` keeps the rules on `instance`, and return its answer.
+) -> Conformance:
+    """Assert that `solver` keeps the rules on `instance`; ``print`` shows the verdict.
 
     1. It declares its problem, and accepts only instances of its declared variants.
     2. It is available and supports the instance; a skipped instance would not be a test.
@@ -120,7 +151,12 @@ def assert_conforms(
             _assert_brackets(hurried.dual_bound, optimum, hurried.objective, sign)
         if answer.solution is not None and hurried.solution is None:
             assert hurried.stopped_by is StoppedBy.TIME, "rule 10: stopped_by must be TIME"
-    return answer
+    untested = []
+    if optimum is None:
+        untested.append("rule 8, because no optimum is given")
+    if start is None:
+        untested.append("rule 9, because there is no solution to start from")
+    return Conformance(answer, untested)
 
 
 def _assert_keeps_start(

@@ -142,6 +142,7 @@ def find_counterexample(
     min_ratio: float | Fraction = 1,
     seed: int = 0,
     time_limit_s: float | None = None,
+    start: Any = None,
     progress: Callable[[Mapping[str, Number]], None] | None = None,
 ) -> CounterexampleSearch:
     """Find the smallest instance on which `heuristic` is worse than `against`.
@@ -166,6 +167,9 @@ def find_counterexample(
         Time limit of the search in seconds; None for no limit. Solvers outside the toolkit run in a
         separate process, limited to the remaining time or `LONGEST_RUN_S`, whichever is less; runs
         of the toolkit's solvers are not cut short.
+    start
+        An instance on which the heuristic is worse. The search then begins with it, whatever its
+        size, and makes it smaller. None begins with the smallest instances.
     progress
         Called with the measures of each counterexample that is the smallest so far.
 
@@ -178,8 +182,8 @@ def find_counterexample(
     Raises
     ------
     FieldError
-        If the solvers cannot be compared on these instances, or `min_ratio` is not a finite number
-        of at least 1.
+        If the solvers cannot be compared on these instances, `min_ratio` is not a finite number of
+        at least 1, or the heuristic is not worse on `start`.
     SolverFailedError
         If a solver fails, makes a refuted claim, or answers differently when it runs again.
 
@@ -205,7 +209,7 @@ def find_counterexample(
     second = None if against is None else find_solver(space.problem, against)
     require_comparable(space.problem, space.variant, first, second)
     with Workers() as workers:
-        search = _Search(space, first, second, ratio, seed, time_limit_s, progress, workers)
+        search = _Search(space, first, second, ratio, seed, time_limit_s, start, progress, workers)
         return search.run()
 
 
@@ -220,6 +224,7 @@ class _Search:
         min_ratio: Fraction,
         seed: int,
         time_limit_s: float | None,
+        start: Any,
         progress: Callable[[Mapping[str, Number]], None] | None,
         workers: Workers,
     ) -> None:
@@ -232,6 +237,7 @@ class _Search:
         self._min_ratio = min_ratio
         self._seed = seed
         self._time_limit_s = time_limit_s
+        self._start = start
         self._progress = progress
         self._stopwatch = Stopwatch()
         self._random = Random(derive_seed(search="counterexample", seed=seed))  # noqa: S311
@@ -246,7 +252,12 @@ class _Search:
         """Search size by size until a counterexample is found, then search for a smaller one."""
         stopped_by = None
         try:
-            for size in self._space.sizes():
+            if self._start is not None and not self._is_counterexample(self._start):
+                rule = "the heuristic is not worse on this instance by the ratio"
+                if self._skip_reason is not None:
+                    rule = f"the solvers cannot be compared on this instance: {self._skip_reason}"
+                raise FieldError("start", self._start.name, rule)
+            for size in self._space.sizes() if self._best is None else ():
                 if self._try_plain(size) or self._draw(size, DRAWS_OF_A_SIZE):
                     break
             while self._best is not None:

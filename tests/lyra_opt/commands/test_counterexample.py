@@ -99,6 +99,22 @@ def test_json_has_every_key_found_or_not(run):
     assert record["file"] is record["objective"] is record["ratio"] is None
 
 
+def test_a_search_from_an_instance(run):
+    """A large instance becomes as small as those that the search finds alone."""
+    fleet = lo.generate("reclaim", "messy-dist", servers=12, reclaim=4, seed=1)
+    lo.save(fleet, "large.json")
+    asked = ("--heuristic", "random", "--against", "optimum")
+    exit_code, record = searched(run, *asked, "--from", "large.json")
+    assert exit_code == 0
+    assert record["size"]["servers"] <= 3
+    assert_verified(run, record, "exact")
+    lo.save(lo.load("lyra-figure-5"), "equal.json")
+    refused = run("counterexample", "--heuristic=scf", *asked[2:], "--from=equal.json")
+    assert_one_line_error(refused, 'start is "lyra-figure-5": the heuristic is not worse on')
+    refused = run("counterexample", *asked, "--from=equal.json", "--variant=interchangeable")
+    assert_one_line_error(refused, "variant is", "must be that of the instance, rigid")
+
+
 def test_an_infinite_ratio_is_null(run):
     """JSON has no infinity."""
     _, record = searched(run, "--heuristic", "random", "--against", "optimum", *SMALL)
