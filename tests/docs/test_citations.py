@@ -25,6 +25,8 @@ def test_entries_agree_with_one_another_and_with_the_citation_file():
         assert re.findall(r"\b\d+\.\d+\.\d+\b", text) == [version]
     assert re.findall(r"^version: (.*)$", citation, re.MULTILINE) == [version]
     titles = [re.search(r"title = \{(.*)\}", text)[1] for text in known.values()]
+    assert not any(re.search(r"(?<!\{)\b(GPU|DNN|Lyra|Hadar|lyra-opt)\b", each) for each in titles)
+    titles = [re.sub("[{}]", "", each) for each in titles]
     assert set(re.findall(r'title: "(.*)"', citation)) <= set(titles)
     assert dict(ENTRY.findall(lo.cite("all"))) == known
     for used in tomllib.loads(CITATIONS.read_text())["use"]:
