@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SHORT_TIMES_S = 0.0, 1e-3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Conformance:
     """The result of a solver that broke no rule, which prints as a sentence.
 
@@ -34,12 +34,13 @@ class Conformance:
     ----------
     answer
         The answer of the solver without limits.
-    untested
-        The rules that could not be tested, each with the reason.
+    has_optimum, has_start
+        Whether an optimum was given, which rule 8 needs, and a solution to start from, for rule 9.
     """
 
     answer: Answer
-    untested: Sequence[str]
+    has_optimum: bool
+    has_start: bool
 
     def __str__(self) -> str:
         """Return the verdict, the answer and the rules that were not tested."""
@@ -49,11 +50,12 @@ class Conformance:
             f"{name} {terms.in_words(value)}" for name, value in values.items() if value is not None
         ]
         where = f"{answer.instance.name} ({answer.problem.name})"
-        sentences = [
-            f"{answer.solver} conforms on {where}: {', '.join([str(answer.status), *known])}.",
-            *(f"Not tested: {each}." for each in self.untested),
-        ]
-        return " ".join(sentences)
+        said = f"{answer.solver} conforms on {where}: {', '.join([str(answer.status), *known])}."
+        if not self.has_optimum:
+            said += " Not tested: rule 8, because no optimum is given."
+        if not self.has_start:
+            said += " Not tested: rule 9, because there is no solution to start from."
+        return said
 
 
 def assert_conforms(
@@ -151,12 +153,7 @@ def assert_conforms(
             _assert_brackets(hurried.dual_bound, optimum, hurried.objective, sign)
         if answer.solution is not None and hurried.solution is None:
             assert hurried.stopped_by is StoppedBy.TIME, "rule 10: stopped_by must be TIME"
-    untested = []
-    if optimum is None:
-        untested.append("rule 8, because no optimum is given")
-    if start is None:
-        untested.append("rule 9, because there is no solution to start from")
-    return Conformance(answer, untested)
+    return Conformance(answer=answer, has_optimum=optimum is not None, has_start=start is not None)
 
 
 def _assert_keeps_start(
