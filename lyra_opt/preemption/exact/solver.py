@@ -15,6 +15,7 @@ from lyra_opt.preemption.bounds.prices import prices
 from lyra_opt.preemption.checker import check
 from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.counting import Verdict, count, required_domains
+from lyra_opt.preemption.exact.cover import cheapest_cover
 from lyra_opt.preemption.exact.model import Model, Scope
 from lyra_opt.preemption.exact.reduction import Reduction
 from lyra_opt.preemption.heuristics.fast import Fast
@@ -40,11 +41,12 @@ class Exact(Solver):
     The steps run in this order:
 
     1. Counting (`lyra_opt.preemption.counting`), which proves most impossible demands.
-    2. Lower bounds for all domains of a required level (`lyra_opt.preemption.bounds`). Domains are
+    2. Dynamic programming (`lyra_opt.preemption.exact.cover`), if one node is left for the pods.
+    3. Lower bounds for all domains of a required level (`lyra_opt.preemption.bounds`). Domains are
        searched in the order of their bounds, until a bound reaches the incumbent.
-    3. In each domain, if the demand has one shape: a start solution, and the closing of nodes on
+    4. In each domain, if the demand has one shape: a start solution, and the closing of nodes on
        which no better solution makes room, according to the bound.
-    4. The model of the remaining nodes (`lyra_opt.preemption.exact.model`) with HiGHS, which
+    5. The model of the remaining nodes (`lyra_opt.preemption.exact.model`) with HiGHS, which
        minimises the terms of the objective one after the other.
 
     Notes
@@ -73,6 +75,18 @@ class Exact(Solver):
         counting = count(instance)
         if counting.verdict is Verdict.IMPOSSIBLE:
             return SolveResult(status=Status.INFEASIBLE, message=counting.reason)
+        report = None if warm_start is None else check(instance, warm_start)
+        if report is not None and report.objective is None:
+            raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
+        plan = cheapest_cover(instance) if counting.verdict is Verdict.FITS else None
+        if plan is not None:
+            code = instance.terms.encode(plan.values(instance))
+            best = plan.solution(instance)
+            if observer is not None:
+                observer("objective", code, best)
+            return SolveResult(
+                status=Status.OPTIMAL, solution=best, objective=code, dual_bound=code
+            )
         search = _Search(instance, counting, observer)
 
         def start() -> None:
@@ -80,10 +94,7 @@ class Exact(Solver):
             if isinstance(found.objective, int) and found.solution is not None:
                 search.offer(found.objective, found.solution)
 
-        if warm_start is not None:
-            report = check(instance, warm_start)
-            if report.objective is None:
-                raise ValueError(f"the warm start is not valid: {'; '.join(report.violations)}")
+        if warm_start is not None and report is not None and report.objective is not None:
             search.offer(report.objective, warm_start)
         if not search.is_reducible:
             start()
