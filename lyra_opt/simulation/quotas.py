@@ -83,7 +83,7 @@ class Quotas:
                 seen[quota.group] -= quota.gpus
                 if seen[quota.group] < 0:
                     rule = f"the members of {quota.group} must not have more GPUs than the group"
-                    raise FieldError(f"{path}.gpus", quota.gpus, rule)
+                    raise FieldError(f"quotas.{quota.name}", quota.gpus, rule)
             seen[quota.name] = quota.gpus
 
     @cached_property

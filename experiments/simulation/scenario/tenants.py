@@ -41,11 +41,13 @@ def with_quotas(cluster: Cluster, table: TenantsTable, workload: Workload) -> Cl
             quotas = divided(workload, cluster.gpus, table.divide, limit=table.limit)
         else:
             quotas = _stated(table, cluster.gpus)
-        return replace(
-            cluster, tenants=quotas, assumptions=(*cluster.assumptions, _in_words(table, quotas))
-        )
     except FieldError as error:
         raise error.inside(PATH) from None
+    assumptions = (*cluster.assumptions, _in_words(table, quotas))
+    try:
+        return replace(cluster, tenants=quotas, assumptions=assumptions)
+    except FieldError as error:
+        raise error.inside("cluster") from None
 
 
 def _stated(table: TenantsTable, gpus: int) -> Quotas:
@@ -87,10 +89,6 @@ def _gpus_of(members: Mapping[str, QuotaTable], gpus: int) -> dict[str, int]:
             rule = f"the shares of its group must add up to at most 1, not {whole:g}"
             raise FieldError(f"quotas.{name}.share", shares[name], rule)
         found |= whole_shares(int(whole * gpus + 1e-9), shares)
-    if sum(found.values()) > gpus:
-        name = max(found, key=lambda each: found[each])
-        rule = f"its group has {gpus} GPUs, but its members have {sum(found.values())}"
-        raise FieldError(f"quotas.{name}", found[name], rule)
     return found
 
 

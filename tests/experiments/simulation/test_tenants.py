@@ -61,7 +61,11 @@ def test_quotas_are_shares_or_gpus_of_tenants_or_groups(
         ({"divide": "by-name"}, "must be one of: by-request, equally"),
         ({"quotas": {"a": {}}}, "must be given, or else gpus"),
         ({"quotas": {"a": {"share": 0.6}, "b": {"share": 0.6}}}, "add up to at most 1, not 1.2"),
-        ({"quotas": {"a": {"gpus": 6}, "b": {"gpus": 3}}}, "its group has 8 GPUs, but"),
+        ({"quotas": {"a": {"gpus": 6}, "b": {"gpus": 3}}}, "must have at most the 8 own GPUs"),
+        (
+            {"quotas": {"a": {"gpus": 2, "group": "b"}, "b": {"gpus": 1}}},
+            "cluster.tenants.quotas.a is 2: the members of b must not have more",
+        ),
         ({"quotas": {"a": {"gpus": 1, "group": "teem"}, "team": {"gpus": 1}}}, "team"),
         ({"quotas": {"a": {"gpus": 1, "group": "a"}}}, "must not be in a circle"),
         ({"quotas": {"a": {"share": 1}}}, "job 3 belongs to tenant 'b', which has no quota"),
