@@ -6,6 +6,7 @@ A solver of the reclaim problem can do it too: it empties whole servers, on whic
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from lyra_opt.simulation.policies.composition import RECLAIMING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from lyra_opt.core.result import SolveResult
     from lyra_opt.core.solver import SolverLike
     from lyra_opt.preemption.instance import Solution
     from lyra_opt.simulation.hosts import PoolRoom
@@ -67,8 +69,38 @@ class Preemption(NamedTuple):
     gpus: dict[int, int]
 
 
+Kind = tuple[int, int, int]
+"""Jobs that are interchangeable victims where GPUs are only counted: their priority, the GPUs that
+each holds in the pool, and the GPUs of these that it may lose and run on.
+"""
+
+
+def most_needed(kinds: Iterable[Kind], missing: int) -> dict[Kind, int]:
+    """Return how many jobs of each kind a best choice that frees `missing` GPUs needs at most.
+
+    If jobs shrink, the GPUs that they lose together can be taken from as few of them as possible at
+    the same cost. Then the choice frees too little without any one of its jobs. Of the rigid jobs
+    of one priority that suffice alone, a smallest one replaces any larger one.
+    """
+    found: dict[Kind, int] = {}
+    enough: dict[int, int] = {}
+    for kind in sorted(kinds):
+        priority, gpus, flexible_gpus = kind
+        if not flexible_gpus and gpus > enough.get(priority, gpus):
+            continue
+        found[kind] = -(-missing // (flexible_gpus or gpus))
+        if not flexible_gpus and gpus >= missing:
+            enough[priority] = gpus
+    return found
+
+
 class PreemptionRule:
     """Chooses the running jobs that give way to a waiting gang, with a preemption solver.
+
+    Where GPUs are only counted, the victims of a `Kind` are interchangeable. The solver gets only
+    as many of them as can be needed, and those that started last give way. A proved answer is kept
+    for decisions with equally many missing GPUs and victims of the same kinds. Their instances
+    differ only in names, start times, and GPUs that are free anyway.
 
     Parameters
     ----------
@@ -89,6 +121,8 @@ class PreemptionRule:
         self._rng = np.random.default_rng(
             derive_seed(simulation="preemption", solver=self._solver.name, seed=seed)
         )
+        # The victims that are stopped (0), or the flexible workers that they lose, by position.
+        self._kept: dict[tuple[int | Kind, ...], list[tuple[int, int]]] = {}
 
     def choose(
         self, view: View, pending: Pending, victims: Sequence[JobRun] | None = None
@@ -109,13 +143,28 @@ class PreemptionRule:
             If the solver fails, or breaks a rule of the problem.
         """
         room = pending.room
+        if room.is_counted and victims is not None and not self._weighs_lost_work:
+            return self._choose_by_kind(view, pending, victims)
         able = lower_jobs(view, pending.run) if victims is None else victims
         leaving = [part.by_host() for _, part in _parts_in(able, room)]
         if not leaving or room.fit.room_after(leaving, pending.gpus_per_pod) < pending.pods:
             return None
+        if victims is not None:
+            victims = sorted(victims, key=attrgetter("order"))
         instance = preemption_instance(
             view, pending, victims, weighs_lost_work=self._weighs_lost_work
         )
+        solution = self._result(view, instance).solution
+        return None if solution is None else _preemption(view, pending, solution)
+
+    def _result(self, view: View, instance: Instance) -> SolveResult[Solution]:
+        """Return the solver's answer to an instance, after a check.
+
+        Raises
+        ------
+        DecisionError
+            If the solver fails, or breaks a rule of the problem.
+        """
         view.observed("preemption", instance)
         result = self._solver.solve(
             instance, limits=Limits(time_s=LONGEST_DECISION_S), rng=self._rng
@@ -123,11 +172,51 @@ class PreemptionRule:
         name, solution = self._solver.name, result.solution
         if result.status in (Status.ERROR, Status.UNSUPPORTED):
             raise DecisionError(f"{name} failed to choose victims: {result.message}")
-        if solution is None:
-            return None
-        if violations := check(instance, solution).violations:
+        if solution is not None and (violations := check(instance, solution).violations):
             raise DecisionError(f"{name} chose invalid victims: {violations[0]}")
-        return _preemption(view, pending, solution)
+        return result
+
+    def _choose_by_kind(
+        self, view: View, pending: Pending, victims: Sequence[JobRun]
+    ) -> Preemption | None:
+        """Return the answer of `choose` where GPUs are only counted."""
+        pool = pending.room.number
+        wanted = pending.pods * pending.gpus_per_pod
+        missing = wanted - view.hosts.free_of_pool[pool]
+        of_kind: dict[Kind, list[JobRun]] = {}
+        able = 0
+        for run, part in _parts_in(victims, pending.room):
+            may_shrink = part.flexible and len(run.parts) == 1
+            flexible_gpus = sum(part.gpus[1].values()) if may_shrink else 0
+            of_kind.setdefault((run.job.priority, part.held, flexible_gpus), []).append(run)
+            able += part.held
+        if able < missing:
+            return None
+        kept, kinds = [], []
+        for kind, most in most_needed(of_kind, missing).items():
+            latest = of_kind[kind][:most]
+            kept += latest[::-1]
+            kinds += [kind] * len(latest)
+        losses = self._kept.get((missing, *kinds))
+        if losses is None or view.captures("preemption"):
+            instance = preemption_instance(view, pending, kept)
+            if losses is None:
+                result = self._result(view, instance)
+                if result.solution is None:
+                    return None
+                place = {run.order: place for place, run in enumerate(kept)}
+                losses = [(place[int(gang)], 0) for gang in result.solution.lost_gangs]
+                losses += [(place[int(p.gang)], p.count) for p in result.solution.lost_pods]
+                if result.status is Status.OPTIMAL:
+                    self._kept[missing, *kinds] = losses
+            else:
+                view.observed("preemption", instance)
+        host = view.cluster.pools[pool].hosts.start
+        return Preemption(
+            stopped=[kept[place] for place, lost in losses if not lost],
+            shrunk=[(kept[place], {host: lost}) for place, lost in losses if lost],
+            gpus={host: wanted},
+        )
 
 
 def lower_jobs(view: View, run: JobRun) -> list[JobRun]:
@@ -151,19 +240,20 @@ def preemption_instance(
     Parameters
     ----------
     victims
-        The jobs that may lose pods, whatever their priority. What other jobs hold is then
-        subtracted from the capacity of the nodes, and these jobs are left out. None for all jobs of
-        lower priority.
+        The jobs that may lose pods, whatever their priority, in the order of the gangs. What other
+        jobs hold is then subtracted from the capacity of the nodes, and these jobs are left out.
+        None for all jobs of lower priority.
     weighs_lost_work
         Whether the lost GPU-seconds of work are minimised before the number of lost gangs by
         priority, highest first. The number of lost GPUs only breaks ties.
     """
     hosts, name_of = view.hosts, view.cluster.name_of_host
-    among = view.running.values() if victims is None else victims
+    among = sorted(view.running.values(), key=attrgetter("order")) if victims is None else victims
     capacity = hosts.size if victims is None else _free_without(view, victims, pending.room)
     gangs = []
-    for run, part in sorted(_parts_in(among, pending.room), key=lambda each: each[0].order):
-        view.account(run)
+    for run, part in _parts_in(among, pending.room):
+        if weighs_lost_work:
+            view.account(run)
         gpus, held = run.job.gpus_per_worker, part.by_host()
         least = part.gpus[0] if len(run.parts) == 1 else held
         gangs.append(

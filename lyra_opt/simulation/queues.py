@@ -35,19 +35,27 @@ class JobQueue:
         self._heaps: dict[Any, list[tuple[tuple[float, ...], int, Any, JobRun]]] = {}
         self._offered: list[tuple[tuple[float, ...], int, Any, JobRun]] = []
         self._length = 0
+        self._smallest: int | None = None
 
     def __len__(self) -> int:
         return self._length
 
     def add(self, run: JobRun) -> None:
         """Add a waiting job, at the position that its sort key determines."""
+        self._smallest = None
         kind = self._kind_of(run)
         heappush(self._heaps.setdefault(kind, []), (self._key(run), run.order, kind, run))
         self._length += 1
 
     def smallest_gang(self) -> int:
-        """Return the GPUs of the smallest job that a pass could try first of its kind; O(kinds)."""
-        return min(heap[0][3].job.min_gpus for heap in self._heaps.values() if heap)
+        """Return the GPUs of the smallest job that a pass could try first of its kind; O(kinds).
+
+        The answer is kept until a job comes or starts.
+        """
+        if self._smallest is None:
+            heads = [heap[0][3].job.min_gpus for heap in self._heaps.values() if heap]
+            self._smallest = min(heads)
+        return self._smallest
 
     def begin(self) -> None:
         """Start a scheduling pass in which every kind of job can be tried."""
@@ -60,6 +68,7 @@ class JobQueue:
 
     def take(self) -> None:
         """Remove the job that `first` returned, because it starts."""
+        self._smallest = None
         heap = self._heaps[self._offered[0][2]]
         heappop(heap)
         self._length -= 1

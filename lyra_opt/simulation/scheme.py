@@ -272,7 +272,7 @@ class ComposedScheme(Composition, Scheme):
     def _quota_obstacle(self, workload: Workload, cluster: Cluster) -> str | None:
         """Return which job is larger than its tenant may ever hold; None if no job is."""
         assert cluster.tenants is not None, "only quotas limit tenants"
-        limits = cluster.tenants.limits(borrows=self.quotas == BORROW)
+        limits = self.limits(cluster.tenants)
         for job in workload.jobs:
             place = cluster.tenants.tenant_of(job.tenant, job.id)
             if job.min_gpus > limits[place]:

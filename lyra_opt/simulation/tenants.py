@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Workload
 
 
+_NOTHING: dict[int, int] = {}
+
+
 class TenantUse(NamedTuple):
     """The use that one tenant made of the cluster in a simulation.
 
@@ -57,6 +60,10 @@ class TenantLedger:
     ----------
     held
         Own GPUs that each tenant or group holds, by position in `Quotas.quotas`.
+    changes
+        Number of times that a job got or gave up own GPUs.
+    limits
+        Most own GPUs that each tenant or group may hold; infinite unless the policy sets them.
 
     Raises
     ------
@@ -66,16 +73,23 @@ class TenantLedger:
 
     def __init__(self, quotas: Quotas, workload: Workload, cluster: Cluster, now_s: float) -> None:
         self.quotas = quotas
-        self._tenant = [quotas.tenant_of(job.tenant, job.id) for job in workload.jobs]
+        self._paths = [quotas.paths[quotas.tenant_of(job.tenant, job.id)] for job in workload.jobs]
+        self._quota_gpus = [quota.gpus for quota in quotas.quotas]
         self._own = [pool.number for pool in cluster.pools if not pool.is_lent]
         self._gpus_of_pool = {number: sum(cluster.pools[number].gpus) for number in self._own}
         places = range(len(quotas.quotas))
         self.held = [0 for _ in places]
         self._held_of_pool = [dict.fromkeys(self._own, 0) for _ in places]
         self._waiting = [0 for _ in places]
-        self._known: list[tuple[bool, dict[int, int]]] = [(False, {}) for _ in workload.jobs]
+        self._waits = [False for _ in workload.jobs]
+        self._held_by_job = [_NOTHING for _ in workload.jobs]
+        # Jobs that hold own GPUs, by tenant and index in the workload.
+        self._running: list[dict[int, JobRun]] = [{} for _ in places]
+        # Answers of `victims` that hold until any job gets or gives up own GPUs.
+        self._victims: dict[tuple[frozenset[str | None], int], list[JobRun]] = {}
         self._share = [quota.gpus / cluster.gpus for quota in quotas.quotas]
-        self._limits = {borrows: quotas.limits(borrows=borrows) for borrows in (False, True)}
+        self.changes = 0
+        self.limits = [math.inf for _ in places]
         self._since_s = [now_s for _ in places]
         self._above_gpu_s = [0.0 for _ in places]
         self._below_s = [0.0 for _ in places]
@@ -83,33 +97,46 @@ class TenantLedger:
 
     def path_of(self, run: JobRun) -> tuple[int, ...]:
         """Return the positions of a job's tenant, its group, the group of that, and so on."""
-        return self.quotas.paths[self._tenant[run.order]]
+        return self._paths[run.order]
 
     def note(self, run: JobRun, now_s: float) -> None:
         """Note what a job holds from now on, and whether it waits."""
-        waits = not run.parts and NEVER < run.waiting_since_s <= now_s
-        held: dict[int, int] = {}
-        for part in run.parts:
-            if part.pool in self._gpus_of_pool:
-                held[part.pool] = held.get(part.pool, 0) + part.held
-        waited, before = self._known[run.order]
+        held, waits = _NOTHING, False
+        if run.parts:
+            held = {}
+            for part in run.parts:
+                if part.pool in self._gpus_of_pool:
+                    held[part.pool] = held.get(part.pool, 0) + part.held
+        else:
+            waits = NEVER < run.waiting_since_s <= now_s
+        order = run.order
+        path = self._paths[order]
+        waited, before = self._waits[order], self._held_by_job[order]
         if waited == waits and before == held:
             return
-        self._known[run.order] = waits, held
-        for place in self.path_of(run):
+        self._waits[order], self._held_by_job[order] = waits, held
+        if before != held:
+            self.changes += 1
+            self._victims.clear()
+            if not before:
+                self._running[path[0]][order] = run
+            elif not held:
+                del self._running[path[0]][order]
+        more = sum(held.values()) - sum(before.values())
+        for place in path:
             self._count(place, now_s)
             self._waiting[place] += waits - waited
+            self.held[place] += more
             of_pool = self._held_of_pool[place]
             for pool, gpus in before.items():
                 of_pool[pool] -= gpus
             for pool, gpus in held.items():
                 of_pool[pool] += gpus
-            self.held[place] += sum(held.values()) - sum(before.values())
 
     def _count(self, place: int, now_s: float) -> None:
         """Add the time since the last change of a tenant or group to its sums."""
         elapsed_s, self._since_s[place] = now_s - self._since_s[place], now_s
-        above = self.held[place] - self.quotas.quotas[place].gpus
+        above = self.held[place] - self._quota_gpus[place]
         if above > 0:
             self._above_gpu_s[place] += above * elapsed_s
         elif above < 0 and self._waiting[place]:
@@ -117,7 +144,7 @@ class TenantLedger:
 
     def note_taken_back(self, run: JobRun) -> None:
         """Count that a job was stopped because another tenant needed its own GPUs."""
-        self._taken_back[self._tenant[run.order]] += 1
+        self._taken_back[self._paths[run.order][0]] += 1
 
     def use_of_tenants(self) -> dict[str, TenantUse]:
         """Return the use of each tenant, by name, at the end of a simulation."""
@@ -133,38 +160,36 @@ class TenantLedger:
         holds), divided by the share of the cluster that is its quota. The second is the dominant
         share, which decides between tenants without a quota.
         """
-        dominant = max(
-            self._held_of_pool[place][pool] / self._gpus_of_pool[pool] for pool in self._own
-        )
-        share = self._share[place]
+        of_pool, share = self._held_of_pool[place], self._share[place]
+        dominant = max([of_pool[pool] / gpus for pool, gpus in self._gpus_of_pool.items()])
         return (dominant / share if share else math.inf), dominant
 
-    def room(self, tenant: int, *, borrows: bool) -> float:
-        """Return how many own GPUs a tenant and its groups may still take; may be infinite.
+    def may_take(self, path: Iterable[int], gpus: int) -> bool:
+        """Return whether the limits on a path (see `path_of`) allow `gpus` own GPUs more."""
+        held, limits = self.held, self.limits
+        for place in path:  # noqa: SIM110 - runs millions of times
+            if held[place] + gpus > limits[place]:
+                return False
+        return True
 
-        Parameters
-        ----------
-        tenant
-            Its position in `Quotas.quotas`.
-        borrows
-            Whether tenants may hold more than their quotas, up to their limits.
-        """
-        most = self._limits[borrows]
-        return min(most[place] - self.held[place] for place in self.quotas.paths[tenant])
+    def room(self, path: Iterable[int]) -> float:
+        """Return how many own GPUs more the limits on a path (see `path_of`) allow, or infinity."""
+        return min(self.limits[place] - self.held[place] for place in path)
 
-    def entitled_in(self, tenant: int, gpus: int) -> set[str | None]:
+    def entitled_in(self, tenant: int, gpus: int) -> frozenset[str | None]:
         """Return the groups of whose quotas a tenant may claim `gpus` more GPUs; None: the cluster.
 
         In such a group, its member to which the tenant belongs stays within its own quota.
         """
-        quotas, held = self.quotas.quotas, self.held
-        return {
-            quotas[place].group
-            for place in self.quotas.paths[tenant]
-            if held[place] + gpus <= quotas[place].gpus
-        }
+        return frozenset(
+            [
+                self.quotas.quotas[place].group
+                for place in self.quotas.paths[tenant]
+                if self.held[place] + gpus <= self._quota_gpus[place]
+            ]
+        )
 
-    def victims(self, run: JobRun, gpus: int, running: Iterable[JobRun]) -> list[JobRun]:
+    def victims(self, run: JobRun, pool: int) -> list[JobRun]:
         """Return the jobs that may be stopped so that a waiting job gets GPUs of its quota.
 
         Let d and c be the members of the same group (or of none) to which the waiting job and a
@@ -176,21 +201,32 @@ class TenantLedger:
 
         Parameters
         ----------
-        run, gpus
-            The waiting job, and the own GPUs that it needs.
-        running
-            The jobs that hold own GPUs where the waiting job would start.
+        run
+            The waiting job, which needs its base demand.
+        pool
+            The own pool in which it would start.
 
         Returns
         -------
         list of JobRun
-            In the order in which they were tried. Complexity O(jobs log jobs).
+            In the order in which they were tried; do not change it. Complexity O(jobs log jobs) for
+            the running jobs of the tenants above their quotas. The answer is kept until a job gets
+            or gives up own GPUs, because it depends on nothing else.
         """
-        quotas, held = self.quotas.quotas, list(self.held)
-        entitled = self.entitled_in(self._tenant[run.order], gpus)
+        entitled = self.entitled_in(self._paths[run.order][0], run.job.min_gpus)
         if not entitled:
             return []
-        found = []
+        if (kept := self._victims.get((entitled, pool))) is not None:
+            return kept
+        quotas, held = self.quotas.quotas, list(self.held)
+        running = [
+            other
+            for place, runs in enumerate(self._running)
+            if held[place] > quotas[place].gpus
+            for other in runs.values()
+            if pool in self._held_by_job[other.order]
+        ]
+        found = self._victims[entitled, pool] = []
         for other in sorted(running, key=lambda each: (-each.began_s, -each.order)):
             of_other = self.path_of(other)
             for place in of_other:
@@ -198,7 +234,7 @@ class TenantLedger:
                     break
                 if quotas[place].group in entitled:
                     found.append(other)
-                    taken = sum(self._known[other.order][1].values())
+                    taken = sum(self._held_by_job[other.order].values())
                     for each in of_other:
                         held[each] -= taken
                     break
@@ -221,6 +257,10 @@ class FairQueue:
     may_start
         Returns whether a tenant, given by its position, may start a job of so many GPUs now. If it
         may not start its smallest, a pass does not try its jobs.
+    state
+        Returns the state that decides which of the waiting jobs of a tenant may start. A pass does
+        not try jobs again that were refused in an equal state. None if more decides, such as the
+        time.
 
     Notes
     -----
@@ -232,15 +272,22 @@ class FairQueue:
         ledger: TenantLedger,
         make: Callable[[], JobQueue],
         may_start: Callable[[int, int], bool],
+        state: Callable[[], object] | None = None,
     ) -> None:
         self._ledger, self._make, self._may_start = ledger, make, may_start
+        self._state = state
+        # The tenants without a job that may start in a state; of no use once the state changes.
+        self._settled_state: object = None
+        self._settled: set[int] = set()
+        self._changes = 0
         self._queues: dict[int, JobQueue] = {}
+        self._waiting: dict[int, JobQueue] = {}  # those with jobs
         # The members with jobs to try in this pass, by the position of their group; None: the top.
         self._open: dict[int | None, set[int]] = {}
         self._tenant = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._queues.values()))
+        return sum(map(len, self._waiting.values()))
 
     def add(self, run: JobRun) -> None:
         """Add a waiting job to the queue of its tenant."""
@@ -248,12 +295,22 @@ class FairQueue:
         if tenant not in self._queues:
             self._queues[tenant] = self._make()
         self._queues[tenant].add(run)
+        self._waiting[tenant] = self._queues[tenant]
+        self._settled.discard(tenant)
 
     def begin(self) -> None:
         """Start a scheduling pass in which every kind of job of every tenant can be tried."""
         self._open = {}
-        for tenant, queue in self._queues.items():
-            if len(queue) and self._may_start(tenant, queue.smallest_gang()):
+        self._changes = self._ledger.changes
+        state = None if self._state is None else self._state()
+        if state is None or state != self._settled_state:
+            self._settled_state = state
+            self._settled.clear()
+        settled, may_start = self._settled, self._may_start
+        for tenant, queue in self._waiting.items():
+            if tenant not in settled and not may_start(tenant, queue.smallest_gang()):
+                settled.add(tenant)
+            elif tenant not in settled:
                 queue.begin()
                 for member, group in self._steps(tenant):
                     self._open.setdefault(group, set()).add(member)
@@ -264,13 +321,19 @@ class FairQueue:
         if not members:
             return None
         while members:
-            self._tenant = min(members, key=lambda place: (self._ledger.fair_share(place), place))
+            self._tenant = min(members, key=self._rank) if len(members) > 1 else next(iter(members))
             members = self._open.get(self._tenant)
         return self._queues[self._tenant].first()
 
+    def _rank(self, member: int) -> tuple[tuple[float, float], int]:
+        return self._ledger.fair_share(member), member
+
     def take(self) -> None:
         """Remove the job that `first` returned, because it starts."""
-        self._queues[self._tenant].take()
+        queue = self._queues[self._tenant]
+        queue.take()
+        if not len(queue):
+            del self._waiting[self._tenant]
         self._close_if_done()
 
     def block(self) -> None:
@@ -281,6 +344,8 @@ class FairQueue:
     def _close_if_done(self) -> None:
         if self._queues[self._tenant].first() is not None:
             return
+        if self._ledger.changes == self._changes:
+            self._settled.add(self._tenant)
         for member, group in self._steps(self._tenant):
             self._open[group].remove(member)
             if self._open[group]:

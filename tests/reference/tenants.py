@@ -187,13 +187,9 @@ class Replay:
         for other in sorted(self._running(), key=lambda each: (each.began_s, each.order))[::-1]:
             if self._may_lose(job, other, able):
                 able.append(other)
-        # Of equally large jobs no more than needed are offered: they are interchangeable.
-        able = [
-            other
-            for place, other in enumerate(able)
-            if sum(each.gpus for each in able[:place] if each.gpus == other.gpus) < job.gpus
-        ]
-        able.sort(key=lambda each: each.order)
+        # Of equally large jobs, which are interchangeable, those that started last give way.
+        able.reverse()
+        able.sort(key=lambda each: each.gpus)
         choices = [
             [other for other, is_lost in zip(able, lost, strict=True) if is_lost]
             for lost in product((False, True), repeat=len(able))

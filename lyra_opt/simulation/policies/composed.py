@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.simulation.hosts import Group, PoolRoom
 from lyra_opt.simulation.job_run import Part
-from lyra_opt.simulation.policies.composition import BORROW, IGNORE, RECLAIMING
+from lyra_opt.simulation.policies.composition import IGNORE, RECLAIMING
 from lyra_opt.simulation.policies.parts import CapsInForce, PreemptionsInBudget
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queue_orders import FIRST_COME, sort_key
@@ -140,10 +140,12 @@ class ComposedPolicy(Policy):
 
         parts = self._composition
         self._tenants: TenantLedger | None = None if parts.quotas == IGNORE else view.tenants
+        if self._tenants is not None:
+            self._tenants.limits = parts.limits(self._tenants.quotas)
         self._queue: JobQueue | FairQueue = (
             make_queue()
             if self._tenants is None
-            else FairQueue(self._tenants, make_queue, self._may_start)
+            else FairQueue(self._tenants, make_queue, self._may_start, self._state)
         )
         self._caps = self._preemptions = None
         if parts.run_time_caps is not None:
@@ -224,16 +226,20 @@ class ComposedPolicy(Policy):
             return
         # The answers hold until jobs or GPUs arrive or leave, so a job is tried once until then.
         self._refused.clear()
-        queue.begin()
+        self._begin_pass()
         while (run := queue.first()) is not None:
             homes = self._homes(run)
             if homes:
                 queue.take()
                 self._start(run, homes)
             elif self._starts_by_stopping(run):
-                queue.begin()  # jobs that were stopped can start on the GPUs that are left
+                self._begin_pass()  # jobs that were stopped can start on the GPUs that are left
             else:
                 queue.block()
+
+    def _begin_pass(self) -> None:
+        self._most_free = max(self._view.hosts.free_of_pool[room.number] for room in self._own)
+        self._queue.begin()
 
     def _starts_by_stopping(self, run: JobRun) -> bool:
         """Start the first job of the queue in place of others, if its priority or quota allows it.
@@ -253,7 +259,7 @@ class ComposedPolicy(Policy):
                 for other in found.stopped:
                     self._view.stop(other)
                 for other, gpus_of_host in found.shrunk:
-                    self._give_up(other, gpus_of_host)
+                    self._give_up(other, room, gpus_of_host)
                 self._view.hosts.take(found.gpus)
                 self._start(run, [(room, run.job.min_workers)], found.gpus)
                 return True
@@ -287,7 +293,8 @@ class ComposedPolicy(Policy):
         running = self._view.running
         if self._tenants is None:
             return running.values()
-        able = [*self._of_same_tenant(run, running.values()), *self._borrowed(run, room)]
+        borrowed = self._tenants.victims(run, room.number)
+        able = [*self._of_same_tenant(run, running.values()), *borrowed]
         orders = {other.order for other in able}
         return [other for order, other in running.items() if order in orders]
 
@@ -295,38 +302,10 @@ class ComposedPolicy(Policy):
         """Return the jobs of other tenants that give way to a waiting job in a pool by quota."""
         if self._taking_back is None or self._tenants is None or room.is_lent:
             return None
-        victims = self._borrowed(run, room)
-        if room.is_counted and not self._composition.weighs_lost_work:
-            victims = self._without_alike(victims, run.job.min_gpus)
+        victims = self._tenants.victims(run, room.number)
         if not victims:
             return None
         return self._taking_back.choose(self._view, self._pending(run, room), victims)
-
-    @staticmethod
-    def _without_alike(victims: Iterable[JobRun], gpus: int) -> list[JobRun]:
-        """Return the victims, but of equally large rigid jobs only as many as can be needed.
-
-        Where GPUs are only counted, such jobs of one priority are interchangeable, and the first
-        ones are kept. So the instances of a large cluster stay small.
-        """
-        kept: list[JobRun] = []
-        held_of: dict[tuple[int, int], int] = {}
-        for other in victims:
-            kind = other.held_gpus, other.job.priority
-            if other.job.is_elastic or held_of.get(kind, 0) < gpus:
-                held_of[kind] = held_of.get(kind, 0) + other.held_gpus
-                kept.append(other)
-        return kept
-
-    def _borrowed(self, run: JobRun, room: PoolRoom) -> list[JobRun]:
-        """Return the jobs in a pool that may be stopped because a job needs GPUs of its quota."""
-        assert self._tenants is not None, "only quotas can be above or below"
-        in_pool = (
-            other
-            for other in self._view.running.values()
-            if any(part.pool == room.number for part in other.parts)
-        )
-        return self._tenants.victims(run, run.job.min_gpus, in_pool)
 
     def _pending(self, run: JobRun, room: PoolRoom) -> Pending:
         """Return the GPUs that a waiting job needs in a pool."""
@@ -337,14 +316,14 @@ class ComposedPolicy(Policy):
             return Pending(run, room, 1, job.min_gpus)
         return Pending(run, room, job.min_workers * room.replicas, job.gpus_per_worker)
 
-    def _give_up(self, run: JobRun, lost: Mapping[int, int]) -> None:
-        """Scale a job of one part in, so that the GPUs `lost`, by host, become free.
+    def _give_up(self, run: JobRun, room: PoolRoom, lost: Mapping[int, int]) -> None:
+        """Scale a job in within a pool, so that the GPUs `lost` there, by host, become free.
 
         Where they belong to the base demand, flexible workers elsewhere take over that role, in the
         order of hosts. A job with replicas loses whole workers.
         """
-        view, (part,) = self._view, run.parts
-        room = self._room_of_pool[part.pool]
+        view = self._view
+        (part,) = (part for part in run.parts if part.pool == room.number)
         flexible = {host: lost.get(host, 0) for host in sorted(part.by_host())}
         left = sum(part.gpus[Group.FLEXIBLE].values()) - sum(lost.values())
         for host, held in part.gpus[Group.FLEXIBLE].items():
@@ -362,6 +341,7 @@ class ComposedPolicy(Policy):
             leaving[host] = leaving.get(host, 0) + taken
             more -= taken
         view.shrink(run, part, workers, _without_zeros(leaving))
+        self._gather(run)
 
     def _start(
         self,
@@ -488,17 +468,12 @@ class ComposedPolicy(Policy):
         """Return the pools in which a job may start now, in order of preference."""
         rooms = self._preferred_rooms(run)
         caps, gpus = self._caps, run.job.min_gpus
-        if (self._tenants is None or self._room_in_quota(run) >= gpus) and (
+        ledger = self._tenants
+        if (ledger is None or ledger.may_take(ledger.path_of(run), gpus)) and (
             caps is None or caps.admits(caps.class_of(self._left_s(run)), gpus)
         ):
             return rooms
         return [room for room in rooms if room.is_lent]
-
-    def _room_in_quota(self, run: JobRun) -> float:
-        """Return how many own GPUs the tenant of a job may still take."""
-        assert self._tenants is not None, "only tenants have quotas"
-        borrows = self._composition.quotas == BORROW
-        return self._tenants.room(self._tenants.path_of(run)[0], borrows=borrows)
 
     def _may_start(self, tenant: int, gpus: int) -> bool:
         """Return False if a tenant certainly cannot start a job of `gpus` GPUs or more now."""
@@ -506,14 +481,20 @@ class ComposedPolicy(Policy):
         assert ledger is not None, "only tenants have quotas"
         if self._lent:
             return True
-        if ledger.room(tenant, borrows=self._composition.quotas == BORROW) < gpus:
+        if not ledger.may_take(ledger.quotas.paths[tenant], gpus):
             return False
         if self._scaling is not None or self._preempter is not None:
             return True
-        free = max(self._view.hosts.free_of_pool[room.number] for room in self._own)
-        return free >= gpus or (
+        return self._most_free >= gpus or (
             self._taking_back is not None and bool(ledger.entitled_in(tenant, gpus))
         )
+
+    def _state(self) -> object:
+        """Return the state of own GPUs if it alone decides which jobs may start; otherwise None."""
+        ledger = self._tenants
+        if ledger is None or self._lent or self._scaling or self._preempter or self._caps:
+            return None
+        return ledger.changes, [self._view.hosts.free_of_pool[room.number] for room in self._own]
 
     def _preferred_rooms(self, run: JobRun) -> list[PoolRoom]:
         """Return the pools in which a job may run, ignoring caps, in order of preference.
@@ -728,7 +709,8 @@ class ComposedPolicy(Policy):
                 # On fragmented servers, fewer workers fit than the number of free GPUs suggests.
                 workers = min(change, room.fitting(run.job.gpus_per_worker, Group.FLEXIBLE))
                 if self._tenants is not None and not room.is_lent:
-                    in_quota = self._room_in_quota(run) / run.job.gpus_per_worker
+                    in_quota = self._tenants.room(self._tenants.path_of(run))
+                    in_quota /= run.job.gpus_per_worker
                     workers = int(min(workers, max(0.0, in_quota)))
             if workers:
                 self._scale(run, room, workers)

@@ -17,6 +17,7 @@ from lyra_opt.simulation.slices import BEST_FIT, PLACEMENTS
 if TYPE_CHECKING:
     from lyra_opt.core.solver import SolverLike
     from lyra_opt.simulation.queue_orders import Order
+    from lyra_opt.simulation.quotas import Quotas
 
 
 OF_GOODPUT = "goodput:knapsack"
@@ -139,6 +140,10 @@ class Composition:
         if self.preempter is not None and self.queue != PRIORITY:
             rule = f"requires the queue order {PRIORITY}"
             raise FieldError("preempter", self.preempter, rule)
+
+    def limits(self, quotas: Quotas) -> list[float]:
+        """Return the most own GPUs that each tenant or group may hold under this scheme."""
+        return quotas.limits(borrows=self.quotas == BORROW)
 
 
 _PARTS = {

@@ -9,17 +9,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.preemption import LostPods, PlacedPods, Solution
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import measure
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, PARTITION
+from lyra_opt.simulation.preempting import PreemptionRule, preemption_instance
 from lyra_opt.simulation.quotas import Quota, Quotas
 from lyra_opt.simulation.scheme import Options, find_scheme, scheme_names, simulate
 from lyra_opt.simulation.tenure import Forever
-from tests.lyra_opt.simulation.replays import completions, job_of, lending, workload_of
+from tests.lyra_opt.simulation.replays import (
+    EVERY_EVENT,
+    SAME_GPU,
+    completions,
+    job_of,
+    lending,
+    workload_of,
+)
+from tests.optima import objective, optimum
+from tests.reference.drawing import UNKNOWN
 from tests.reference.tenants import Member, Replay, Work
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.view import View
 
 PAUSE_S = 5
 
@@ -244,3 +256,71 @@ def test_what_cannot_run_with_quotas_is_refused(
         simulate(workload_of(job_of("j", 0, 10, **job)), cluster, scheme)
     with pytest.raises(FieldError, match="must have at most the 1 own GPUs"):
         replace(Cluster.of_servers(1, gpus_per_server=1), tenants=quotas)
+
+
+def test_a_job_on_own_and_borrowed_gpus_gives_up_own_ones_alone() -> None:
+    """It shrinks by the own server that is emptied, and keeps its workers on loan."""
+    jobs = [
+        job_of("a", 0, 100, 4, max_workers=12, heterogeneous=True, tenant="a"),
+        job_of("b", 5, 1000, 4, tenant="b"),
+    ]
+    quotas = Quotas(quotas=(Quota(name="a", gpus=4), Quota(name="b", gpus=4)))
+    cluster = Cluster.of_servers(
+        2,
+        gpus_per_server=4,
+        inference_servers=1,
+        inference_gpus_per_server=4,
+        inference_gpu=SAME_GPU,
+    )
+    simulation = simulate(
+        workload_of(*jobs),
+        replace(cluster, tenants=quotas),
+        find_scheme("lyra").with_parameters(
+            {"takes_back": "reclaim:exact", "shrinks_longer_only": True}
+        ),
+        plan=lending(1, 1),
+        options=replace(EVERY_EVENT, mixed_efficiency=1.0),
+    )
+    assert starts(simulation) == [0, 5]
+    assert completions(simulation)[0] == 5 + (400 - 5 * 12) / 8
+    assert [run.preemptions for run in simulation.runs] == [0, 0]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_kept_answers_are_as_good_as_new_ones(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among all jobs that may give way, including those that are alike, no others cost less."""
+    rng = random.Random(seed)
+    jobs = []
+    for number in range(40):
+        gang, tenant, priority = rng.choice([1, 1, 2, 3, 5]), rng.choice("aabc"), rng.randint(0, 1)
+        fields = {"max_workers": gang + rng.choice([0, 0, 1, 3]), "priority": priority}
+        jobs.append(
+            job_of(str(number), number // 2, rng.randint(5, 40), gang, tenant=tenant, **fields)
+        )
+    quotas = Quotas(
+        quotas=tuple(
+            Quota(name=name, gpus=gpus) for name, gpus in zip("abc", (2, 6, 6), strict=True)
+        )
+    )
+    costs: list[tuple[Any, Any]] = []
+    choose = PreemptionRule.choose
+
+    def compared(rule: PreemptionRule, view: View, pending: Any, victims: Any) -> Any:
+        found = choose(rule, view, pending, victims)
+        if found is not None:
+            instance = preemption_instance(view, pending, victims)
+            lost = {str(run.order): sum(gpus.values()) for run, gpus in found.shrunk}
+            solution = Solution(
+                lost_gangs=[str(run.order) for run in found.stopped],
+                lost_pods=[LostPods(gang=name, count=count) for name, count in lost.items()],
+                placements=[PlacedPods(node=instance.nodes[0].id, count=pending.pods)],
+            )
+            costs.append((objective(instance, solution), optimum(instance)))
+        return found
+
+    monkeypatch.setattr(PreemptionRule, "choose", compared)
+    scheme = find_scheme("lyra-scaling").with_parameters({"shrinks_longer_only": True})
+    cluster = replace(Cluster.of_servers(1, gpus_per_server=14), tenants=quotas)
+    simulate(workload_of(*jobs), cluster, scheme, options=EVERY_EVENT)
+    assert any(best != UNKNOWN for _, best in costs)
+    assert all(best in (cost, UNKNOWN) for cost, best in costs)
