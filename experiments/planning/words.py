@@ -106,9 +106,8 @@ def _impossible(plan: ClusterPlan) -> str:
     if isinstance(question, Consolidate):
         return f"no further node can be emptied by moving {_whole(plan.case)}."
     reason = _reason(plan.case, plan.answer)
-    if isinstance(question, Fit) and all(
-        gang.priority >= question.gang.priority for gang in plan.case.snapshot.gangs
-    ):
+    priorities = [gang.priority for gang in plan.case.snapshot.gangs]
+    if isinstance(question, Fit) and priorities and min(priorities) >= question.gang.priority:
         whose = f"that of {question.gang.id}"
         if not question.gang.owner.name and not question.gang.priority:
             whose = "the default; --priority states another"
@@ -222,7 +221,7 @@ def proof_sentence(plan: ClusterPlan) -> str:
             f"{terms_in_words(case, least, DOWN)}."
         )
     if not any(terms.values()):
-        return "Nobody is stopped, so nothing can be better."
+        return f"Nobody {'else ' if plan.before else ''}is stopped, so nothing can be better."
     sentences: list[str] = []
     subject, kept = f"every {choice}", list[str]()
     for key, value in terms.items():
@@ -367,6 +366,8 @@ def _starts_again(each: Disruption, is_suspended: bool, part: str) -> str:
     left = len(gang.pods) - len(each.lost)
     if is_suspended:
         again = "when you let it go on"
+    elif each.lost and not gang.can_be_requeued:
+        again = "not by itself"
     elif not each.can_return:
         again = "not before one of these nodes is open again"
     elif each.restarts_on:
@@ -378,7 +379,7 @@ def _starts_again(each: Disruption, is_suspended: bool, part: str) -> str:
     elif not each.lost:
         again = f"on {show_list(sorted({to for _, to in each.moved}))}"
     else:
-        again = "when there is room" if gang.can_be_requeued else "not by itself"
+        again = "when there is room"
     if each.lost and left and not each.is_whole:
         again = f"{again}; keeps {counted(left, part)}"
     return again

@@ -321,13 +321,15 @@ def test_protected_pods_need_force():
 
 def test_pods_without_a_controller_are_named():
     bare = gang("bare", ["a"], owner=Owner(kind="Pod", name="bare"), needs_force=True)
-    snapshot = cluster(map(node, "abc"), [replace(bare, protected_because="has no controller")])
+    bare = replace(bare, protected_because="has no controller", can_be_requeued=False)
+    snapshot = cluster(map(node, "abc"), [bare])
     kept = (
         "Nodes with pods that nothing creates again are not chosen; --force allows it: team/bare."
     )
     assert kept in limits(plan(snapshot, Drain(count=1)))
-    gone = limits(plan(snapshot, Drain(nodes=("a",)), Choices(is_forced=True)))
-    assert "Pods without a controller are lost for good: team/bare." in gone
+    gone = plan(snapshot, Drain(nodes=("a", "b", "c")), Choices(is_forced=True))
+    assert "Pods without a controller are lost for good: team/bare." in limits(gone)
+    assert hurt_table(gone).rows()[0][-1] == "not by itself"
 
 
 def test_a_search_reports_its_incumbent_and_its_bound(monkeypatch):
