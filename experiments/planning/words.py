@@ -108,9 +108,8 @@ def _impossible(plan: ClusterPlan) -> str:
     reason = _reason(plan.case, plan.answer)
     priorities = [gang.priority for gang in plan.case.snapshot.gangs]
     if isinstance(question, Fit) and priorities and min(priorities) >= question.gang.priority:
-        whose = f"that of {question.gang.id}"
-        if not question.gang.owner.name and not question.gang.priority:
-            whose = "the default; --priority states another"
+        is_given = question.gang.owner.name or question.gang.priority
+        whose = f"that of {question.gang.id}" if is_given else "the default; see --priority"
         reason += f". No running job has a priority below {question.gang.priority}, {whose}"
     if not plan.blocking:
         return f"{reason}."

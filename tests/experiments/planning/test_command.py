@@ -131,7 +131,7 @@ def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
         assert exit_code == 1
         assert "Impossible: " in (err if form == "csv" else out)
         assert "no plan to draw" in err
-        assert "below 0, the default; --priority states another" in out + err
+        assert "below 0, the default; see --priority" in out + err
     assert not picture.exists()
     assert "<h1>No plan exists</h1>" in page.read_text()
     assert "<p>Impossible: " in page.read_text()

@@ -151,17 +151,12 @@ def test_json_and_text_of_a_real_cluster_give_the_same_plans():
     waiting = {gang.id: gang for gang in snapshot.pending}
     sizes = {name: gang.min_pods for name, gang in waiting.items()}
     assert sizes == {"3_4": 1, "13": 3, "14": 2, "15": 16}
+    for each in (snapshot, text):
+        assert all(pending_gang(each, gang.job_name) is gang for gang in each.pending)
     for question in (Drain(count=2), Fit(gang=replace(waiting["13"], priority=2))):
         plans = [plan(each, question) for each in (snapshot, text)]
         assert plans[0].nodes == plans[1].nodes
         assert len({tuple(sorted(each.gang.id for each in p.disruptions)) for p in plans}) == 1
-
-
-def test_a_waiting_job_can_be_named_by_its_job_name():
-    for snapshot in (real("squeue.json", "sinfo.json"), real("jobs.txt", "nodes.txt")):
-        names = {gang.job_name: gang for gang in snapshot.pending}
-        assert len(names) == len(snapshot.pending)
-        assert all(pending_gang(snapshot, name) is gang for name, gang in names.items())
 
 
 def test_jobs_in_text_have_run_until_the_snapshot():
