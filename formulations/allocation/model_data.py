@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lyra_opt.allocation.instance import Instance, NamedWorkers, WorkerAllocation
-    from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.formulations.backends.backend import Values
     from lyra_opt.formulations.exact_solver import Incumbent
 

@@ -19,9 +19,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lyra_opt.core.arrays import IntArray
     from lyra_opt.core.kernels import Kernel
 
-    IntArray = NDArray[np.int64]
     Limb = list[int] | IntArray
 
 LIMB_BITS = 61  # the sum of two limbs fits into 64 bits before the carry is moved

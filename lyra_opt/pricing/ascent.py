@@ -36,9 +36,7 @@ from lyra_opt.pricing.kernel import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    FloatArray = NDArray[np.float64]
+    from lyra_opt.core.arrays import FloatArray
 
 
 STEP, SLOWER_AFTER = 1.0, 30.0

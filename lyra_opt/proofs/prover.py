@@ -19,12 +19,10 @@ from lyra_opt.proofs.stand_alone import Refuted, cost_of, leaf_value
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.proofs.stand_alone import Box, ProofProgramme
 
-    FloatArray = NDArray[np.float64]
 
 INTEGER_BITS, BITS = 24, 48
 """Binary digits of multipliers after the point: for integer programmes, whose leaves may be loose,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    IntArray = NDArray[np.int64]
+    from lyra_opt.core.arrays import IntArray
 
 
 class Incidence(NamedTuple):

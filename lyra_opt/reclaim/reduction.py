@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lyra_opt.core.arrays import IntArray
     from lyra_opt.core.result import StoppedBy
     from lyra_opt.core.solver import Observer
-    from lyra_opt.reclaim.incidence import IntArray
     from lyra_opt.reclaim.instance import Instance
 
     Row = dict[int, int]

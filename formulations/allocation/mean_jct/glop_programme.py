@@ -19,15 +19,13 @@ from lyra_opt.formulations.allocation.mean_jct.partial_orders import Shares
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.formulations.allocation.mean_jct.partial_orders import (
         PartialOrder,
         Tail,
         WholeNumbers,
     )
 
-    FloatArray = NDArray[np.float64]
 
 PRICE_OF_LATENESS = 1e3
 """The price of missing a release date, in multiples of the price of all completions."""

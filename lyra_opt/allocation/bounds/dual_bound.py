@@ -30,11 +30,9 @@ from lyra_opt.allocation.instance import Objective
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from lyra_opt.allocation.instance import ElasticJob, Instance
+    from lyra_opt.core.arrays import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 CLEARLY = 1e-9
 """Two rounded floats that differ by more than this, relatively, are surely in the right order."""

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.allocation.knapsack.data import (
-        IntArray,
         ReducedKnapsack,
         ScaledKnapsack,
     )
+    from lyra_opt.core.arrays import IntArray
 
 FIRST_STATES = 2**8
 STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 2**22

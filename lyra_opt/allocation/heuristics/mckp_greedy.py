@@ -11,7 +11,8 @@ from lyra_opt.allocation.knapsack.kernels import take_steps
 from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
 
 if TYPE_CHECKING:
-    from lyra_opt.allocation.knapsack.data import IntArray, ReducedKnapsack
+    from lyra_opt.allocation.knapsack.data import ReducedKnapsack
+    from lyra_opt.core.arrays import IntArray
 
 
 class MckpGreedy(KnapsackSolver):

@@ -16,10 +16,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lyra_opt.allocation.knapsack.kernels import (
     climb_hulls,
@@ -28,8 +27,8 @@ from lyra_opt.allocation.knapsack.kernels import (
     split_slope,
 )
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+if TYPE_CHECKING:
+    from lyra_opt.core.arrays import FloatArray, IntArray
 
 SCALED_BITS = 59
 """The scaled optimum is at most 2**SCALED_BITS, so that sums and products stay below 2**62."""

@@ -20,22 +20,19 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lyra_opt.allocation.instance import NamedWorkers, Objective, WorkerAllocation
 from lyra_opt.allocation.knapsack.data import (
     LARGEST_CAPACITY,
     VALUE_MARGIN,
-    FloatArray,
-    IntArray,
     Knapsack,
 )
 from lyra_opt.core.solver import Unsupported
 
 if TYPE_CHECKING:
     from lyra_opt.allocation.instance import Instance
+    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 
-BoolArray = NDArray[np.bool_]
 
 KNAPSACK_OBJECTIVES = (Objective.JCT_REDUCTION, Objective.TWO_PHASE, Objective.JOINT)
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lyra_opt.allocation.instance import Instance, NamedWorkers, WorkerAllocation
-    from lyra_opt.allocation.knapsack.data import IntArray, ReducedKnapsack
+    from lyra_opt.allocation.knapsack.data import ReducedKnapsack
+    from lyra_opt.core.arrays import IntArray
     from lyra_opt.core.result import Limits, StoppedBy
     from lyra_opt.core.solver import Unsupported
 

@@ -16,12 +16,8 @@ from lyra_opt.network.links import Tier
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.network.heuristics.policy import MachineState
-
-    IntArray = NDArray[np.int64]
-    FloatArray = NDArray[np.float64]
 
 
 class Market(NamedTuple):

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.network.heuristics.policy import Grant, MachineState, PlacementState
-
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 
 class Lease(NamedTuple):

@@ -31,7 +31,8 @@ from lyra_opt.reclaim.reduction import reduce_with_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.reclaim.incidence import IntArray, ReclaimIndex
+    from lyra_opt.core.arrays import IntArray
+    from lyra_opt.reclaim.incidence import ReclaimIndex
     from lyra_opt.reclaim.instance import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 

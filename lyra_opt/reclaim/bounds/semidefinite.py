@@ -26,7 +26,7 @@ from lyra_opt.reclaim.bounds.semidefinite_certificate import (
 )
 
 if TYPE_CHECKING:
-    from lyra_opt.reclaim.bounds.semidefinite_certificate import FloatArray
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 RANK = 32

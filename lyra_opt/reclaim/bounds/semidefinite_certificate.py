@@ -17,10 +17,9 @@ from lyra_opt.core.stopwatch import loading
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lyra_opt.reclaim.incidence import IntArray
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
-    FloatArray = NDArray[np.float64]
 
 EXACT_IN_DOUBLES = 2**53
 """Sums and products of integers up to this size are exact in doubles, in any order."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.reclaim.incidence import IntArray
+    from lyra_opt.core.arrays import IntArray
 
 
 @kernel

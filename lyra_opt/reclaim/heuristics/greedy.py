@@ -31,7 +31,8 @@ from lyra_opt.reclaim.instance import Semantics
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.reclaim.incidence import Incidence, IntArray
+    from lyra_opt.core.arrays import IntArray
+    from lyra_opt.reclaim.incidence import Incidence
     from lyra_opt.reclaim.instance import Instance
     from lyra_opt.reclaim.reduction import ReducedReclaim
 

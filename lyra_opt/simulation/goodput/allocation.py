@@ -57,7 +57,7 @@ from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lyra_opt.allocation.knapsack.data import FloatArray, IntArray
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.simulation.goodput.tuning import TunedSpeed
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.view import View

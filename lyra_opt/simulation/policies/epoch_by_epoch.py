@@ -33,7 +33,7 @@ from lyra_opt.simulation.tenure import Epochs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lyra_opt.allocation.knapsack.data import FloatArray
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.simulation.goodput.tuning import GoodputSpeed
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.view import View

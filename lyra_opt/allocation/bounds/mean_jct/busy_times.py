@@ -19,10 +19,8 @@ from lyra_opt.core.stopwatch import require_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    FloatArray = NDArray[np.float64]
     from lyra_opt.allocation.instance import Instance
+    from lyra_opt.core.arrays import FloatArray
 
 
 class Segments(NamedTuple):

@@ -11,11 +11,9 @@ import numpy as np
 from lyra_opt.core.stopwatch import require_time
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from lyra_opt.allocation.instance import Instance
+    from lyra_opt.core.arrays import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 MARGIN = 1e-11
 """Safety margin of a bound, relative to the sums whose difference it is."""

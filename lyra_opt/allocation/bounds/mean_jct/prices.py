@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.allocation.instance import Instance
-
-    FloatArray = NDArray[np.float64]
+    from lyra_opt.core.arrays import FloatArray
 
 
 LARGEST_FOR_PRICES = 200

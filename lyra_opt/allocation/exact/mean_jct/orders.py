@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lyra_opt.allocation.instance import Instance
+    from lyra_opt.core.arrays import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 LEAST_ROW = 1e-9
 """Least divisor of a work row, in scaled worker-seconds; HiGHS refuses coefficients above 1e15."""

@@ -21,13 +21,9 @@ from lyra_opt.heterogeneous.instance import Objective, TimeShares, pairs_of
 from lyra_opt.heterogeneous.utility import Deadline
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
     from lyra_opt.heterogeneous.instance import Instance
 
-    FloatArray = NDArray[np.float64]
-    BoolArray = NDArray[np.bool_]
-    IntArray = NDArray[np.int64]
 
 MOST_HALVINGS = 200
 

@@ -16,12 +16,8 @@ from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
-
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,9 +39,7 @@ from lyra_opt.heterogeneous.share_checker import SHARE_TOLERANCE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
-    BoolArray = NDArray[np.bool_]
+    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -33,14 +33,10 @@ from lyra_opt.heterogeneous.exact.shares.vertices import JobVertices
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
     from lyra_opt.heterogeneous.exact.shares.vertices import Vertices
 
-    FloatArray = NDArray[np.float64]
-    BoolArray = NDArray[np.bool_]
-    IntArray = NDArray[np.int64]
     Engine = Callable[[ShareProgramme], SharePoint]
 
 MOST_TYPES = 8

@@ -24,14 +24,12 @@ from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.core.result import Limits
     from lyra_opt.core.solver import Observer
     from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, ShareProgramme
     from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
-    FloatArray = NDArray[np.float64]
     Engine = Callable[[ShareProgramme], "SharePoint"]
     """Function that solves a programme within the current time limit."""
 

@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
-    FloatArray = NDArray[np.float64]
-    BoolArray = NDArray[np.bool_]
-    IntArray = NDArray[np.int64]
 
 SAME_RATIOS = 1e10
 """Rate ratios that differ by less than 1 over this count as equal."""

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, ShareProgramme
     from lyra_opt.heterogeneous.exact.shares.solver import Engine
     from lyra_opt.heterogeneous.instance import Instance, TimeShares
 
-    FloatArray = NDArray[np.float64]
 
 SATURATED = 1e-6
 """A job is frozen if it provably can rise by at most this fraction of its best type's value."""

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lyra_opt.reclaim.incidence import Incidence, IntArray
+    from lyra_opt.core.arrays import IntArray
+    from lyra_opt.reclaim.incidence import Incidence
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
 

@@ -30,9 +30,8 @@ from lyra_opt.reclaim.exact.threshold.kernels import CHOSEN, FREE, KEPT, OPEN, P
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.reclaim.exact.threshold.bound import NodeBound, ThresholdProblem
-
-    FloatArray = NDArray[np.float64]
 
 
 LEAST_VIOLATION = 1e-4
