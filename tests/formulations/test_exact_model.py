@@ -146,19 +146,6 @@ def test_an_invalid_start_is_refused(problem, name):
 
 
 @every_problem
-def test_a_bound_beyond_the_optimum_is_an_error(problem):
-    """A backend that claims nothing better than nothing to exist, whatever the sense."""
-    case = CASES[problem]
-    sign = 1 if case.instance.variant.sense == "min" else -1
-    wrong = lying(backend_of(problem), bound=sign * 1e5 if sign > 0 else 0.0)
-    # All models but those of preemption begin with a solution of their own.
-    start = case.poor if problem == "preemption" else None
-    answer = solve_and_check(find_problem(problem), case.instance, wrong, warm_start=start)
-    assert answer.status is Status.ERROR
-    assert "contradicts a valid solution" in answer.message
-
-
-@every_problem
 def test_a_worse_solution_does_not_replace_the_start(problem):
     """What a backend offers is judged by the checker."""
     case, of = CASES[problem], find_problem(problem)

@@ -1,7 +1,5 @@
 """The picture of reclaiming: who loses what, for each solution."""
 
-import pytest
-
 from lyra_opt.reclaim import Instance, Solution
 from lyra_opt.reclaim.plot import GIVEN_BACK, KEPT, MOST_SERVERS, PREEMPTED, SCALED_IN, drawing_of
 from tests.lyra_opt.reclaim.examples import fleet, job_on
@@ -57,14 +55,3 @@ def test_of_many_servers_those_that_matter_are_drawn():
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert len(labels) == MOST_SERVERS
     assert labels[-1] == large.servers[-1].id
-
-
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_solve_draws_reclaiming(run, write_json, figure_5_document, tmp_path, suffix):
-    """Protects ``solve --plot`` for this problem too."""
-    path, picture = write_json("figure-5.json", figure_5_document), tmp_path / f"out.{suffix}"
-    code, _, _ = run(
-        "solve", path, "--solver", "lyra-greedy", "--solver", "exact", "--plot", picture
-    )
-    assert code == 0
-    assert picture.stat().st_size > 1000
