@@ -10,6 +10,9 @@ from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.study import read_study
 from tests.experiments.test_runner import SMALL, runs_of
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 OWN = """
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
@@ -68,16 +71,7 @@ def test_a_solver_that_changes_is_another_study(own, write_study, tmp_path):
         run_study(read_study(study.source), tmp_path / "out", engine=LocalProcesses(0), resume=True)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("mine.py:Min", r"mine.py: does not define Min; did you mean Mine\?"),
-        ("mine.py:LyraGreedyy", "mine.py: does not define LyraGreedyy"),
-        ("yours.py:Mine", "yours.py: cannot be read"),
-        ("mine.py:Mixed", "must not occur twice"),
-        ("hadar", "is a solver of heterogeneous, not of reclaim"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), TABLES["refused"])
 def test_refused(given, message, own, write_study):
     """Names file, field and what is wrong."""
     path = write_study(('"scf"', f'"{given}"'))

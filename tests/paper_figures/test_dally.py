@@ -28,12 +28,7 @@ def given(of: Mapping[tuple[str, str], dict[str, Any]]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("number", "column", "percent"),
-    [
-        (1, "makespan less by (%)", "69"),
-        (2, "mean JCT less by (%)", "83"),
-        (3, "communication of a job less by (%)", "98"),
-    ],
+    ("number", "column", "percent"), TABLES["claims_are_those_of_the_abstract"]
 )
 def test_claims_are_those_of_the_abstract(number, column, percent):
     """Each says where it is from; without runs nothing is claimed."""

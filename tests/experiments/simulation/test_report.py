@@ -106,14 +106,7 @@ def test_every_plot_has_its_data_and_a_picture_for_papers(folders, run, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ("--plot x.gif", "must end in .svg, .png, .pdf"),
-        ("--plot no-such/x.pdf", "the folder does not exist"),
-        ("--plot x.pdf --picture over_tiem", "did you mean over_time?"),
-        ("--picture over_time", "needs --plot FILE"),
-        ("--plot x.pdf --jobs x.csv", "its data x.csv would overwrite an input file"),
-    ],
+    ("words", "reason"), TABLES["pictures_that_cannot_be_written_are_refused_at_once"]
 )
 @pytest.mark.parametrize("command", ["simulate plain", "study reclaim-gap"])
 def test_pictures_that_cannot_be_written_are_refused_at_once(command, words, reason, run):

@@ -6,6 +6,8 @@ from lyra_opt.heterogeneous import Deadline, InverseJct, TimeShares, check
 from tests.lyra_opt.heterogeneous.examples import entry, instance, job, schedule
 from tests.tables import tables
 
+TABLES = tables(__file__)
+
 TWO = (job("a", 2, 8.0, utility=InverseJct(scale=8.0)), job("b", 1, 3.0, weight=2.0))
 
 
@@ -55,16 +57,7 @@ def test_copies():
 SHARED = (job("a", 1, 8.0), job("b", 2, 8.0, throughput={"fast": 2.0, "slow": 1.0}, weight=2.0))
 
 
-@pytest.mark.parametrize(
-    ("shares", "expected"),
-    [
-        ({"x": {"fast": 0.5}}, "job 'x' is not in the instance"),
-        ({"a": {"old": 0.5}}, "GPU type 'old' is not in the instance"),
-        ({"a": {"fast": 0.75, "slow": 0.5}}, "its shares sum to 1.25, which is above 1"),
-        ({"a": {"fast": 1}, "b": {"fast": 0.75}}, "gangs hold 2.5 GPUs on average"),
-        ({"c": {"fast": 0.5}}, "job 'c' has a share of 'fast', but it cannot run on it"),
-    ],
-)
+@pytest.mark.parametrize(("shares", "expected"), TABLES["broken_rules_of_shares_are_named"])
 def test_broken_rules_of_shares_are_named(shares, expected):
     """Also where a gang is larger than all GPUs of the type."""
     large = job("c", 3, throughput={"fast": 1.0, "slow": 1.0})

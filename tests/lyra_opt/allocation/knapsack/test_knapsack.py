@@ -20,6 +20,9 @@ from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.stopwatch import limited_to
 from tests.draws import draws
 from tests.lyra_opt.allocation.knapsacks import greatest_value, knapsack_of, knapsacks, value_of
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 EXACT = [MckpDp(), MckpCore()]
 BILLIONTH = Fraction(1, 10**9)
@@ -200,13 +203,7 @@ def test_core_agrees_with_the_table_where_classes_tie(knapsack):
 
 @pytest.mark.parametrize(
     ("capacity", "steps", "filled"),
-    [
-        (20_001, (2, 4), 20_000),
-        (20_002, (4, 6, 10), 20_002),
-        (33_333, (3, 5, 7), 33_333),
-        (33_333, (6, 10, 15), 33_333),
-        (33_331, (48, 80, 96, 64), 33_328),
-    ],
+    TABLES["thousands_of_ties_that_leave_something_over_leave_few_states"],
 )
 @pytest.mark.parametrize("odd", [[], [[(1, 1e-3)]]])
 def test_thousands_of_ties_that_leave_something_over_leave_few_states(capacity, steps, filled, odd):

@@ -46,6 +46,9 @@ from tests.lyra_opt.allocation.examples import (
     job,
 )
 from tests.lyra_opt.allocation.fill_reference import mean_jct_of_fill
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 SCHEDULES = allocation_instances(objective="mean_jct", max_jobs=6)
 RULES = (FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN, FILL_WITH_FORESIGHT, MARGINAL)
@@ -215,16 +218,7 @@ def test_a_job_of_key_never_does_not_start():
         state.run(FILL_BASES_FIRST, decides=False)
 
 
-@pytest.mark.parametrize(
-    ("decisions", "fault"),
-    [
-        ([{"A": 7, "B": 0}], "w_max"),
-        ([{"A": 1, "B": 2}], "w_min"),
-        ([{"A": 6, "B": 4}], "more GPUs than the cluster has"),
-        ([{"A": 2, "B": 6}, {"A": 0}], "stops a job"),
-        ([{}], "never starts"),
-    ],
-)
+@pytest.mark.parametrize(("decisions", "fault"), TABLES["decisions_that_break_a_rule_are_refused"])
 def test_decisions_that_break_a_rule_are_refused(decisions, fault):
     """A policy may be anybody's: the error says which rule and when."""
     with pytest.raises(ValueError, match=fault):

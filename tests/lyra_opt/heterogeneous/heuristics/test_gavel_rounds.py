@@ -16,6 +16,9 @@ from lyra_opt.heterogeneous.heuristics.gavel import (
 from lyra_opt.heterogeneous.heuristics.gavel_policies import HierarchicalRounds
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, PolicySchedule
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 LAS = Objective.MAX_MIN_SHARE
 
@@ -183,17 +186,7 @@ def test_entities_share_rounds_by_weight():
     assert shares == pytest.approx({"x": 1 / 12, "z": 1 / 12, "w": 1 / 12, "y": 3 / 4})
 
 
-@pytest.mark.parametrize(
-    ("entities", "rule"),
-    [
-        ([], "must be a list of at least one entity"),
-        ("team", "must be a list of at least one entity"),
-        ([{"name": "a"}, {"name": "a"}], "must have unique names"),
-        ([{"name": "a", "weight": 0}], r"entities\[0\].weight"),
-        ([{"name": "a", "policy": "best"}], r"entities\[0\].policy"),
-        ([{"weight": 1}], "Entity needs the field name"),
-    ],
-)
+@pytest.mark.parametrize(("entities", "rule"), TABLES["entities_that_are_none_are_refused"])
 def test_entities_that_are_none_are_refused(entities, rule):
     """With the place and the rule."""
     with pytest.raises(UserError, match=rule):
