@@ -1,9 +1,8 @@
 """Compute the tables of a study report (gaps, proofs and times of solvers) from stored runs."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,12 +11,8 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.frames import frame_of, in_order
 from lyra_opt.experiments.proofs import Proofs, sense_of
+from lyra_opt.experiments.records import AxisValue, SolverRecord
 from lyra_opt.experiments.study_cells import FILE, LIBRARY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.experiments.records import AxisValue, SolverRecord
 
 FAMILY, GROUP = "family_label", "group_label"
 """Columns of `Analysis.frame` by which tables group runs, in addition to size and axes."""

@@ -3,8 +3,6 @@
 Otherwise the first solver that needs a kernel on a machine waits until it is compiled.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import sys
 from contextlib import suppress

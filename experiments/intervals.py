@@ -1,7 +1,5 @@
 """Confidence intervals of means."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,30 +1,25 @@
 """Run tasks in worker processes, and continue if a task kills its worker."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from lyra_opt.commands.messages import loudness, show_traceback
 from lyra_opt.core.errors import DiskFullError
 from lyra_opt.core.isolation.child import Child, ChildDiedError
 from lyra_opt.core.run_progress import listening
+from lyra_opt.experiments.records import RunRecord
 from lyra_opt.experiments.store import files_beside, write_beside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-    from pathlib import Path
-
-    from lyra_opt.experiments.records import RunRecord
 
 
 class SentOnce:

@@ -3,19 +3,15 @@
 ``make scoreboard`` writes them: ``python -m lyra_opt.experiments.scoreboard_results FOLDER``.
 """
 
-from __future__ import annotations
-
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.documents import gzip_bytes, read_json_object, write_bytes
 from lyra_opt.experiments.records import SolverRecord, decoded, encoded
 from lyra_opt.experiments.store import ResultStore
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 STORED = Path(__file__).with_name("scoreboard_results.json.gz")
 

@@ -1,19 +1,14 @@
 """The choice of where tasks run: on this machine, or on the workers of a Dask scheduler."""
 
-from __future__ import annotations
-
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.foreign import as_python
 from lyra_opt.core.rules import require_text
-from lyra_opt.experiments.pool import LocalProcesses, available_processors
-
-if TYPE_CHECKING:
-    from lyra_opt.experiments.pool import Engine
+from lyra_opt.experiments.pool import Engine, LocalProcesses, available_processors
 
 SCHEDULER_VARIABLE = "LYRA_OPT_SCHEDULER"
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):[0-9]{1,5}")

@@ -1,16 +1,9 @@
 """Compute paired differences between the objectives of the solvers of a study."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from lyra_opt.core.numbers import count, three_digits
 from lyra_opt.core.table import Column, Table
-from lyra_opt.experiments.analysis import FAMILY
+from lyra_opt.experiments.analysis import FAMILY, Analysis
 from lyra_opt.experiments.random_inputs import RandomInputs, Sample, paired_columns, paired_table
-
-if TYPE_CHECKING:
-    from lyra_opt.experiments.analysis import Analysis
 
 RANDOM = RandomInputs(
     Sample.INSTANCES,

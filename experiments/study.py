@@ -4,15 +4,14 @@ A study is a TOML file. Examples are in ``experiments/studies``; ``lyra-opt stud
 every key.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from lyra_opt.core.documents import parse_toml, read_text
 from lyra_opt.core.errors import FieldError, InputError, UserError
@@ -21,15 +20,9 @@ from lyra_opt.core.isolation.loading import find_solver_safely
 from lyra_opt.core.own_files import content_sha256, is_reference, located, path_in
 from lyra_opt.core.problem import problems
 from lyra_opt.core.rules import require_choice, require_choices
-from lyra_opt.core.solver import SOLVERS, find_solver
-from lyra_opt.experiments.study_cells import blocks_of, cells_of
+from lyra_opt.core.solver import SOLVERS, Solver, find_solver
+from lyra_opt.experiments.study_cells import Cell, Trace, blocks_of, cells_of
 from lyra_opt.experiments.study_file import ALL_SOLVERS, StudyTable
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.experiments.study_cells import Cell, Trace
 
 NO_LIMIT: tuple[float | None, ...] = (None,)
 

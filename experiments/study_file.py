@@ -1,9 +1,8 @@
 """The keys of a study file, which ``lyra-opt study --keys`` lists."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.documents import join_path
 from lyra_opt.core.errors import FieldError
@@ -23,9 +22,6 @@ from lyra_opt.core.rules import (
 )
 from lyra_opt.instances.library.documents import Grade
 from lyra_opt.instances.parameters import PARAMETER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 STUDY_FORMAT = "lyra-opt/study"
 STUDY_VERSION = 2

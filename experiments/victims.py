@@ -4,12 +4,11 @@ Usage: ``python -m lyra_opt.experiments.victims FOLDER``, where the folder has t
 ``lyra-opt study preemption-gap`` or of another study of preemption. The tables are Markdown.
 """
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -19,16 +18,11 @@ from lyra_opt.core.result import Status
 from lyra_opt.core.table import Table, as_text
 from lyra_opt.experiments.frames import stored_runs
 from lyra_opt.experiments.proofs import Proofs
+from lyra_opt.experiments.records import SolverRecord
 from lyra_opt.experiments.tables import column_of
 from lyra_opt.instances.family import find_family
 from lyra_opt.preemption import PROBLEM, check
 from lyra_opt.preemption.put_back import could_stay
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.experiments.records import SolverRecord
-
 
 COUNTS = {"cases": "cases", "failed": "finds nothing"}
 SHARES = {

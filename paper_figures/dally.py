@@ -4,11 +4,9 @@ These functions compute tables and notes from replays, such as a comparison of t
 papers on one cluster, and the benefit of locality compared with that of the queue order.
 """
 
-from __future__ import annotations
-
 import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,15 +24,10 @@ from lyra_opt.paper_figures.dally_reductions import (
     over_seeds,
 )
 from lyra_opt.paper_figures.document import by_name
-from lyra_opt.paper_figures.results import HOUR_S, short
+from lyra_opt.paper_figures.results import HOUR_S, Outcome, Part, short
 from lyra_opt.paper_figures.setting import PaperRun
 from lyra_opt.simulation.communication import ClosedForm
 from lyra_opt.simulation.scheme import PlacementScheme, RoundScheme, find_scheme
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.paper_figures.results import Outcome, Part
 
 CONGESTED, FREE = SITUATIONS = ("batch-congested-2", "batch-free")
 CALLED = {CONGESTED: "Congested links (congested-2)", FREE: "Communication costs nothing"}

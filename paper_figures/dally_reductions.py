@@ -1,21 +1,14 @@
 """Reductions by Dally compared with other schemes, and the claims of Dally's abstract."""
 
-from __future__ import annotations
-
 import math
 import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lyra_opt.paper_figures.comparison import MISSING, Computed, FurtherTable
-from lyra_opt.paper_figures.results import HOUR_S, not_none, short
+from lyra_opt.paper_figures.document import PaperTable
+from lyra_opt.paper_figures.results import HOUR_S, Outcome, Part, not_none, short
 from lyra_opt.paper_figures.setting import PaperRun
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from lyra_opt.paper_figures.document import PaperTable
-    from lyra_opt.paper_figures.results import Outcome, Part
 
 DALLY, OURS = "dally", "priced-placement"
 CONSOLIDATION = ("consolidated", "tiresias-skew", "gandiva-affinity", "gandiva-shuffled")

@@ -3,8 +3,6 @@
 Each key is declared once, as in scenarios. A paper is a file ``paper_figures/NAME.toml``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,32 +1,31 @@
 """Evaluate a paper's file: compute the numbers of its tables and figures from simulations."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
 from lyra_opt.paper_figures import dally, hadar, lyra
 from lyra_opt.paper_figures.comparison import Bound, Comparison, Computed, Entry, Gains, Judged
-from lyra_opt.paper_figures.document import BOUNDED, MORE, MOST, OVER, RUN, SOURCES, name_of
+from lyra_opt.paper_figures.document import (
+    BOUNDED,
+    MORE,
+    MOST,
+    OVER,
+    RUN,
+    SOURCES,
+    BoundTable,
+    Call,
+    ColumnTable,
+    Measure,
+    PublicationTable,
+    RowTable,
+    name_of,
+)
 from lyra_opt.paper_figures.results import Part, Results, gains_of, mean_and_spread, paired_gain
-from lyra_opt.paper_figures.setting import Draw, PaperRun, frozen
-from lyra_opt.paper_figures.verdicts import gain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from lyra_opt.paper_figures.document import (
-        BoundTable,
-        Call,
-        ColumnTable,
-        Measure,
-        PublicationTable,
-        RowTable,
-    )
-    from lyra_opt.paper_figures.setting import Setting
-    from lyra_opt.paper_figures.verdicts import Spread
+from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting, frozen
+from lyra_opt.paper_figures.verdicts import Spread, gain
 
 FunctionT = TypeVar("FunctionT")
 

@@ -3,32 +3,33 @@
 Hadar and HadarE: Sultana et al., IPDPS 2024 and arXiv 2503.10918.
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
+from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.instances.heterogeneous.clusters import find_cluster
 from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, PHILLY_TRACE, gavel_like, mix
 from lyra_opt.instances.traces import locate
 from lyra_opt.paper_figures.comparison import MISSING, Computed, FurtherTable
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure, by_name
-from lyra_opt.paper_figures.results import HOUR_S, gains_of, mean_and_spread, not_none, short
+from lyra_opt.paper_figures.results import (
+    HOUR_S,
+    Outcome,
+    Part,
+    gains_of,
+    mean_and_spread,
+    not_none,
+    short,
+)
 from lyra_opt.paper_figures.setting import PaperRun, frozen
 from lyra_opt.paper_figures.verdicts import is_forbidden
 from lyra_opt.simulation.tenure import RESTART_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.heterogeneous.instance import GangJob
-    from lyra_opt.paper_figures.results import Outcome, Part
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.workload import Workload
 
 CURVE_POINTS = 101
 ROUND_S = 360

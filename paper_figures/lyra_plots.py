@@ -1,11 +1,11 @@
 """The plots of the page on Lyra."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from textwrap import fill
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.pictures import as_written, line_style, make_logarithmic
+from lyra_opt.experiments.plots.plot import Plot
+from lyra_opt.paper_figures.comparison import Comparison
 from lyra_opt.paper_figures.document import by_name
 from lyra_opt.paper_figures.plots import (
     OUR_COLOUR,
@@ -16,12 +16,6 @@ from lyra_opt.paper_figures.plots import (
     of_column,
     with_legend,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lyra_opt.experiments.plots.plot import Plot
-    from lyra_opt.paper_figures.comparison import Comparison
 
 LETTERS_A_LINE = 26
 """The number of letters per line of an axis label."""

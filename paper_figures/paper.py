@@ -3,13 +3,12 @@
 ``lyra-opt paper`` writes one page per table and figure, an overview, plots, and an HTML page.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.commands.messages import say
 from lyra_opt.core.documents import write_text
@@ -23,24 +22,19 @@ from lyra_opt.experiments.page import (
     render_page,
     write_plots,
 )
+from lyra_opt.experiments.plots.plot import Plot
+from lyra_opt.experiments.pool import Engine
+from lyra_opt.experiments.records import ReplayRecord
+from lyra_opt.experiments.simulation.running.tasks import ReplayTask
 from lyra_opt.instances.traces import not_there
 from lyra_opt.paper_figures import dally_plots, hadar_plots, lyra_plots
-from lyra_opt.paper_figures.comparison import markdown_table, rule_of_verdicts
+from lyra_opt.paper_figures.comparison import Comparison, markdown_table, rule_of_verdicts
+from lyra_opt.paper_figures.document import PublicationTable
 from lyra_opt.paper_figures.evaluation import compared, function_of, missing_traces, runs_of
 from lyra_opt.paper_figures.results import Results
+from lyra_opt.paper_figures.setting import Setting
 from lyra_opt.paper_figures.stored import OVERVIEW
 from lyra_opt.paper_figures.verdicts import RULE, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.experiments.plots.plot import Plot
-    from lyra_opt.experiments.pool import Engine
-    from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.running.tasks import ReplayTask
-    from lyra_opt.paper_figures.comparison import Comparison
-    from lyra_opt.paper_figures.document import PublicationTable
-    from lyra_opt.paper_figures.setting import Setting
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "index.html"

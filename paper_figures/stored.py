@@ -1,17 +1,11 @@
 """Tables stored in the documentation, which `make papers` computed at the papers' own sizes."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.table import Table, table_of_texts
-from lyra_opt.paper_figures.document import name_of
-
-if TYPE_CHECKING:
-    from lyra_opt.paper_figures.document import PaperTable, PublicationTable
+from lyra_opt.paper_figures.document import PaperTable, PublicationTable, name_of
 
 OVERVIEW = "overview.md"
 """The page that counts the verdicts of a paper, in the stored pages and in those of a run."""

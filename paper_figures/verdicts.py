@@ -1,7 +1,5 @@
 """The rule for verdicts on how closely simulated numbers match published numbers."""
 
-from __future__ import annotations
-
 import math
 from enum import StrEnum
 

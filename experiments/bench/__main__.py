@@ -1,11 +1,9 @@
 """Compare measured speeds with their targets: ``python -m lyra_opt.experiments.bench DIR``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -23,9 +21,6 @@ from lyra_opt.experiments.bench.targets import (
 )
 from lyra_opt.experiments.frames import stored_runs
 from lyra_opt.experiments.records import current_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PAGE = "bench.md"
 

@@ -1,7 +1,5 @@
 """A Dask scheduler and workers as processes without a shared folder, as on several machines."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -9,12 +7,9 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from lyra_opt.instances.traces import TRACES_VARIABLE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONGEST_START_S = 600.0
 

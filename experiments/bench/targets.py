@@ -4,30 +4,23 @@ A target concerns the rows of a frame that its query selects, together or groupe
 frame of a benchmark module has one row per benchmark; the frame of a study has one row per run.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from lyra_opt.core.gaps import relative_gap
 from lyra_opt.core.numbers import count, three_digits
-from lyra_opt.core.result import Status
+from lyra_opt.core.result import Number, Status
 from lyra_opt.core.table import Column, Table, as_text
-from lyra_opt.experiments.analysis import counted_proof_time_s, log_ratio
+from lyra_opt.experiments.analysis import Analysis, counted_proof_time_s, log_ratio
 from lyra_opt.experiments.compile_kernels import has_backend
 from lyra_opt.experiments.proofs import variant_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.experiments.analysis import Analysis
-    from lyra_opt.experiments.records import SolverRecord
+from lyra_opt.experiments.records import SolverRecord
 
 SMALL_VARIABLE = "LYRA_OPT_BENCH_SMALL"
 """Environment variable that makes benchmarks use small sizes."""

@@ -1,7 +1,5 @@
 """Make a version of the instance library: catalogue, grades, certificates, record, pages."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from datetime import UTC, datetime

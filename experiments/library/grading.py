@@ -3,15 +3,18 @@
 Runs are stored, so that grading can continue after an interruption.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.evidence import Claim, Evidence
-from lyra_opt.core.result import Limits, Status, same_value
+from lyra_opt.core.execution import Executor
+from lyra_opt.core.loading import LoadedInstance
+from lyra_opt.core.problem import Variant
+from lyra_opt.core.result import Limits, Number, Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import OWN_BOUND, solve_and_check
 from lyra_opt.core.witnesses import OWN_ENGINE, engine_of
@@ -19,20 +22,11 @@ from lyra_opt.experiments.analysis import PROVED
 from lyra_opt.instances.library.documents import (
     EASY_LIMIT_S,
     BestKnown,
+    Entry,
     Grade,
     MethodRun,
     Proof,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
-
-    from lyra_opt.core.execution import Executor
-    from lyra_opt.core.loading import LoadedInstance
-    from lyra_opt.core.problem import Variant
-    from lyra_opt.core.result import Number
-    from lyra_opt.instances.library.documents import Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

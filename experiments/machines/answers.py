@@ -4,23 +4,15 @@ Workers are not trusted. The receiving machine therefore accepts only values for
 task, and files at paths that the task may have.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from lyra_opt.experiments.pool import in_words
-from lyra_opt.experiments.records import decoded, encoded
+from lyra_opt.experiments.pool import Task, in_words
+from lyra_opt.experiments.records import RunRecord, decoded, encoded
 from lyra_opt.experiments.store import table_path
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.experiments.pool import Task
-    from lyra_opt.experiments.records import RunRecord
 
 SAME_COLUMNS = ("study", "position", "key", "axes", "seed")
 """Columns that are known before the task runs."""

@@ -11,22 +11,18 @@ results, exceptions and warnings, and unpickling can run any code. This client r
   Dask may read a pickle.
 """
 
-from __future__ import annotations
-
 import pickle
 import sys
 import threading
+from collections.abc import Callable
 from pickletools import genops
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed import Client
 from distributed.comm import Comm
 from distributed.protocol import Serialized
 from distributed.protocol.compression import decompress
 from distributed.protocol.serialize import merge_and_deserialize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 AS_DATA = ("msgpack", "error")
 """Dask's names of the serialisation formats that results may have."""

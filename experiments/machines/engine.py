@@ -1,7 +1,5 @@
 """Run tasks on the workers of a Dask scheduler; workers may join, leave and die during a run."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sys
@@ -14,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import Loudness, loudness, say
 from lyra_opt.core.errors import CutShortError, DiskFullError, UserError
@@ -28,19 +25,17 @@ except ImportError as missing:
         f"other machines require Dask: pip install 'lyra-opt[cluster]' ({missing})"
     ) from None
 
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+
+from distributed import Client, Future
+
 from lyra_opt.experiments.machines import worker
 from lyra_opt.experiments.machines.answers import WorkerError, read_answer
 from lyra_opt.experiments.machines.connection import DataClient, content_of
 from lyra_opt.experiments.machines.parcels import Contents, new_errand
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-    from pathlib import Path
-
-    from distributed import Client, Future
-
-    from lyra_opt.experiments.pool import Task
-    from lyra_opt.experiments.records import RunRecord
+from lyra_opt.experiments.pool import Task
+from lyra_opt.experiments.records import RunRecord
 
 FIRST_ANSWER_S = 10.0
 """Time limit for a scheduler's first answer, in seconds."""

@@ -1,7 +1,5 @@
 """Pickle tasks for other machines, and use content hashes to send shared parts only once."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle
@@ -9,11 +7,13 @@ import platform
 import site
 import sys
 import sysconfig
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 from uuid import uuid4
 
 import cloudpickle
@@ -21,15 +21,9 @@ import cloudpickle
 from lyra_opt.commands.messages import Loudness, loudness
 from lyra_opt.core.documents import unreadable
 from lyra_opt.core.errors import UserError
-from lyra_opt.experiments.pool import SentOnce, in_words
+from lyra_opt.experiments.pool import SentOnce, Task, in_words
 from lyra_opt.experiments.records import current_environment
 from lyra_opt.instances.traces import TRACES_VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import ModuleType
-
-    from lyra_opt.experiments.pool import Task
 
 SAME = ("python", "lyra-opt")
 """Packages whose versions must match on all machines; for Python, the first two numbers."""

@@ -1,13 +1,12 @@
 """Code that a Dask worker runs: unpack the files of a task, and run it in a child process."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed import Reschedule, Status, get_worker
 
@@ -16,13 +15,8 @@ from lyra_opt.core.isolation.child import Child, ChildDiedError
 from lyra_opt.core.own_files import copy_below
 from lyra_opt.experiments.machines.answers import error_answer
 from lyra_opt.experiments.machines.child import COPIES, OBJECTS
-from lyra_opt.experiments.machines.parcels import versions_here
+from lyra_opt.experiments.machines.parcels import Errand, Parcel, versions_here
 from lyra_opt.experiments.pool import ROW, SHARE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lyra_opt.experiments.machines.parcels import Errand, Parcel
 
 SECONDS_BETWEEN_LOOKS = 0.5
 """Interval, in seconds, of checks whether a run is still wanted."""

@@ -1,17 +1,17 @@
 """Define the tasks of a tuning: simulated trials, compiled trials and clairvoyant searches."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.stopwatch import Stopwatch
-from lyra_opt.experiments.records import ReplayStatus
+from lyra_opt.experiments.records import ReplayRecord, ReplayStatus
 from lyra_opt.experiments.simulation.running.tasks import ReplayTask
 from lyra_opt.experiments.simulation.scenario.building import make_cluster
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
@@ -20,18 +20,10 @@ from lyra_opt.experiments.tuning.tuning_file import PERCENTILE
 from lyra_opt.instances.workloads.named import find_workload, gangs_of
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
-from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity
+from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
 from lyra_opt.simulation.clairvoyant.lists import ListScheduler
 from lyra_opt.simulation.queue_orders import FIRST_COME, OVERTAKING
 from lyra_opt.simulation.scheme import ComposedScheme
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.simulation.clairvoyant.gangs import Gangs
 
 TIMERS, SCHEDULE = "clairvoyant timers", "best schedule found"
 BOUND = "jct_mean_bound_s"

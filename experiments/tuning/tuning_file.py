@@ -3,15 +3,14 @@
 The bundled files are in ``experiments/tunings``; some have the frozen result of their search.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.documents import parse_toml, read_text, unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError
@@ -31,9 +30,6 @@ from lyra_opt.core.rules import (
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES
 from lyra_opt.experiments.simulation.scenario.documents import plain, toml_text
 from lyra_opt.experiments.simulation.scenario.loading import Change, Scenario, load_scenario
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 TUNING_FORMAT, TUNING_VERSION = "lyra-opt/tuning", 1
 TUNINGS = Path(__file__).parent.parent / "tunings"

@@ -1,23 +1,17 @@
 """The work that jobs request from a cluster, by day and by GPU type, computed before a run."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import counted
 from lyra_opt.core.numbers import duration
-from lyra_opt.experiments.simulation.scenario.setup import DAY_S
+from lyra_opt.experiments.simulation.scenario.setup import DAY_S, Setup
 from lyra_opt.simulation.speed import Speed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.experiments.simulation.scenario.setup import Setup
 
 MOST_DAYS_SHOWN = 31
 

@@ -1,14 +1,14 @@
 """Prove bounds for the variants and seeds of a scenario without replaying a scheme."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.run_progress import part_of_run
+from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import (
     cluster_bound,
     copy_efficiency_of,
@@ -17,13 +17,14 @@ from lyra_opt.experiments.simulation.measuring.bounds import (
     speed_of,
 )
 from lyra_opt.experiments.simulation.scenario.building import make_setup
-from lyra_opt.experiments.simulation.scenario.loading import variants
+from lyra_opt.experiments.simulation.scenario.loading import Scenario, variants
 from lyra_opt.experiments.simulation.scenario.schemes import (
     Abilities,
     abilities_of,
     common_abilities,
     make_schemes,
 )
+from lyra_opt.experiments.simulation.scenario.setup import Setup
 from lyra_opt.simulation.bounds.certificate import (
     JCT,
     QUEUE,
@@ -33,17 +34,9 @@ from lyra_opt.simulation.bounds.certificate import (
     read_certificate,
 )
 from lyra_opt.simulation.bounds.scope import ALL, Reading
-from lyra_opt.simulation.clairvoyant.best import obstacle, schedule_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.scenario.loading import Scenario
-    from lyra_opt.experiments.simulation.scenario.setup import Setup
-    from lyra_opt.simulation.bounds.whole import ClusterBound
-    from lyra_opt.simulation.clairvoyant.best import CheckedSchedule
-    from lyra_opt.simulation.scheme import Scheme
+from lyra_opt.simulation.bounds.whole import ClusterBound
+from lyra_opt.simulation.clairvoyant.best import CheckedSchedule, obstacle, schedule_of
+from lyra_opt.simulation.scheme import Scheme
 
 BOUND_FIGURES = (
     *("jct_mean_bound_s", "least_run_mean_s", "excess_mean_bound_s", "queue_mean_bound_s"),

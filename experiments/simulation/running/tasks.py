@@ -1,14 +1,14 @@
 """The replays of a scenario as tasks for the executor: one per variant, seed and scheme."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lyra_opt.commands.progress import moment_in_words
 from lyra_opt.core.errors import UserError
@@ -33,21 +33,15 @@ from lyra_opt.experiments.simulation.measuring.demand import demand_by_type, typ
 from lyra_opt.experiments.simulation.running.capture import Capture
 from lyra_opt.experiments.simulation.running.replay import replay, series_table
 from lyra_opt.experiments.simulation.scenario.building import make_setup, traces_of_workload
-from lyra_opt.experiments.simulation.scenario.loading import absent_cases, variants
+from lyra_opt.experiments.simulation.scenario.loading import Scenario, absent_cases, variants
 from lyra_opt.experiments.simulation.scenario.schemes import (
     abilities_of,
     common_abilities,
     files_of_schemes,
     make_schemes,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from lyra_opt.experiments.simulation.scenario.loading import Scenario
-    from lyra_opt.experiments.simulation.scenario.setup import Setup
-    from lyra_opt.simulation.scheme import Scheme
+from lyra_opt.experiments.simulation.scenario.setup import Setup
+from lyra_opt.simulation.scheme import Scheme
 
 SETUPS_KEPT = 2
 """A small cache suffices, because all schemes of one setup run one after another."""
