@@ -35,6 +35,12 @@ from lyra_opt.instances.workloads.lyra_like import (
     lyra_shaped,
     lyra_testbed,
 )
+from lyra_opt.instances.workloads.openb_like import (
+    LONGEST_H,
+    OPENB_JOBS,
+    OPENB_PODS,
+    openb_like,
+)
 from lyra_opt.instances.workloads.pollux import POLLUX_FILES, pollux_jobs
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.transform import JobAssumptions
@@ -221,6 +227,14 @@ def _hadar_480(
     return hadar_480(source, seed=seed, gpu_types=cluster.gpu_types, jobs=jobs)
 
 
+def _openb_like(
+    cluster: Cluster, seed: int, *, jobs: int = OPENB_JOBS, longest_h: float = LONGEST_H
+) -> Workload:
+    path = locate(OPENB_PODS)
+    pods = _trace(path) if path.is_file() else None
+    return openb_like(seed=seed, gpus=cluster.gpus, jobs=jobs, longest_h=longest_h, pods=pods)
+
+
 @lru_cache(maxsize=1)
 def _trace(path: Path) -> Workload:
     """Return the workload of a trace, cached because several seeds use the same trace."""
@@ -265,6 +279,14 @@ HADAR_480 = NamedWorkload(
     f"{PHILLY_TRACE} in the working folder or in the folder that {TRACES_VARIABLE} names",
     _hadar_480,
     reads=(PHILLY_TRACE,),
+)
+OPENB_LIKE = NamedWorkload(
+    "openb-like",
+    f"{OPENB_JOBS:,} jobs with the mix of Alibaba's openb, 41 % of which ask for part of "
+    f"a GPU; drawn from {OPENB_PODS} if that is in the working folder or in the folder that "
+    f"{TRACES_VARIABLE} names, else from its published mix",
+    _openb_like,
+    reads=(OPENB_PODS,),
 )
 MIX_1, MIX_3, MIX_4, MIX_5, MIX_8, MIX_10, MIX_12 = map(_named_mix, MIX_SIZES)
 DALLY_BATCH = NamedWorkload(

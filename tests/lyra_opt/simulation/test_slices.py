@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import makespan_bound_s, whole_bound
 from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.quotas import Quota, Quotas
 from lyra_opt.simulation.scheme import Options, find_scheme, scheme_names, simulate
+from lyra_opt.simulation.slice_batches import most_placed, placed_by
 from lyra_opt.simulation.slices import PLACEMENTS, SlicePart
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import WHOLE_GPU, Job, Workload
 from tests.lyra_opt.simulation.replays import completions, job_of, workload_of
 from tests.reference.slices import Replay, Work
+from tests.reference.slices import most_placed as by_brute_force
 
 if TYPE_CHECKING:
     from lyra_opt.simulation.kernel import Kernel
@@ -245,3 +247,52 @@ def test_bounds_hold(reading: Reading) -> None:
     halves = [part(str(k), 0, 10, 500) for k in range(4)]
     one = Cluster.of_servers(1, gpus_per_server=1)
     assert makespan_bound_s(workload_of(*halves), one) == pytest.approx(20)
+
+
+def drawn_batch(seed: int) -> tuple[list[int], list[Job]]:
+    """Return hosts and a batch that may not fit them."""
+    rng = random.Random(seed)
+    sizes = [rng.randint(1, 3) for _ in range(rng.randint(1, 3))]
+    parts = [100, 300, 330, 470, 500, 650, 810]
+    jobs = [
+        part(str(k), 0, 9, rng.choice(parts))
+        if rng.random() < 0.7
+        else Job(id=str(k), submit_s=0, work_worker_s=9, gpus_per_worker=rng.randint(1, 3))
+        for k in range(rng.randint(1, 6))
+    ]
+    return sizes, jobs
+
+
+def test_best_batches_are_those_of_brute_force() -> None:
+    """The exact optimum of 200 small batches; no rule places more, and each often places less."""
+    below = Counter[str]()
+    for seed in range(200):
+        sizes, jobs = drawn_batch(seed)
+        cluster = cluster_of(sizes)
+        asked = [
+            (0, job.gpu_thousandths) if job.gpu_thousandths else (job.gpus_per_worker, 0)
+            for job in jobs
+        ]
+        best = most_placed(cluster, jobs)
+        assert best == by_brute_force([[WHOLE_GPU] * size for size in sizes], asked)
+        for rule in PLACEMENTS:
+            found = placed_by(rule, cluster, jobs)
+            assert found <= best
+            below[rule] += found < best
+    assert set(below) == set(PLACEMENTS)
+    assert max(below.values()) < 150
+
+
+@pytest.mark.parametrize(
+    ("jobs", "types", "message"),
+    [
+        ([job_of("a", 0, 1, 2)], 1, 'jobs is "a": must have one worker each'),
+        ([job_of("a", 0, 1)], 2, 'cluster is "two": must have one GPU type'),
+    ],
+)
+def test_batches_refused(jobs: list[Job], types: int, message: str) -> None:
+    """Gangs of several workers, and several GPU types."""
+    kinds = tuple(GpuType(name=str(k)) for k in range(types))
+    servers = tuple(Server(id=kind.name, gpus={kind.name: 1}) for kind in kinds)
+    with pytest.raises(FieldError, match=message):
+        most_placed(Cluster(name="two", gpu_types=kinds, servers=servers), jobs)
