@@ -80,7 +80,7 @@ def test_a_legend_above_has_as_many_columns_as_there_is_room_for(width_inches):
     assert (len(heights) == 1) == (width_inches == 10.0)
 
 
-@pytest.mark.parametrize("ends", [(1.0, 30.0), (0.0002, 8.0), (1.0, 1e7)])
+@pytest.mark.parametrize("ends", [(3.1, 7.9), (1.0, 30.0), (0.0002, 8.0), (1.0, 1e7)])
 def test_a_logarithmic_axis_has_plain_numbers(ends):
     """Several, however long it is, and no exponents."""
     figure, axes = panel()

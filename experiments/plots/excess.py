@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.pictures import as_written, line_style
-from lyra_opt.experiments.plots.style import mark_points, round_numbers, stretches
+from lyra_opt.experiments.plots.style import mark_points, name_values, round_numbers, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,11 +94,15 @@ def set_excess_limits(all_axes: Sequence[Axes]) -> None:
     Call this function after the last panel is drawn, because it ends automatic scaling.
     """
     top = max(LEAST_TOP_PERCENT, *(axes.get_ylim()[1] for axes in all_axes))
-    ticks = excess_ticks(top)
     for axes in all_axes:
         axes.set_ylim(-0.05 * min(top, LINEAR_UP_TO_PERCENT), top)
-        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.set_yticks([], minor=True)
+        _name_ticks(axes, top)
+
+
+def _name_ticks(axes: Axes, top: float) -> None:
+    ticks = excess_ticks(top)
+    axes.set_yticks(ticks, [f"{tick:,g}" for tick in ticks])
+    axes.set_yticks([], minor=True)
 
 
 def excess_ticks(top: float) -> list[float]:
@@ -192,16 +196,8 @@ def plot_excess_over_axis(
         axes.plot(
             [], [], marker=marker, markersize=size, label=as_written(configuration), **style
         )  # for the legend
-    labels = [str(value) for value in values]
-    slanted: dict[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"}
-    axes.set_xticks(
-        range(len(labels)),
-        [as_written(label) for label in labels],
-        **(slanted if sum(map(len, labels)) > LETTERS_IN_A_ROW else {}),
-    )
-    axes.set_xlim(-0.4, len(values) - 0.6)
+    name_values(axes, values, LETTERS_IN_A_ROW)
     _set_scale(means, axes)
-    axes.grid(visible=False, axis="x")
 
 
 def _set_scale(means: pd.DataFrame, axes: Axes) -> None:
@@ -212,8 +208,6 @@ def _set_scale(means: pd.DataFrame, axes: Axes) -> None:
         top = max(top, float(means.high_percent.fillna(0).max()))
         axes.set_yscale("symlog", linthresh=LINEAR_UP_TO_PERCENT, linscale=1.0)
         axes.set_ylim(-0.05 * LINEAR_UP_TO_PERCENT, 1.3 * top)
-        ticks = excess_ticks(1.3 * top)
-        axes.set_yticks(ticks, [f"{tick:,g}" for tick in ticks])
-        axes.set_yticks([], minor=True)
+        _name_ticks(axes, 1.3 * top)
     else:
         axes.set_ylim(bottom=0)

@@ -11,12 +11,17 @@ import numpy as np
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.gaps import EXCESS, gap_words
 from lyra_opt.core.loading import content_hash
-from lyra_opt.core.pictures import as_written
+from lyra_opt.core.pictures import as_written, note_below
 from lyra_opt.core.problem import find_problem
 from lyra_opt.experiments.analysis import family_label, fixed_parameters
 from lyra_opt.experiments.frames import in_order
 from lyra_opt.experiments.intervals import student_interval
-from lyra_opt.experiments.plots.excess import plot_excess, plot_excess_over_axis, set_excess_limits
+from lyra_opt.experiments.plots.excess import (
+    LINEAR_UP_TO_PERCENT,
+    plot_excess,
+    plot_excess_over_axis,
+    set_excess_limits,
+)
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import (
     add_legend_of_all,
@@ -111,6 +116,7 @@ def _generated_again(run: SolverRecord) -> Any | None:
     return instance if is_same else None
 
 
+LOGARITHMIC = f"The axis is logarithmic above {LINEAR_UP_TO_PERCENT:g} %"
 FAMILIES_A_ROW = 7
 """Largest number of families in one row of the plot of gaps."""
 
@@ -208,7 +214,14 @@ def excess_over_axis(analysis: Analysis, column: str, axis: str) -> Plot | None:
         axes.set_xlabel(axis_in_words(axis))
         axes.set_title(as_written(group))
     for axes in all_axes[:: columns_of(PANELS_A_ROW)]:
-        axes.set_ylabel(f"Mean {words.noun} (%)")
+        axes.set_ylabel(f"Mean {words.noun} {words.preposition} the optimum (%)")
+    is_logarithmic = any(axes.get_yscale() != "linear" for axes in all_axes)
+    is_proved = all(means.is_proved.all() for means in panels.values())
+    note_below(
+        figure,
+        LOGARITHMIC if is_logarithmic else "",
+        "" if is_proved else "Hollow marks: some optimum is not proved",
+    )
     add_legend_of_all(figure, all_axes, analysis.heuristics)
     return Plot(
         f"excess_over_{axis}",
@@ -218,8 +231,7 @@ def excess_over_axis(analysis: Analysis, column: str, axis: str) -> Plot | None:
         "random sample. Values are evenly spaced. Lines join neighbouring "
         f"numbers with the same families. A filled mark is the {words.noun} {words.preposition} "
         "proved optima. At a hollow mark some optimum is not proved; the best bound replaces it, "
-        f"so the mark is an upper bound on the {words.noun}. Each panel has its own scale, which "
-        "is logarithmic above 10 % if some marks are far from the others.",
+        f"so the mark is an upper bound on the {words.noun}. Each panel has its own scale.",
         figure,
     )
 
@@ -252,19 +264,18 @@ def _excess(analysis: Analysis) -> Plot | None:
     columns = OF_RUN | {"excess_percent": f"{words.noun}_percent"}
     record_columns(figure, frame, columns)
     add_legend_of_all(figure, all_axes, analysis.heuristics)
-    caption = (
-        "A faint dot is an instance with a proved optimum, a mark with a white rim is the mean. "
-        "The axis is linear up to 10 % and logarithmic above."
-    )
+    missing = ""
     if infinite:
         missed = "cost more than an optimum of 0" if words is EXCESS else "miss an optimum of 0"
         if has_terms:
             missed += ", or an optimum of several terms"
-        caption += f" Not drawn: {infinite} runs that {missed}."
+        missing = f"Not drawn: {infinite} runs that {missed}"
+    is_logarithmic = all_axes[0].get_ylim()[1] > LINEAR_UP_TO_PERCENT
+    note_below(figure, LOGARITHMIC if is_logarithmic else "", missing)
     return Plot(
         "excess_by_family",
         f"{words.title} {words.preposition} the proved optimum, by family",
-        caption,
+        "A faint dot is an instance with a proved optimum, a mark with a white rim is the mean.",
         figure,
     )
 
@@ -359,7 +370,7 @@ def _cactus(analysis: Analysis) -> Plot | None:
         "cactus",
         "Instances proved over time",
         "Number of instances that a solver proves optimal within a given time each. The dotted "
-        f"line is the total, {instances}. The proof of a heuristic is the problem's own bound, and "
-        "its time is included.",
+        "line is the total. The proof of a heuristic is the problem's own bound, and its time is "
+        "included.",
         figure,
     )

@@ -93,6 +93,16 @@ def record_columns(
     record(part, frame[list(names)].rename(columns=names).assign(**added).to_dict("records"))
 
 
+def name_values(axes: Axes, values: Sequence[object], letters_in_a_row: int) -> None:
+    """Name evenly spaced values on the horizontal axis; slant long names so that none overlap."""
+    labels = [as_written(str(value)) for value in values]
+    slanted: dict[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"}
+    is_long = sum(map(len, labels)) > letters_in_a_row
+    axes.set_xticks(range(len(labels)), labels, **(slanted if is_long else {}))
+    axes.set_xlim(-0.4, len(labels) - 0.6)
+    axes.grid(visible=False, axis="x")
+
+
 def draw_steps(
     axes: Axes,
     configuration: str,

@@ -42,8 +42,8 @@ def plot_cactus(
     axes.set_xlim(right=longest)
     axes.set_ylim(0, 1.04 * instances)
     axes.set_xlabel("Time to proof (s)")
-    axes.set_ylabel("Instances proved optimal")
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylabel(f"Instances proved optimal, of {instances:,}")
+    axes.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], integer=True))
 
 
 MOST_STEPS = 4

@@ -27,6 +27,7 @@ class AllocationProblem(Problem):
 
     size_name = "jobs"
     variants = Objective
+    variants_in_s = tuple(Objective)
     default_solvers = {  # noqa: RUF012
         **dict.fromkeys(Objective, "mckp-core"),
         Objective.MEAN_JCT: "srw",

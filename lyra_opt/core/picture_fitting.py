@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.legend import Legend
 from matplotlib.text import Text
+from matplotlib.transforms import blended_transform_factory
 
 from lyra_opt.core.picture_styles import style_in_force
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 HATCHES = ("", "/////", ".....", "xxxxx", "\\\\\\\\\\", "-----", "ooo", "+++++", "|||||")
@@ -62,10 +62,14 @@ def fit_into_column(figure: Figure) -> None:
 def _wrap_across(figure: Figure) -> int:
     """Wrap titles and labels to the width of the figure; return the number of added lines."""
     right = figure.bbox.width - 1
+    edge = EDGE_POINTS / 72 * figure.dpi / figure.bbox.width
     added = 0
     for axes in figure.axes:
-        for title in _titles(axes):
-            _begin_at_edge(axes, title)
+        own = [child for child in axes.get_children() if isinstance(child, Text)]
+        for title in (text for text in own if text.get_text() and text not in axes.texts):
+            # Titles begin at the left edge of the figure instead of above the axes, for more room.
+            across = blended_transform_factory(figure.transFigure, title.get_transform())
+            title.set(transform=across, x=edge, horizontalalignment="left")
             added += _wrap(title, right - title.get_window_extent().x0)
         label = axes.xaxis.label
         box = label.get_window_extent()
@@ -74,18 +78,6 @@ def _wrap_across(figure: Figure) -> int:
     for part in (figure, *figure.subfigs):
         added += sum(_wrap(text, right) for text in part.texts)
     return added
-
-
-def _titles(axes: Axes) -> list[Text]:
-    """Return the titles of axes, which are their texts that nobody added."""
-    texts = [child for child in axes.get_children() if isinstance(child, Text)]
-    return [text for text in texts if text not in axes.texts and text.get_text()]
-
-
-def _begin_at_edge(axes: Axes, title: Text) -> None:
-    """Begin a title at the left edge of the figure instead of above the axes, for more room."""
-    title.set_horizontalalignment("left")
-    title.set_x((EDGE_POINTS / 72 * axes.figure.dpi - axes.bbox.x0) / axes.bbox.width)
 
 
 def _wrap(text: Text, room: float, *, is_upright: bool = False) -> int:
@@ -103,23 +95,15 @@ def _wrap(text: Text, room: float, *, is_upright: bool = False) -> int:
 
 def _hatch(figure: Figure) -> None:
     """Hatch the areas of a figure whose lightness is that of another area in its legends."""
-    chosen: dict[tuple[float, ...], str] = {}
-    lightness: list[tuple[str, float]] = []
     legends: Any = figure.findobj(Legend)
     samples = [patch for legend in legends for patch in legend.get_patches() if patch.get_fill()]
     colours = dict.fromkeys(_colour(patch.get_facecolor()) for patch in samples)
+    chosen: dict[tuple[float, ...], str] = {}
     # Backgrounds come first, so that they stay plain.
     for colour in sorted(colours, key=lambda colour: _lightness(colour) < BACKGROUND):
         light = _lightness(colour)
-        chosen[colour] = next(
-            (
-                hatch
-                for hatch in HATCHES
-                if all(hatch != other or abs(light - its) >= DISTINCT for other, its in lightness)
-            ),
-            HATCHES[-1],
-        )
-        lightness.append((chosen[colour], light))
+        near = {chosen[each] for each in chosen if abs(_lightness(each) - light) < DISTINCT}
+        chosen[colour] = next((each for each in HATCHES if each not in near), HATCHES[-1])
     drawn = [area for axes in figure.axes for area in (*axes.patches, *axes.collections)]
     for area in [*samples, *drawn]:
         found = {_colour(each) for each in np.atleast_2d(area.get_facecolor())}

@@ -47,8 +47,9 @@ TIME_UNITS = ((3 * 86_400, 86_400, "days"), (3 * 3_600, 3_600, "h"), (0, 1, "s")
 """For each time unit: the duration in seconds from which it is used, its length in seconds, its
 name."""
 
-LONG_AXIS = 100.0
-"""The ratio of the ends of a logarithmic axis from which only powers of ten are labelled."""
+SHORT_AXIS, LONG_AXIS = 4.0, 100.0
+"""The ratios of the ends of a logarithmic axis below which all ticks are labelled, and from which
+only powers of ten are."""
 
 FORMATS = {".svg": "svg", ".png": "png", ".pdf": "pdf"}
 """The file format for each suffix of a picture file."""
@@ -213,16 +214,24 @@ def legend_beside(
     figure.legend(handles, labels, loc="outside right upper", **options)
 
 
+def note_below(figure: FigureBase, *sentences: str) -> None:
+    """Write sentences below all panels of a figure, or of a part of one; ignore empty sentences."""
+    sized: Any = figure  # matplotlib declares no common type for figures and subfigures
+    letters = int(sized.bbox.width / sized.dpi / text_inches("n"))
+    text = ". ".join(sentence.rstrip(".") for sentence in sentences if sentence)
+    figure.supxlabel(fill(as_written(text), letters))
+
+
 def make_logarithmic(axis: Axis) -> None:
     """Make an axis logarithmic, with plain numbers instead of exponents at its ticks.
 
-    Powers of ten are labelled; on short axes, so are their multiples by two and five.
+    Powers of ten are labelled, and on shorter axes their multiples by two and five, or all ticks.
     """
     from matplotlib.ticker import FuncFormatter
 
     def further(value: float, _place: int) -> str:
         low, high = axis.get_view_interval()
-        is_named = f"{value:e}"[:8] in ("2.000000", "5.000000")
+        is_named = high < SHORT_AXIS * low or f"{value:e}"[:8] in ("2.000000", "5.000000")
         return f"{value:,g}" if is_named and high < LONG_AXIS * low else ""
 
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
@@ -632,7 +641,6 @@ def drawing_of_rows(
         The height of a panel in rows; None for one per name.
     """
     grid = grid_of(len(panels), width_inches)
-    width = width_inches * grid[1]
 
     def draw(figure: FigureBase) -> None:
         for axes, (name, draw_panel) in zip(
@@ -643,8 +651,7 @@ def drawing_of_rows(
         for axes in all_axes[-grid[1] :]:
             axes.set_xlabel(label)
         add_colour_legend(figure, colours, framed or {})
-        letters = int(min(width, style_in_force().most_width_inches) / text_inches("n"))
-        figure.supxlabel(fill(left_out, letters))
+        note_below(figure, left_out)
 
     height = rows_inches(max(len(names), 1) if rows is None else rows, grid[0], frame_inches)
-    return Drawing(width, height, draw)
+    return Drawing(width_inches * grid[1], height, draw)

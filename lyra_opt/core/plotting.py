@@ -49,6 +49,9 @@ WORTH_DRAWING_S = 0.1
 MOST_SOLUTIONS = 6
 """The most solutions that fit below one another on a page in the style paper."""
 
+LEAST_RANGE = 1e-5
+"""The range, relative to the margins of an axis, below which it shows values as equal."""
+
 MOST_WIDTHS = 5
 """The number of runs whose lines have different widths."""
 
@@ -255,6 +258,8 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
     objective = as_written(shortened(first.problem.objective_in_words(first.instance), 60))
 
     def draw(figure: FigureBase) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         axes = figure.subplots()
         names = list(told)
         for place, (name, answer) in enumerate(told.items()):
@@ -270,24 +275,31 @@ def drawing_of_progress(answers: Mapping[str, Answer]) -> Drawing:
                 ),
                 "progress",
             )
-        if _is_wide([_shown_s(point) for point in points]):
+        if is_wide([_shown_s(point) for point in points]):
             make_logarithmic(axes.xaxis)
         else:
             axes.set_xlim(0, 1.03 * max(map(_shown_s, points)))
-        if _is_wide([point.value for point in points]):
+        values = [point.value for point in points]
+        if is_wide(values):
             make_logarithmic(axes.yaxis)
+        else:
+            axes.ticklabel_format(axis="y", useOffset=False)
+            top, margin = max(values), 0.05 * abs(max(values))
+            if top - min(values) < LEAST_RANGE * margin:
+                axes.set_ylim(top - margin, top + margin)
+            elif all(float(value).is_integer() for value in values):
+                axes.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], integer=True))
         if first.problem.terms_of(first.instance).keys:  # the numbers mean nothing to a reader
             axes.tick_params(axis="y", which="both", labelleft=False)
-            axes.yaxis.get_offset_text().set_visible(False)
         axes.set_xlabel("Time since the call of the solver (s)")
         axes.set_ylabel(f"Objective ({objective})")
         axes.set_title(f"Incumbents and dual bounds, {variant.sense}imised", loc="left")
-        _add_legend(figure, list(told))
+        _add_legend(figure, told)
 
     return Drawing(WIDTH_INCHES, max(HEIGHT_INCHES, 0.19 * (len(told) + 5)), draw)
 
 
-def _is_wide(values: Sequence[float]) -> bool:
+def is_wide(values: Sequence[float]) -> bool:
     """Return whether positive numbers differ so widely that a logarithmic axis is clearer."""
     return min(values) > 0 and max(values) > LOGARITHMIC_FROM * min(values)
 
@@ -323,18 +335,23 @@ def _draw_run(axes: Axes, answer: Answer, look: Mapping[str, Any], width: float)
         )
 
 
-def _add_legend(figure: FigureBase, names: Sequence[str]) -> None:
+def _add_legend(figure: FigureBase, answers: Mapping[str, Answer]) -> None:
     from matplotlib.lines import Line2D
 
+    names = list(answers)
+    kinds = {point.kind for answer in answers.values() for point in answer.trajectory}
+    is_proved = any(answer.status is Status.OPTIMAL for answer in answers.values())
     looks = [line_style(name, names) | {"linestyle": "-", "markersize": 4.5} for name in names]
     handles = [
         Line2D([], [], label=as_written(shortened(name, 24)), **look)
         for name, look in zip(names, looks, strict=True)
     ]
     grey: dict[str, Any] = {"color": "#555555"}
-    handles += [
-        Line2D([], [], label="incumbent", **grey),
-        Line2D([], [], linestyle="--", label="dual bound", **grey),
-        Line2D([], [], linestyle="", marker="*", markersize=9, label="proved optimal", **grey),
-    ]
+    if "objective" in kinds:
+        handles.append(Line2D([], [], label="incumbent", **grey))
+    if "dual_bound" in kinds:
+        handles.append(Line2D([], [], linestyle="--", label="dual bound", **grey))
+    if is_proved:
+        star: dict[str, Any] = {"linestyle": "", "marker": "*", "markersize": 9}
+        handles.append(Line2D([], [], label="proved optimal", **star, **grey))
     legend_beside(figure, handles)

@@ -38,7 +38,7 @@ from lyra_opt.core.terms import ONE_NUMBER
 from lyra_opt.core.texts import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import networkx
     import pandas as pd
@@ -231,6 +231,8 @@ class Problem(ABC):
     """The class of instances, which has the name of the problem."""
     solution_classes: tuple[type[Any], ...]
     """The classes of solutions in files; the first field of each identifies the class."""
+    variants_in_s: Collection[Variant] = ()
+    """The variants whose objective is a time in seconds."""
     other_solution_classes: tuple[type[Any], ...] = ()
     """The classes of solutions that exist only as objects, not in files."""
     report_class: type[CheckReport]
@@ -392,8 +394,9 @@ class Problem(ABC):
         return ONE_NUMBER
 
     def objective_in_words(self, instance: Any) -> str:
-        """Return the name of an instance's objective in words, for the axis of a picture."""
-        return words(str(instance.variant))
+        """Return the name and unit of an instance's objective in words, for a picture's axis."""
+        unit = ", s" if instance.variant in self.variants_in_s else ""
+        return words(str(instance.variant)) + unit
 
     @abstractmethod
     def dual_bound(self, instance: Any) -> Number:

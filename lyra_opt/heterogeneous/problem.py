@@ -31,6 +31,7 @@ class HeterogeneousProblem(Problem):
 
     size_name = "jobs"
     variants = Objective
+    variants_in_s = (Objective.MAKESPAN, Objective.MEAN_JCT, Objective.MAKESPAN_SHARE)
     default_solvers = {  # noqa: RUF012
         **dict.fromkeys(Objective, "priced-progress"),
         **dict.fromkeys(SHARE_OBJECTIVES, "lp-sifting"),

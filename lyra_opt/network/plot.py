@@ -20,6 +20,7 @@ from lyra_opt.core.pictures import (
     drawing_of_rows,
     drawn_in_words,
     heading,
+    note_below,
     rows_of_panel,
     shortened,
     text_inches,
@@ -151,7 +152,7 @@ def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawin
         }
         add_colour_legend(figure, colours | OTHER_COLOURS, {})
         gangs_drawn = drawn_in_words(len(jobs), len(instance.jobs), "gang", "in file order")
-        figure.supxlabel(". ".join(filter(None, (rest, gangs_drawn))))
+        note_below(figure, rest, gangs_drawn)
 
     height = FRAME_INCHES * (1 + style.is_narrow) + ROW_INCHES * most_rows
     return Drawing(width + GANGS_INCHES, height, draw)

@@ -35,6 +35,10 @@ class ReclaimProblem(Problem):
         """Recompute the objective of `solution` and check its feasibility."""
         return check(instance, solution)
 
+    def objective_in_words(self, instance: Instance) -> str:  # noqa: ARG002 - one for all
+        """Return the objective of both semantics in words."""
+        return "weight of preempted jobs"
+
     def dual_bound(self, instance: Instance) -> int:
         """Return a proved lower bound on the weight of preempted jobs."""
         from lyra_opt.reclaim.bounds.dual_bound import dual_bound

@@ -149,6 +149,11 @@ class VariantRuns:
         """The seeds of all runs, in ascending order."""
         return sorted({run.seed for run in self.runs})
 
+    @property
+    def seeds_in_words(self) -> str:
+        """The number of seeds as text; empty if all runs have the same seed."""
+        return f"{len(self.seeds)} seeds" if len(self.seeds) > 1 else ""
+
     @cached_property
     def of_first_seed(self) -> dict[str, ReplayRecord]:
         """The run of each scheme with the first seed with which the most schemes finished."""

@@ -24,10 +24,15 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.simulation.running.replays import Replays
 
 WIDEST_POINTS, NARROWEST_POINTS = 3.4, 1.2
-LEGEND_LINE = {"handlelength": 3.4}
+LEGEND_LINE: dict[str, Any] = {"handlelength": 3.4}
 """Legend option: long line samples show the gaps of dashed lines."""
 
-OWN_GPUS_LINE: dict[str, Any] = {"color": "#222222", "linewidth": 0.8, "linestyle": (0, (1, 1.5))}
+OWN_GPUS_LINE: dict[str, Any] = {
+    "label": "own GPUs",
+    "color": "#222222",
+    "linewidth": 0.8,
+    "linestyle": (0, (1, 1.5)),
+}
 BIN_LENGTHS_S = (
     *(1, 5, 10, 30, MINUTE_S, 2 * MINUTE_S, 5 * MINUTE_S, 10 * MINUTE_S, 30 * MINUTE_S),
     *(HOUR_S, 2 * HOUR_S, 4 * HOUR_S, 8 * HOUR_S, DAY_S),
@@ -134,11 +139,14 @@ class TimeAxis:
         count = length_s // bin_unit.seconds
         each = bin_unit.name.removesuffix("s") if count == 1 else f"{count} {bin_unit.name}"
         self.caption = f"Means over each {each}."
+        self.note = ""
+        """A sentence on the end of an axis that leaves out a part of the runs."""
         if is_cut_off:
             late = [scheme for scheme, run_s in runs_s.items() if run_s > shown_s]
             late_under = f"; this takes longer under {', '.join(late)}" if late else ""
-            self.caption += (
-                f" The axis ends when {100 * NEARLY_ALL:g} % of the jobs are complete{late_under}."
+            self.note = (
+                f"The time axis ends when {100 * NEARLY_ALL:g} % of the jobs are complete"
+                f"{late_under}."
             )
 
     def place(self, time_s: Any) -> Any:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lyra_opt.core.numbers import DAY_S, HOUR_S, MINUTE_S
+from lyra_opt.core.numbers import DAY_S, HOUR_S, MINUTE_S, UNITS
 from lyra_opt.core.picture_styles import style_in_force
-from lyra_opt.core.pictures import as_written, record
+from lyra_opt.core.pictures import note_below, record
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import new_row
 from lyra_opt.experiments.simulation.showing.axes import (
@@ -28,17 +28,19 @@ LEAST_SHOWN_S = 1.0
 """Least left end of a logarithmic time axis; shorter times are counted there."""
 
 RIGHT_MARGIN = 1.3
-DURATIONS_S = {
-    1: "1 s",
-    10: "10 s",
-    MINUTE_S: "1 min",
-    10 * MINUTE_S: "10 min",
-    HOUR_S: "1 h",
-    10 * HOUR_S: "10 h",
-    4 * DAY_S: "4 d",
-    40 * DAY_S: "40 d",
-    400 * DAY_S: "400 d",
-}
+DURATIONS_S = (
+    *(1, 10, MINUTE_S, 10 * MINUTE_S, HOUR_S, 10 * HOUR_S),
+    *(4 * DAY_S, 40 * DAY_S, 400 * DAY_S),
+)
+FURTHER_S = (
+    *(2, 5, 20, 2 * MINUTE_S, 5 * MINUTE_S, 20 * MINUTE_S, 2 * HOUR_S, 5 * HOUR_S),
+    *(DAY_S, 2 * DAY_S, 10 * DAY_S, 20 * DAY_S, 100 * DAY_S, 200 * DAY_S),
+)
+"""Ticks of a short time axis, between `DURATIONS_S`."""
+
+SHORT_AXIS, SHORTEST_AXIS = 30.0, 2.5
+"""Ratios of the ends of a short axis and of the shortest one, which has at least two ticks."""
+
 MARKS_PER_LINE = 5
 SIZE_INCHES = (9.6, 3.4)
 
@@ -60,17 +62,13 @@ def distributions(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     ``name`` is the file name of the plot.
     """
     figure, (left, right) = new_row(2, SIZE_INCHES, sharey=True)
-    left.set_title(as_written(variant.name), loc="left")
     draw_distributions(left, right, replays, variant)
     add_side_legend(figure, left)
-    if lacking := variant.lacking_in_words:
-        figure.supxlabel(as_written(lacking))
+    note_below(figure, variant.name, variant.lacking_in_words)
     caption = (
         "Share of the jobs whose time is at most the value on the axis: higher and further left is "
-        "better. Jobs with a time below the left end of the axis are counted at the left end."
+        "better."
     )
-    if len(variant.seeds) > 1:
-        caption += f" Jobs of all {len(variant.seeds)} seeds with a result."
     title = variant.title("Queuing times and job completion times")
     return Plot(name, title, caption, figure)
 
@@ -92,7 +90,7 @@ def draw_distributions(left: Axes, right: Axes, replays: Replays, variant: Varia
         shortest_s = min(float(np.quantile(each, NEARLY_NONE)) for each in values_of.values())
         # The time axis begins at the longest tick that is shorter than nearly all values.
         first_s = max((LEAST_SHOWN_S, *(tick_s for tick_s in DURATIONS_S if tick_s <= shortest_s)))
-        end_s = RIGHT_MARGIN * longest_s
+        end_s = max(RIGHT_MARGIN * longest_s, SHORTEST_AXIS * first_s)
         for number, (scheme, values) in enumerate(values_of.items()):
             style = scheme_line(scheme, replays.schemes) | scheme_mark(scheme, replays.schemes)
             _draw(values, (first_s, end_s), number / len(values_of), axes, **style)
@@ -104,15 +102,22 @@ def draw_distributions(left: Axes, right: Axes, replays: Replays, variant: Varia
                     for time_s, share in zip(*points(values), strict=True)
                 ),
             )
-        axes.set_xlabel(f"{label} (logarithmic)")
+        axes.set_title(", ".join(filter(None, (label, variant.seeds_in_words))))
+        axes.set_xlabel(f"Time (logarithmic; {_in_words(first_s)} or less at the left end)")
         axes.set_xscale("log")
-        ticks = [tick_s for tick_s in DURATIONS_S if first_s <= tick_s <= end_s]
-        axes.set_xticks(ticks, [DURATIONS_S[tick_s] for tick_s in ticks])
+        marked = (*DURATIONS_S, *(FURTHER_S if end_s < SHORT_AXIS * first_s else ()))
+        ticks = [tick_s for tick_s in sorted(marked) if first_s <= tick_s <= end_s]
+        axes.set_xticks(ticks, [_in_words(tick_s) for tick_s in ticks])
         axes.minorticks_off()
         axes.set_xlim(first_s, end_s)
         axes.set_ylim(0, 101)
         if axes is left or style_in_force().is_narrow:
             axes.set_ylabel("Share of jobs (%)")
+
+
+def _in_words(time_s: float) -> str:
+    unit = next(unit for unit in UNITS if time_s >= unit.seconds)
+    return f"{time_s / unit.seconds:g} {unit.symbol}"
 
 
 def _draw(

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.picture_styles import style_in_force
-from lyra_opt.core.pictures import Drawing, as_written, legend_above, panel_inches
+from lyra_opt.core.pictures import (
+    Drawing,
+    as_written,
+    legend_above,
+    note_below,
+    panel_inches,
+)
 from lyra_opt.experiments.chosen_pictures import chosen, drawn
 from lyra_opt.experiments.simulation.measuring.comparison import differences
 from lyra_opt.experiments.simulation.showing.axes import (
@@ -162,6 +168,8 @@ def figure_of(
 
 def overview(replays: Replays) -> Drawing:
     """Return the overview figure of replays: distributions of times, and GPUs held over time."""
+    from matplotlib.lines import Line2D
+
     if not replays.runs:
         raise InputError(replays.study.name, "has no finished replay")
     variants = replays.variants
@@ -178,10 +186,10 @@ def overview(replays: Replays) -> Drawing:
             _draw_held(held, replays, variant)
             if title := "; ".join(filter(None, [variant.name, variant.lacking_in_words])):
                 part.suptitle(as_written(title))
-        handles, labels = parts[0].axes[0].get_legend_handles_labels()
-        legend_above(figure, handles, labels, **LEGEND_LINE)
+        handles = parts[0].axes[0].get_legend_handles_labels()[0]
+        legend_above(figure, [*handles, Line2D([], [], **OWN_GPUS_LINE)], **LEGEND_LINE)
         if len(drawn) < len(variants):
-            figure.supxlabel(f"Drawn: the first {len(drawn)} of {len(variants)} variants")
+            note_below(figure, f"Drawn: the first {len(drawn)} of {len(variants)} variants")
 
     panels = len(drawn) * shape[0]
     height = panel_inches(OVERVIEW_ROW_INCHES, panels) * panels + LEGEND_INCHES
@@ -197,8 +205,9 @@ def _draw_held(axes: Axes, replays: Replays, variant: VariantRuns) -> None:
         axis.record(axes, edges, means, "held_gpus", variant=variant.name, scheme=scheme)
     own = sum(variant.runs[0].setting["own_gpus"].values())
     axes.axhline(own, **OWN_GPUS_LINE)
-    axes.annotate("own GPUs", (1, own), xycoords=("axes fraction", "data"), ha="right", va="bottom")
-    seed = f" ({variant.first_seed_in_words})" if variant.first_seed_in_words else ""
-    axes.set_ylabel(f"GPUs that jobs hold{seed}")
+    axes.set_title(", ".join(filter(None, ("GPUs that jobs hold", variant.first_seed_in_words))))
+    axes.set_ylabel("GPUs")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylim(bottom=0)
     axis.finish(axes)
+    note_below(axes.figure, axis.note)

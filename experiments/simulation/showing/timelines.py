@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.core.picture_styles import style_in_force
-from lyra_opt.core.pictures import as_written, legend_above
+from lyra_opt.core.pictures import as_written, legend_above, note_below
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import columns_of, new_grid, new_panels, record_columns
 from lyra_opt.experiments.simulation.running.replay import step_means
@@ -39,6 +39,7 @@ ROW_INCHES = (2.1, 1.2)
 FILLS = ("#7f9cc0", "#b5c7a3", "#dcc48e", "#c3a6c8", "#9fc9c9", "#c9b7a7")
 """Colours of GPU types, paler than the colours of schemes so that they are not confused."""
 
+SUBMITTED_LINE: dict[str, Any] = {"color": "#808080", "linewidth": 0.8, "linestyle": "--"}
 LOAN_FILL, WAITING_FILL, HANDED_OVER_FILL = "#efc08a", "#d98c8c", "#cfcfcf"
 LEAST_SHARE = 1e-3
 """Layers below this share of the cluster, and stripes below this share of a bar, are left out."""
@@ -124,7 +125,7 @@ def over_time(replays: Replays, variant: VariantRuns, name: str) -> Plot:
         upper.set_title(as_written(label), color=colour, weight="bold")
         if last > 0:
             for axes in (upper, lower):
-                axes.axvline(last, color="#808080", lw=0.8, ls=":", zorder=3)
+                axes.axvline(last, zorder=3, **SUBMITTED_LINE)
     for panel in (panel for pair in pairs[len(runs) :] for panel in pair):
         panel.remove()
     _finish(axis, pairs[: len(runs)], columns)
@@ -133,11 +134,13 @@ def over_time(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     ]
     handles.append(Line2D([], [], color="#222222", linewidth=0.9, label="available GPUs"))
     if has_loans:
-        handles.append(Line2D([], [], label="own GPUs", **OWN_GPUS_LINE))
-    legend_above(figure, handles)
-    caption = f"Upper panels: held GPUs. Lower panels: waiting jobs. {axis.caption}"
+        handles.append(Line2D([], [], **OWN_GPUS_LINE))
     if last > 0:
-        caption += " The dotted vertical line is the last submission."
+        handles.append(Line2D([], [], label="last submission", **SUBMITTED_LINE))
+    legend_above(figure, handles)
+    drawn = variant.title("", variant.first_seed_in_words)
+    note_below(figure, f"Drawn: {drawn}" if drawn else "", axis.note)
+    caption = f"Upper panels: held GPUs. Lower panels: waiting jobs. {axis.caption}"
     title = variant.title("GPUs and queue over time", variant.first_seed_in_words)
     return Plot(name, title, caption, figure)
 
@@ -264,11 +267,11 @@ def gantt(
         axes.grid(visible=False, axis="y")
         axes.set_yticks([])
         if number % columns == 0:
-            axes.set_ylabel("Jobs, by start under " + as_written(next(iter(jobs))))
+            axes.set_ylabel("Jobs")
         is_lowest = number + columns >= len(jobs)
         axes.tick_params(labelbottom=is_lowest)
         if is_lowest:
-            axes.set_xlabel(f"Since the first submission ({unit.name})")
+            axes.set_xlabel(f"Time since the first submission ({unit.name})")
     panels[0].set_xlim(
         (window.from_s - window.first_s) / unit.seconds,
         (window.until_s - window.first_s) / unit.seconds,
@@ -281,15 +284,18 @@ def gantt(
         handles.append(edge)
     legend_above(figure, handles)
     which = (
-        f"All {present:,} jobs that run"
+        f"all {present:,} jobs that run"
         if present == len(chosen)
-        else f"The {len(chosen)} jobs, of {present:,}, that hold the most GPU time"
+        else f"the {len(chosen)} jobs, of {present:,}, that hold the most GPU time"
     )
+    drawn = f"Drawn: {which} in {window.in_words()} under at least one scheme"
+    order = f"Sorted by their start under {next(iter(jobs))}"
+    note_below(figure, variant.title(drawn, variant.first_seed_in_words), order)
     caption = (
-        f"{which} in {window.in_words()} under at least one scheme; each job has the same row "
-        "under all schemes. A bar reaches from the first start to the completion; the pale part "
-        "before it is waiting. Darker bars request more GPUs. A white stripe shows the share of "
-        "the bar in which the job had lost its GPUs and waited again; its position has no meaning."
+        "Each job has the same row under all schemes. A bar reaches from the first start to the "
+        "completion; the pale part before it is waiting. Darker bars request more GPUs. A white "
+        "stripe shows the share of the bar in which the job had lost its GPUs and waited again; "
+        "its position has no meaning."
     )
     title = variant.title(f"Jobs in {window.in_words()}", variant.first_seed_in_words)
     return Plot(name, title, caption, figure)

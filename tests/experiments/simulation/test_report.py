@@ -167,7 +167,10 @@ def test_headline_over_seeds_is_a_paired_t_interval(folders):
     assert [cell for cell in cells if "–" in cell] == ["–"] * 4
     drawn = (folders["loans"] / "plots" / "differences.svg").read_text(encoding="utf-8")
     assert "too few seeds" in drawn
-    assert "% more than fifo" in drawn
+    assert "Difference from fifo (%)" in drawn
+    for picture in ("over_time", "jobs"):
+        text = (folders["loans"] / "plots" / f"{picture}.svg").read_text(encoding="utf-8")
+        assert "seed 0" in text, "it shows one of two seeds"
 
 
 def fail(folder, scheme, seeds):

@@ -17,6 +17,7 @@ from lyra_opt import allocation, reclaim
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.pictures import FORMATS
 from lyra_opt.core.problem import problem_of_instance, problems
+from lyra_opt.core.result import Status
 from lyra_opt.core.trajectory import TrajectoryPoint
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
 from lyra_opt.heterogeneous.plot import blocks_of
@@ -233,6 +234,20 @@ def test_progress_is_drawn_as_steps():
     assert (star.get_marker(), *star.get_data()) == ("*", [60.0], [8])
     assert axes.get_xscale() == "log"
     assert axes.get_xlabel().endswith("(s)")
+
+
+def test_progress_without_a_change_has_plain_numbers():
+    """Values that differ by rounding look equal, and only kinds of points that exist are named."""
+    answer = lo.solve(instance_of(4, job("a", 1, 2, 60)), "srw")
+    points = [TrajectoryPoint(time_s, "objective", 9120 + time_s / 1e9) for time_s in (1.0, 2.0)]
+    figure = lo.plot_progress(replace(answer, trajectory=tuple(points), status=Status.FEASIBLE))
+    low, high = figure.axes[0].get_ylim()
+    assert high - low > 100
+    figure.draw_without_rendering()
+    assert figure.axes[0].yaxis.get_offset_text().get_text() == ""
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()][1:] == ["incumbent"]
+    assert ", s)" in figure.axes[0].get_ylabel()
 
 
 def test_progress_stands_below_solutions_where_there_is_some():

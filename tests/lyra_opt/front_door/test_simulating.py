@@ -21,6 +21,7 @@ from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import ComposedScheme, OwnScheme, find_scheme
 from lyra_opt.simulation.workload import Job, Workload
+from tests.pictures import faults_of
 from tests.tables import tables
 
 if TYPE_CHECKING:
@@ -293,11 +294,31 @@ def test_pictures_show_every_variant(tmp_path):
         "cluster.servers = 2",
     ]
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["fifo", "sjf"]
+    assert [text.get_text() for text in legend.get_texts()] == ["fifo", "sjf", "own GPUs"]
+    names = ["Queuing time", "Job completion time", "GPUs that jobs hold"]
+    assert [axes.get_title() for axes in figure.subfigs[0].axes] == names
     runs.plot("over_axis_1", style="paper", file=tmp_path / "a.pdf")
     assert set(pd.read_csv(tmp_path / "a.csv")["cluster.servers"]) == {1, 2}
     with pytest.raises(UserError, match="do not have this picture; did you mean over_axis_1"):
         runs.plot("over_axis_2")
+
+
+@pytest.mark.parametrize("hours", [1.01, 2.5, 10.1, 97.0])
+def test_the_axis_of_a_distribution_has_at_least_two_ticks(hours):
+    jobs = TRACE.assign(duration_s=3600 * hours, submit_time_s=[1e6 * n for n in range(len(TRACE))])
+    figure = lo.simulate("plain", jobs=jobs, changes=ONE_SERVER).plot("distributions")
+    first, last = figure.axes[1].get_xlim()
+    assert sum(first <= tick <= last for tick in figure.axes[1].get_xticks()) >= 2
+    assert faults_of(figure) == []
+
+
+def test_a_time_axis_that_is_cut_says_so():
+    """One of 200 jobs is long, and the axis ends before it does."""
+    jobs = pd.concat([TRACE.tail(1).assign(job_id=f"j{number}") for number in range(200)])
+    jobs.iloc[0, jobs.columns.get_loc("duration_s")] = 1e6
+    runs = lo.simulate("plain", jobs=jobs, changes=ONE_SERVER)
+    for figure in (runs.plot("over_time"), runs.plot().subfigs[0]):
+        assert "axis ends when 99 % of the jobs" in figure.get_supxlabel().replace("\n", " ")
 
 
 OBJECTS: dict[str, dict[str, Any]] = {
