@@ -169,17 +169,22 @@ class Diff:
         table = self.table()
         return table if any(self.measures.axis) else replace(table, columns=table.columns[2:])
 
+    @property
+    def main(self) -> Diff:
+        """The comparison of the main measures, if they are replays; else the whole comparison."""
+        keys = self.measures.measure
+        is_main = keys.isin(MAIN_MEASURES) | keys.str.startswith("queue_priority_")
+        if not is_main.any():
+            return self
+        randoms = [each for each, kept in zip(self.randoms, is_main, strict=True) if kept]
+        return replace(self, measures=self.measures[is_main], randoms=randoms)
+
     def for_papers(self) -> Table:
-        """Return the rows of the main measures, if they are replays, with the method as title.
+        """Return the rows of the main measures, with the method as title.
 
         The numbers of pairs and draws are left out if they are the same in all rows.
         """
-        keys = self.measures.measure
-        is_main = keys.isin(MAIN_MEASURES) | keys.str.startswith("queue_priority_")
-        main = self
-        if is_main.any():
-            randoms = [each for each, kept in zip(self.randoms, is_main, strict=True) if kept]
-            main = replace(self, measures=self.measures[is_main], randoms=randoms)
+        main = self.main
         columns = [
             each
             for each in main.shown().columns

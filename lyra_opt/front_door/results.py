@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
+from lyra_opt.core.plotting import drawn_figure
 from lyra_opt.core.table import RAW
 from lyra_opt.core.texts import PrintedText
 from lyra_opt.experiments.diff import Diff, compare_folders, print_diff
+from lyra_opt.experiments.plots.paired import drawing_of_diff
 from lyra_opt.experiments.simulation.showing.results import Runs
 from lyra_opt.front_door.printed import Printed
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -36,6 +39,22 @@ class ReadableDiff(Printed, Diff):
         """Return the measures that differ as a table in a format of `lyra_opt.summary`."""
         table = self.table() if format in RAW else self.for_papers()
         return PrintedText(table.text(format))
+
+    @without_inner_frames
+    def plot(self, *, style: str = "page", file: str | Path | None = None) -> Figure:
+        """Return a picture of the main measures: B - A in % of A, with intervals.
+
+        Parameters
+        ----------
+        style, file
+            As for `lyra_opt.plot`. The data has every measure that differs.
+
+        Raises
+        ------
+        UserError
+            If no difference has a percentage, or the file cannot be written.
+        """
+        return drawn_figure(lambda: drawing_of_diff(self).figure(), style, file)
 
     def __repr__(self) -> str:
         """Return the numbers of pairs and of measures on one line."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import defaultdict
 from functools import partial
@@ -10,10 +9,11 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.numbers import DOWN, three_digits, unit_of
-from lyra_opt.core.pictures import as_written, legend_above, record
+from lyra_opt.core.pictures import as_written, legend_above, note_below, record
 from lyra_opt.experiments.intervals import CONFIDENCE
+from lyra_opt.experiments.plots.paired import PairedRow, draw_paired
 from lyra_opt.experiments.plots.plot import Plot
-from lyra_opt.experiments.plots.style import new_panels, new_row, round_numbers
+from lyra_opt.experiments.plots.style import name_values, new_panels, new_row
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
 from lyra_opt.experiments.simulation.measuring.measures import (
     COMPARED,
@@ -47,9 +47,6 @@ RECORDED = (
     *("difference_percent", "low_percent", "high_percent"),
 )
 """The names of the values of a `Paired` in the data of the picture."""
-
-FAR = 20.0
-"""The axis is logarithmic if a difference is more than this many times the median difference."""
 
 OVER_AXIS_INCHES = (9.6, 3.2)
 MOST_STEPS = 4
@@ -103,8 +100,6 @@ def differences_plot(
             words = {"variant": variant, "scheme": scheme, "measure": compared.name}
             record(axes, [words | dict(zip(RECORDED, chosen[height].paired, strict=True))])
         axes.set_title(capitalised(compared.name))
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
     left = panels[0]
     labels = {
         (variant, each.scheme): as_written(each.label)
@@ -158,32 +153,16 @@ def _draw_differences(
 ) -> None:
     """Draw the differences in one mean, each at the height of its row."""
     unit = max((each.unit for each in chosen.values()), key=lambda unit: unit.seconds)
-    name, seconds, shown = capitalised(unit.name), unit.seconds, slice(2, 5)
+    name, seconds, shown = unit.name, unit.seconds, slice(2, 5)
     if all(each.is_relative for each in chosen.values()):
         name, seconds, shown = "%", 1.0, slice(5, 8)
-    sizes = []
-    axes.axvline(0, color="#222222", linewidth=0.9, zorder=1)
+    rows = {}
     for height, each in chosen.items():
-        colour = scheme_colour(each.scheme, schemes)
-        middle, low, high = (value / seconds for value in tuple(each.paired)[shown])
-        sizes.append(abs(middle))
-        bar: dict[str, Any] = {"linewidth": 2.2, "solid_capstyle": "butt", "alpha": 0.45}
-        axes.plot([low, high], [height] * 2, color=colour, **bar)
-        axes.plot(middle, height, color=colour, **scheme_mark(each.scheme, schemes))
-        if math.isnan(each.paired.low):
-            words: dict[str, Any] = {"textcoords": "offset points", "va": "center"}
-            axes.annotate(each.random.too_few, (middle, height), (7, 0), **words)
-    moved = sorted(size for size in sizes if size > 0)
+        difference, low, high = (value / seconds for value in tuple(each.paired)[shown])
+        look = scheme_colour(each.scheme, schemes), scheme_mark(each.scheme, schemes)
+        rows[height] = PairedRow(difference, low, high, each.random.too_few, *look)
     (baseline,) = {each.baseline for each in chosen.values()}
-    label = f"{name} more than {as_written(baseline)}"
-    if moved and moved[-1] > FAR * (typical := moved[len(moved) // 2]):
-        axes.set_xscale("symlog", linthresh=2 * typical, linscale=1.5)
-        far = round_numbers(2 * typical, 2 * moved[-1], (1,))
-        ticks = [*(-tick for tick in reversed(far)), 0.0, *far]
-        axes.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
-        axes.set_xticks([], minor=True)
-        label += "\n(logarithmic where far from 0)"
-    axes.set_xlabel(label)
+    draw_paired(axes, rows, f"Difference from {as_written(baseline)} ({name})")
 
 
 def over_axis_makers(replays: Replays) -> dict[str, Callable[[], Plot]]:
@@ -248,17 +227,12 @@ def _over_axis(
         axes.set_title(capitalised(compared.name))
         axes.set_ylabel(capitalised(unit.name))
         axes.set_ylim(bottom=0)
-        labels = [as_written(str(value)) for value in values]
-        slanted: dict[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"}
-        is_long = sum(map(len, labels)) > LETTERS_IN_A_ROW
-        axes.set_xticks(range(len(values)), labels, **(slanted if is_long else {}))
-        axes.set_xlim(-0.4, len(values) - 0.6)
+        name_values(axes, values, LETTERS_IN_A_ROW)
         axes.set_xlabel(as_written(axis))
-        axes.grid(visible=False, axis="x")
     add_side_legend(figure, panels[0])
     if replays.failed:
         failed = f"{len(replays.failed)} of {replays.study.runs} replays failed"
-        figure.supxlabel(f"{failed}; their marks average fewer replays or are missing")
+        note_below(figure, f"{failed}; their marks average fewer replays or are missing")
     over = ["seeds"] * has_seeds + ["all other axes"] * others
     marks = f"Each mark is a mean over {' and '.join(over)}" if over else "Each mark is one replay"
     caption = f"{marks}. Values are evenly spaced, in the order of the scenario."
@@ -308,9 +282,8 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
         )
     caption = (
         "The least run time of a job is its run time at its best possible rate. The other parts "
-        "are waiting time and losses. Together the parts are the mean JCT"
+        "are waiting time and losses. Together the parts are the mean JCT."
     )
-    caption += ", averaged over seeds." if len(variant.seeds) > 1 else "."
     by_seed = {run.seed: run.figures or {} for run in variant.runs}
     bounds_s = [each[MEAN_JCT] for each in by_seed.values() if MEAN_JCT in each]
     if bounds_s:
@@ -333,7 +306,8 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.06 * max(ends))
-    axes.set_xlabel(f"Mean JCT ({unit.name})")
+    over = f" over {variant.seeds_in_words}" if variant.seeds_in_words else ""
+    axes.set_xlabel(f"Mean JCT{over} ({unit.name})")
     handles, labels = axes.get_legend_handles_labels()
     # Matplotlib lists lines before bars, but the line of the bound belongs at the end.
     lines = 1 if bounds_s else 0
