@@ -171,7 +171,9 @@ def _write(
 ) -> None:
     """Write tuning.json, the page, and for each point the scenario with the best values."""
     from lyra_opt.core.documents import format_document, write_text
-    from lyra_opt.experiments.page import PAGE, how_run, render_page
+    from lyra_opt.core.picture_styles import house_style
+    from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
+    from lyra_opt.experiments.plots.trials import trials_plot
     from lyra_opt.experiments.simulation.scenario.documents import toml_text
     from lyra_opt.experiments.simulation.scenario.loading import variants
 
@@ -180,10 +182,14 @@ def _write(
         best = tuning.with_values(variant, list(each.values.values()))
         remark = f"# The best values found by the tuning {tuning.table.name}. {each.name}\n"
         write_text(out / _best_file(each), remark + toml_text(best.document))
+    with house_style():
+        plot = trials_plot(found)
+    write_plots(out, [plot])
     page = render_page(
         "tuning.html.jinja",
         study=study,
         found=found,
+        plot=plot,
         how=how_run(study, runs),
     )
     write_text(out / PAGE, page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.numbers import MISSING, three_digits
@@ -27,7 +28,7 @@ PROVED = "bound of any schedule"
 TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Found:
     """The result of a tuning for one combination of values of the scenario's axes.
 
@@ -67,6 +68,23 @@ class Found:
         paths = [each.path for each in table.parameters]
         return dict(zip(paths, best_of(self.trials).values(table), strict=True))
 
+    @cached_property
+    def tried(self) -> pd.DataFrame:
+        """A row per trial: the values of the parameters, the mean measures and the ``loss``."""
+        import pandas as pd
+
+        rows = [
+            [
+                *trial.values(self.table),
+                *(trial.means[name] for name in self.table.measures),
+                trial.loss,
+            ]
+            for trial in self.trials
+        ]
+        return pd.DataFrame(
+            rows, columns=[*self.values, *self.table.measures, "loss"], dtype=object
+        )
+
     def of(self, name: str, seeds: Sequence[int]) -> pd.DataFrame:
         """Return the measures of a compared entry on some seeds; empty if none of them was run."""
         figures = self.figures[name]
@@ -92,7 +110,7 @@ class Found:
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the content of ``tuning.json``; a value of inf is null."""
-        table, paths = self.table, list(self.values)
+        table = self.table
         targets = {each.measure: each for each in table.targets}
         tuned, judged = (self.of(BEST, seeds) for seeds in (table.seeds, table.judged))
         return {
@@ -127,14 +145,9 @@ class Found:
                 for name in self.figures
             ],
             "tried": {
-                "columns": [*paths, *table.measures, "loss"],
+                "columns": list(self.tried),
                 "rows": [
-                    [
-                        *map(_finite, trial.values(table)),
-                        *(trial.means[name] for name in table.measures),
-                        trial.loss,
-                    ]
-                    for trial in self.trials
+                    [_finite(value) for value in row] for row in self.tried.to_numpy().tolist()
                 ],
             },
             "assumptions": list(self.assumptions),

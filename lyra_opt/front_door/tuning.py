@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import as_loud_as
 from lyra_opt.core.errors import counted, without_inner_frames
+from lyra_opt.core.plotting import drawn_figure
+from lyra_opt.experiments.plots.trials import trials_plot
 from lyra_opt.front_door.printed import Printed
 from lyra_opt.front_door.simulating import checked_processes, given_engine, loudness_of
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from lyra_opt.experiments.tuning.outcome import Found
 
@@ -48,6 +51,22 @@ class Tuned(Printed):
             for each in self.points
         )
 
+    @without_inner_frames
+    def plot(self, *, style: str = "page", file: str | Path | None = None) -> Figure:
+        """Return a picture of the trials: their loss in order, and over the main setting.
+
+        Parameters
+        ----------
+        style, file
+            As for `lyra_opt.plot`.
+
+        Raises
+        ------
+        UserError
+            If the file cannot be written.
+        """
+        return drawn_figure(lambda: trials_plot(self.points).figure, style, file)
+
     @cached_property
     def trials(self) -> pd.DataFrame:
         """A row per trial: the axes, the values of the keys, the mean measures and the ``loss``."""
@@ -55,8 +74,7 @@ class Tuned(Printed):
 
         tables = []
         for each in self.points:
-            tried = each.as_json_object()["tried"]
-            table = pd.DataFrame(tried["rows"], columns=tried["columns"])
+            table = each.tried.infer_objects()
             for position, (axis, value) in enumerate(each.point.items()):
                 table.insert(position, axis, value)
             tables.append(table)

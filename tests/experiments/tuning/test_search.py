@@ -1,5 +1,6 @@
 """The search: start values first, the same trials for the same file, and small changes last."""
 
+import math
 import sys
 from typing import Any
 
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 
 from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.experiments.plots.trials import importances
 from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from lyra_opt.experiments.tuning.outcome import (
     AUTO_TUNER,
@@ -106,6 +108,18 @@ def test_rules_of_the_file(keys, named):
     """Each names its key."""
     with pytest.raises(FieldError, match=named):
         table(trials=5, **keys)
+
+
+def test_the_most_important_setting_explains_the_loss():
+    """Also if its best value is in the middle, or infinite; a constant one explains nothing."""
+    middle = pd.Series(range(12))
+    settings = pd.DataFrame({"middle": middle, "ends": middle % 2, "same": 1})
+    settings["infinite"] = [math.inf, 1.0] * 6
+    shares = importances(settings, abs(middle - 5.5))
+    assert shares.idxmax() == "middle"
+    assert shares["middle"] > 0.7 > 0.1 > shares["ends"] >= shares["same"] == 0
+    assert importances(settings, settings.ends)["infinite"] == pytest.approx(1)
+    assert importances(settings, settings.same).eq(0).all()
 
 
 def test_a_missing_extra_is_named(monkeypatch):

@@ -55,6 +55,18 @@ def test_diff(run, tmp_path, monkeypatch):
     assert list(found.frame.measure.tail(len(found.equal))) == found.equal
     assert found.frame.difference.tail(len(found.equal)).eq(0).all()
     assert repr(found).startswith("<diff of fifo and lyra: 2 pairs, ")
+    figure = found.plot(style="paper", file=tmp_path / "diff.svg")
+    data = pd.read_csv(tmp_path / "diff.csv", keep_default_na=False, na_values=[""])
+    assert data.change_percent.tolist() == pytest.approx(
+        found.measures.change_percent.tolist(), nan_ok=True
+    )
+    drawn = found.main.measures.dropna(subset="change_percent")
+    (axes,) = figure.axes
+    marks = [line.get_xdata().item() for line in axes.lines if line.get_marker() == "o"]
+    assert marks == drawn.change_percent.tolist()
+    assert len(axes.get_yticklabels()) == len(drawn) > 5
+    with pytest.raises(lo.UserError, match="nothing can be drawn"):
+        lo.diff(runs, runs).plot()
     assert max(map(len, str(found).splitlines())) <= 80
     page = Page(found._repr_html_())
     assert "2 pairs of runs" in page.words
@@ -120,6 +132,12 @@ def test_tune(tmp_path):
         assert tuned.best[key].item() == value
         assert f"  {key} = {value}" in str(tuned)
     assert f"means of {record['targets'][0]['measure']}" in str(tuned)
+    figure = tuned.plot(file=tmp_path / "trials.svg")
+    data = pd.read_csv(tmp_path / "trials.csv")
+    assert data.loss.tolist() == pytest.approx(tuned.trials.loss.tolist())
+    best = next(line for line in figure.axes[0].lines if line.get_label() == "best so far")
+    assert best.get_ydata().tolist() == pytest.approx(tuned.trials.loss.cummin().tolist())
+    assert (tmp_path / "out/plots/trials.csv").read_text() == (tmp_path / "trials.csv").read_text()
     of_dict = lo.tune(tomllib.loads(SMALL))
     pd.testing.assert_frame_equal(of_dict.trials, tuned.trials)
     assert lo.simulate(tmp_path / "out/best.toml").frame.jct_mean_s.notna().all()
