@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from lyra_opt.core.pictures import COLOURS, as_written, line_style
+from lyra_opt.core.pictures import COLOURS, as_written, line_style, note_below
 from lyra_opt.paper_figures.dally_reductions import CLAIMS, CONSOLIDATION, DALLY, OURS, series_name
 from lyra_opt.paper_figures.document import Call, by_name, find_paper, name_of
 from lyra_opt.paper_figures.plots import (
@@ -35,6 +35,13 @@ LOWEST_PERCENT = -200.0
 """The lowest value that panels show: Dally needs three times as much as the other scheme."""
 
 
+def _shown_at(percent: float, axes: Axes) -> float:
+    """Return where a reduction is drawn, and say below the panels if that is not its value."""
+    if percent < LOWEST_PERCENT:
+        note_below(axes.figure, f"Values below {LOWEST_PERCENT:g} % are drawn at that value")
+    return max(percent, LOWEST_PERCENT)
+
+
 def _shown(comparison: Comparison) -> tuple[list[Claim], list[str]]:
     """Return the claims and the scenario titles that a plot shows."""
     paper = find_paper("dally")
@@ -62,11 +69,9 @@ def reductions_by_scheme(comparison: Comparison) -> Plot:
         if not values:
             continue
         colour = COLOURS[0 if place < len(CONSOLIDATION) else 1]  # CONSOLIDATION comes first
-        shown = [max(value, LOWEST_PERCENT) for value in values]
+        shown = [_shown_at(value, axes) for value in values]
         axes.plot(shown, [place] * len(shown), "o", color=colour, alpha=0.45, markersize=5)
-        axes.plot(
-            max(statistics.median(values), LOWEST_PERCENT), place, "D", color=colour, markersize=7
-        )
+        axes.plot(statistics.median(shown), place, "D", color=colour, markersize=7)
     axes.axvline(0, color="black", linewidth=0.8)
     axes.axvline(
         float(entry.paper),
@@ -90,11 +95,15 @@ def _lines(comparison: Comparison, label_axis: Callable[[Axes], None], caption: 
     claims, others = _shown(comparison)[0], _others()
     panels = new_figure(len(claims), 3.3, 3.5)
     for axes, claim in zip(panels, claims, strict=True):
-        of_claim = {other: comparison.series[series_name(claim, other)] for other in others}
+        of_claim = {
+            other: [
+                (x, _shown_at(percent, axes))
+                for x, percent in comparison.series[series_name(claim, other)]
+            ]
+            for other in others
+        }
         draw_lines(axes, of_claim, alpha=0.8)
         axes.axhline(0, color="black", linewidth=0.8)
-        low, high = axes.get_ylim()
-        axes.set_ylim(max(low, LOWEST_PERCENT), high)
         axes.set_title(f"{claim.title}")
         label_axis(axes)
     panels[0].set_ylabel("Less under Dally by (%)")
@@ -143,7 +152,7 @@ def gains_on_traces(comparison: Comparison) -> Plot | None:
             for number, percent in comparison.series[series_name(claim, other)]:
                 trace = traces[int(number)]
                 axes.plot(
-                    max(percent, LOWEST_PERCENT),
+                    _shown_at(percent, axes),
                     place,
                     label=None if place else as_written(trace),
                     **line_style(trace, traces) | {"linestyle": ""},
