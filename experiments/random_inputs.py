@@ -234,12 +234,12 @@ def with_intervals(columns: Sequence[Column], ends: tuple[str, str]) -> list[Col
 
 
 def _with_interval(mean: str, low: str, high: str) -> str:
-    """Return a difference with its interval, and the unit that all three share once, at the end."""
+    """Return a difference with its interval, whose ends have no unit of their own."""
     if MISSING in (low, high):
         return mean
     unit = mean.partition(" ")[2]
-    numbers = [each.removesuffix(f" {unit}") if unit else each for each in (mean, low, high)]
-    return "{} ({} to {})".format(*numbers) + (f" {unit}" if unit else "")
+    ends = (end.removesuffix(unit).rstrip() if unit else end for end in (low, high))
+    return "{} ({} to {})".format(mean, *ends)
 
 
 def paired_table(columns: Sequence[Column], random: RandomInputs, title: str = "") -> Table:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Lines do not break between a number and its unit ("5.2 ms") or between numbers ("3 of 4").
-_BESIDE_NUMBER = re.compile(r"(?<=[\d%∞]) (?!\(|and |or )|(?<=[\d%∞] (?:of|to)) (?=[\d∞])")
+_BESIDE_NUMBER = re.compile(r"(?<=[\d%∞]) (?!\(|and |or )|(?<=[\d%∞] (?:of|to)) (?=[+−]?[\d∞])")
 _PIECE = re.compile(r" *[^ ]+?(?:[/_](?=[^ ])|(?<=[^\W\d]-)(?=[^\W\d])| +|$)")
 _WORD = re.compile(r" *[^ ]+(?: +|$)")
 NO_BREAK_SPACE = "\u00a0"
@@ -27,6 +27,8 @@ def fold(text: str, width: int, *, keeps_words: bool = False) -> list[str]:
     ['mathopt-gscip-', 'strengthened']
     >>> fold("17 of 18, 3 failed, 16.7 (10.0 to 20.0)", 12)
     ['17 of 18,', '3 failed,', '16.7', '(10.0 to 20.0)']
+    >>> fold("−4.9 (−9.8 to +0.1)", 8)
+    ['−4.9', '(−9.8 to +0.1)']
     """
     if _width(text) <= width:
         return [text.rstrip(" ").replace(NO_BREAK_SPACE, " ")]

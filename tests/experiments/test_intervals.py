@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lyra_opt.core.table import Column
 from lyra_opt.experiments.intervals import Resampling
-from lyra_opt.experiments.random_inputs import RandomInputs, Sample
+from lyra_opt.experiments.random_inputs import RandomInputs, Sample, with_intervals
 from lyra_opt.experiments.simulation.running.replay import replay
 from lyra_opt.experiments.simulation.scenario.building import make_setup
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario, parse_change
@@ -198,3 +199,18 @@ def test_intervals_of_replays_cover_as_often_as_the_page_says(tmp_path):
     for found, percent in zip(covered / TRACES, shown.groups(), strict=True):
         share = int(percent) / 100
         assert found == pytest.approx(share, abs=3 * math.sqrt(share * (1 - share) / TRACES))
+
+
+def test_an_interval_stands_in_the_cell_of_its_difference():
+    """The unit is written once; a difference without an interval stands alone."""
+    texts = {
+        "difference_s": ["−6.2 min", "−1 h"],
+        "low_s": ["−14 min", "–"],
+        "high_s": ["+2 min", "–"],
+    }
+    columns = [
+        Column(key=key, values=[0, 0], heading=key[:-2], texts=each) for key, each in texts.items()
+    ]
+    (found,) = with_intervals(columns, ("95 % from", "to"))
+    assert found.cells == ("−6.2 min (−14 to +2)", "−1 h")
+    assert found.title == "difference, 95 % interval"
