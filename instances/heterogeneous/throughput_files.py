@@ -158,20 +158,15 @@ THROUGHPUTS = Plugins("lyra_opt.throughputs", "table of throughputs", NamedThrou
 
 
 def load_throughputs(
-    name_or_path: str | Path,
-    *,
-    reference: str | None = None,
-    gpu_types: Mapping[str, GpuType] | None = None,
+    name_or_path: str | Path, *, gpu_types: Mapping[str, GpuType] | None = None
 ) -> ThroughputTable:
     """Return a throughput table by its registered name, or from a CSV or JSON file.
 
     Parameters
     ----------
     name_or_path
-        A name of `THROUGHPUTS`, or else a file.
-    reference
-        The reference GPU type of a file; rates on types without measurements are derived from its
-        rates. None for the first type of the header.
+        A name of `THROUGHPUTS`, or else a file. The first GPU type of a file is its reference, from
+        whose rates those on types without measurements are derived; V100 in a JSON file with V100.
     gpu_types
         All GPU types, as `known_gpu_types` returns them, for the speed of the reference; None for
         the built-in ones.
@@ -199,7 +194,6 @@ def load_throughputs(
         read_text(source, LARGEST_TABLE_BYTES),
         source,
         name=name.removesuffix(".csv").removesuffix(".json"),
-        reference=reference,
         gpu_types=gpu_types,
         is_json=name.endswith(".json"),
     )
@@ -210,7 +204,6 @@ def parse_throughputs(
     source: str,
     *,
     name: str,
-    reference: str | None = None,
     gpu_types: Mapping[str, GpuType] | None = None,
     source_in_words: str | None = None,
     is_json: bool = False,
@@ -225,9 +218,8 @@ def parse_throughputs(
         The file, for errors.
     name
         The name of the table in results.
-    reference, gpu_types
-        As for `load_throughputs`. The default reference of a JSON text is V100 if the text has
-        V100.
+    gpu_types
+        As for `load_throughputs`.
     source_in_words
         The source of the measurements, a phrase for results. None for a user's CSV or Gavel's JSON.
     is_json
@@ -241,20 +233,15 @@ def parse_throughputs(
     types, kinds, packed = (_measurements_in if is_json else _rates_in)(text, source)
     if source_in_words is None:
         source_in_words = "measured by Gavel's authors" if is_json else "of the user"
-    if reference is None:
-        reference = next(iter(types), "")
-        if is_json and GAVEL_REFERENCE in types:
-            reference = GAVEL_REFERENCE
-    elif reference not in types and not is_json:
-        rule = f"has no column for the reference {reference}; its types are {', '.join(types)}"
-        raise InputError(source, f"row 1 {rule}")
+    is_of_gavel = is_json and GAVEL_REFERENCE in types
+    reference = GAVEL_REFERENCE if is_of_gavel else next(iter(types), "")
     known = known_gpu_types() if gpu_types is None else gpu_types
     left_out = {(kind.name, kind.gang) for kind in kinds if not kind.throughput.get(reference)}
     if len(left_out) == len(kinds) > 0 and reference in types:
         raise InputError(
             source,
             f"no job type has a rate above 0 on the reference type {reference}. "
-            "Choose another reference",
+            "Begin with another type",
         )
     try:
         return ThroughputTable(
@@ -378,7 +365,6 @@ def gavel_throughputs() -> ThroughputTable:
         text,
         GAVEL_DATA,
         name="gavel",
-        reference=GAVEL_REFERENCE,
         source_in_words="of Gavel's public repository, rounded to three digits",
     )
 

@@ -69,16 +69,14 @@ def test_job_types_without_a_rate_on_the_reference_are_left_out():
 
 
 def test_reference_of_ones_own(tmp_path):
-    """It is named, and its speed is that of its definition."""
+    """It comes first, and its speed is that of its definition."""
     path = tmp_path / "measured.csv"
-    path.write_text("model,batch_size,gpus,a100,mine\nGPT,4,1,10,30\n")
-    assert load_throughputs(path, reference="mine").reference_speed is None
+    path.write_text("model,batch_size,gpus,mine,a100\nGPT,4,1,30,10\n")
+    assert load_throughputs(path).reference_speed is None
     own = known_gpu_types({"mine": {"relative_speed": 5}})
-    table = load_throughputs(path, reference="mine", gpu_types=own)
+    table = load_throughputs(path, gpu_types=own)
     assert table.reference_speed == 5
     assert table.job_types[0].spread_throughput is None
-    with pytest.raises(InputError, match=r"measured.csv: row 1 has no column for the reference x"):
-        load_throughputs(path, reference="x")
 
 
 HEADER = "model,batch_size,gpus,a100"
