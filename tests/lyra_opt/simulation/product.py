@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 
-from lyra_opt.core.errors import UserError
+from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.heterogeneous.heuristics.baselines import DEFAULT_THRESHOLDS_GPU_S
 from lyra_opt.heterogeneous.heuristics.gavel import LEAST_RESET_S
 from lyra_opt.network.links import LINK_SETS, Tier
@@ -27,7 +27,9 @@ from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.job_run import NEVER, JobRun, Part, added
 from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.policies.composition import BORROW, IGNORE, PARTITION
 from lyra_opt.simulation.policy import QueuePolicy
+from lyra_opt.simulation.quotas import EQUALLY, divided
 from lyra_opt.simulation.scheme import (
     Options,
     OwnScheme,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.heterogeneous.instance import GangJob
     from lyra_opt.simulation.kernel import Kernel
+    from lyra_opt.simulation.tenants import TenantLedger
 
 TOLERANCE = 1e-6
 
@@ -165,10 +168,12 @@ class Watch(Observer):
     ----------
     plan
         As the simulation has it.
+    quotas
+        The meaning of the quotas of tenants.
     """
 
-    def __init__(self, plan: LoanPlan | None = None) -> None:
-        self._plan = plan
+    def __init__(self, plan: LoanPlan | None = None, quotas: str = IGNORE) -> None:
+        self._plan, self._quotas = plan, quotas
 
     def begins(self, view: View) -> None:
         pools = view.cluster.pools
@@ -208,6 +213,8 @@ class Watch(Observer):
                 held.update(gpus_of(run))
         self._check_hosts(view, held)
         self._check_accounts(view, held)
+        if view.tenants is not None:
+            self._check_quotas(view, view.tenants)
         self._note_losses(view)
         self._check_hand_over(view, held)
 
@@ -321,6 +328,17 @@ class Watch(Observer):
             for host in pool.hosts:
                 there = not pool.is_lent or host in self._there
                 assert held[host] <= (cluster.gpus_of_host[host] if there else 0)
+
+    def _check_quotas(self, view: View, ledger: TenantLedger) -> None:
+        """No tenant holds more own GPUs than its quota, or than its limit if it may borrow."""
+        own = Counter[str | None]()
+        for run in view.runs:
+            gpus = (part.held for part in run.parts if not view.cluster.pools[part.pool].is_lent)
+            own[run.job.tenant] += sum(gpus)
+        for quota, held in zip(ledger.quotas.quotas, ledger.held, strict=True):
+            assert held == own[quota.name]
+            most = {PARTITION: quota.gpus, BORROW: quota.most_gpus}.get(self._quotas)
+            assert most is None or held <= most
 
     @staticmethod
     def _check_accounts(view: View, held: Counter[int]) -> None:
@@ -805,7 +823,7 @@ def draw(seed: int) -> Drawn:
         scaling_interval_s=rng.choice([0.0, 10.0, 60.0]),
     )
     jobs = _jobs(rng, kind, cluster, scheme, tenure, is_careless=is_careless)
-    return Drawn(
+    drawn = Drawn(
         seed=seed,
         kind=kind,
         workload=workload_of(*jobs, name="drawn"),
@@ -817,6 +835,26 @@ def draw(seed: int) -> Drawn:
         ignores_distance=kind.distance == "ignored",
         observers=tuple(name for name in ("captures", "series") if rng.random() < 0.15),
     )
+    return _with_tenants(drawn, random.Random(f"tenants {seed}"))
+
+
+def _with_tenants(drawn: Drawn, rng: random.Random) -> Drawn:
+    """Return half of the runs with quotas, if the scheme keeps any and they hold each job."""
+    if not drawn.scheme.knows_tenants or rng.random() < 0.5:
+        return drawn
+    jobs = [replace(job, tenant=rng.choice("ab")) for job in drawn.workload.jobs]
+    workload = workload_of(*jobs, name="drawn")
+    try:
+        quotas = divided(workload, drawn.cluster.gpus, EQUALLY, limit=rng.choice([None, 1.5]))
+    except FieldError:
+        return drawn
+    may_stop = drawn.tenure.frees_at_once and not preempts(drawn.kind.policy)
+    takes_back = rng.choice(["exact", "reclaim:exact"]) if may_stop else None
+    scheme = drawn.scheme.with_parameters(
+        {"quotas": rng.choice([PARTITION, BORROW, BORROW, IGNORE]), "takes_back": takes_back}
+    )
+    cluster = replace(drawn.cluster, tenants=quotas)
+    return replace(drawn, workload=workload, cluster=cluster, scheme=scheme)
 
 
 def short_times_of(policy: str) -> dict[str, Any]:
@@ -1076,7 +1114,7 @@ def prepared(drawn: Drawn, observers: Sequence[Observer]) -> Kernel:
 
 def watches(drawn: Drawn) -> list[Observer]:
     """Return who looks on."""
-    found: list[Observer] = [Watch(drawn.plan)]
+    found: list[Observer] = [Watch(drawn.plan, getattr(drawn.scheme, "quotas", IGNORE))]
     if "captures" in drawn.observers:
         kinds = frozenset({"reclaim", "allocation", "heterogeneous", "network", "preemption"})
         found.append(CaptureObserver(lambda kind, instance: None, kinds))

@@ -136,8 +136,10 @@ class PreemptsLower(Observer):
 
     def decided(self, kind: str, instance: Any) -> None:
         if kind == "preemption":
-            assert instance.victims == "lower"
-            self.asked.append(instance.demand.priority)
+            asked = instance.demand.priority
+            able = [gang for gang in instance.gangs if instance.may_lose_pods(gang)]
+            assert all(gang.priority < asked for gang in able)
+            self.asked.append(asked)
 
     def passes(self, view: View, until_s: float) -> None:
         for run in view.runs:
