@@ -94,7 +94,8 @@ class Metrics:
         The parts of `preemptions` and `lost_gpu_s` at each priority; None if all jobs have one
         priority.
     queue_mean_s_by_tenant, jct_mean_s_by_tenant
-        Mean queuing time and mean JCT of the jobs of each tenant with jobs; None without quotas.
+        Mean queuing time and mean JCT of the jobs of each tenant or group of tenants with jobs;
+        None without quotas.
     above_quota_gpu_s_by_tenant, below_quota_s_by_tenant, taken_back_by_tenant
         See `lyra_opt.simulation.tenants.TenantUse`; None without quotas.
     jain_index
@@ -352,15 +353,19 @@ def _by_priority(simulation: Kernel) -> dict[str, Any]:
 
 
 def _by_tenant(simulation: Kernel) -> dict[str, Any]:
-    """Return the fields of `Metrics` about tenants with jobs, in the order of the quotas."""
-    if simulation.tenants is None:
+    """Return the fields of `Metrics` about tenants and groups with jobs, in quota order."""
+    ledger = simulation.tenants
+    if ledger is None:
         return dict.fromkeys((*_FIGURES_BY_TENANT, "jain_index"))
-    runs_of = _grouped(simulation.runs, lambda run: run.job.tenant)
-    use = {
-        name: each for name, each in simulation.tenants.use_of_tenants().items() if name in runs_of
-    }
+    runs_of: dict[str, list[JobRun]] = {}
+    for run in simulation.runs:
+        for place in ledger.path_of(run):
+            runs_of.setdefault(ledger.quotas.quotas[place].name, []).append(run)
+    use = {name: each for name, each in ledger.use_of_tenants().items() if name in runs_of}
     progress = [
-        _mean(run.work / run.best_rates.best / run.jct_s for run in runs_of[name]) for name in use
+        _mean(run.work / run.best_rates.best / run.jct_s for run in runs_of[name])
+        for name in ledger.quotas.tenants
+        if name in use
     ]
     return {
         **_columns(

@@ -25,7 +25,7 @@ _NOTHING: dict[int, int] = {}
 
 
 class TenantUse(NamedTuple):
-    """The use that one tenant made of the cluster in a simulation.
+    """The use that one tenant or group made of the cluster in a simulation.
 
     Parameters
     ----------
@@ -144,13 +144,14 @@ class TenantLedger:
 
     def note_taken_back(self, run: JobRun) -> None:
         """Count that a job was stopped because another tenant needed its own GPUs."""
-        self._taken_back[self._paths[run.order][0]] += 1
+        for place in self._paths[run.order]:
+            self._taken_back[place] += 1
 
     def use_of_tenants(self) -> dict[str, TenantUse]:
-        """Return the use of each tenant, by name, at the end of a simulation."""
+        """Return the use of each tenant and group, by name, at the end of a simulation."""
         return {
             name: TenantUse(self._above_gpu_s[place], self._below_s[place], self._taken_back[place])
-            for name, place in self.quotas.tenants.items()
+            for name, place in self.quotas.position.items()
         }
 
     def fair_share(self, place: int) -> tuple[float, float]:

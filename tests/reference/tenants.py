@@ -154,7 +154,8 @@ class Replay:
                 blocked.add(self._kind(job))
                 continue
             for victim in victims:
-                self.taken_back[victim.tenant] = self.taken_back.get(victim.tenant, 0) + 1
+                for member in self._above(victim.tenant):
+                    self.taken_back[member.name] = self.taken_back.get(member.name, 0) + 1
                 victim.began_s = victim.ends_s = None
                 victim.stops += 1
             self._start(job)

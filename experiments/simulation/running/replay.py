@@ -111,7 +111,7 @@ TENANT_FIGURES = {
     "below_quota_tenant_N_s": "below_quota_s_by_tenant",
     "taken_back_tenant_N": "taken_back_by_tenant",
 }
-"""The field of `Metrics` for more such keys, in which N is a tenant; for clusters with quotas."""
+"""The field of `Metrics` for more such keys, in which N is a tenant or group; with quotas."""
 
 METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses": "losses"}
 """The field of `Metrics` for each key that has another name."""
@@ -233,11 +233,13 @@ class FinishedReplay:
 
     def _by_tenant(self) -> dict[str, Any]:
         metrics = self.metrics
-        if metrics.taken_back_by_tenant is None:
+        quotas, taken_back = self.setup.cluster.tenants, metrics.taken_back_by_tenant
+        if quotas is None or taken_back is None:
             return {}
+        groups_and_others = [each.name for each in quotas.quotas if each.group is None]
         return {
             "jain_index": metrics.jain_index,
-            "taken_back": sum(metrics.taken_back_by_tenant.values()),
+            "taken_back": sum(taken_back.get(name, 0) for name in groups_and_others),
             **self._by_level(TENANT_FIGURES),
         }
 

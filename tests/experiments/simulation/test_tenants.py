@@ -50,8 +50,11 @@ def test_quotas_are_shares_or_gpus_of_tenants_or_groups(
     tmp_path: Path, quotas: dict[str, Any], taken_back: int
 ) -> None:
     """In any order of the file; a share is one of the group's quota."""
-    frame = lo.simulate(scenario(tmp_path, {"quotas": quotas})).frame
-    assert list(frame.taken_back) == [taken_back]
+    (figures,) = lo.simulate(scenario(tmp_path, {"quotas": quotas})).frame.to_dict("records")
+    assert figures["taken_back"] == taken_back
+    if "team" in quotas:
+        assert figures["jct_tenant_team_mean_s"] == figures["jct_tenant_b_mean_s"] == 50
+        assert figures["above_quota_tenant_a_gpu_s"] == 4 * 10 + 4 * 40
 
 
 @pytest.mark.parametrize(
