@@ -4,14 +4,10 @@ It keeps the free thousandths of every GPU in lists, recomputes everything at ev
 fragmentation of a host from its definition, and shares no code with the simulation.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import Any
 
 WHOLE = 1000
 

@@ -1,7 +1,5 @@
 """Builders of Kubernetes objects and Slurm records for tests, and the comparison of snapshots."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import is_dataclass

@@ -1,7 +1,5 @@
 """Nodes, pods, gangs, budgets and files of Kubernetes and KAI."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

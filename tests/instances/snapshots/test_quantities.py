@@ -1,7 +1,5 @@
 """Quantities of Kubernetes against exact fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import ceil
 

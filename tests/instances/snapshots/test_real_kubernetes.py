@@ -1,7 +1,5 @@
 """The snapshot of a real API server against what ``kubectl`` itself showed of it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """Snapshots of Slurm: its notations, its JSON of all versions, its text, and damaged files."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Where the published traces are, for the tests that read them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Jobs that are spread evenly: every share is kept, and a seed only shifts them."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The generator against every published figure, and its promises on seeds and options."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import replace

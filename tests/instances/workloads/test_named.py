@@ -1,7 +1,5 @@
 """Workloads by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.core.errors import UserError

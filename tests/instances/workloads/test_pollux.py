@@ -1,18 +1,13 @@
 """Pollux's workloads as jobs: those of its files, as long as its measurements say."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.instances.workloads.pollux import POLLUX_FILES, pollux_jobs
 from tests.instances.workloads.published import published
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = """\
 ,name,time,application,num_replicas,batch_size,requested_replicas

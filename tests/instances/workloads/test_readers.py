@@ -3,8 +3,6 @@
 ``readers.toml`` holds the files, the jobs that they describe, and their defects.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

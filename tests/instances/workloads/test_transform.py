@@ -1,7 +1,5 @@
 """Transformations: what they change, what they keep, and that they say so."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields, replace
 

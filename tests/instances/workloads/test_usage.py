@@ -1,7 +1,5 @@
 """The reader of usage series."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

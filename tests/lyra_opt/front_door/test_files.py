@@ -1,7 +1,5 @@
 """Files of the front door: what is saved is loaded again, as the class that was asked for."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

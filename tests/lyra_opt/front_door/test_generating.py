@@ -1,7 +1,5 @@
 """`lo.generate`: one instance, or the product of what is listed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

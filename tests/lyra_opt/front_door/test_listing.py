@@ -1,7 +1,5 @@
 """The names that functions take are data frames with the rows of the commands."""
 
-from __future__ import annotations
-
 import json
 from html import unescape
 

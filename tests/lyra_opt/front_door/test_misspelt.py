@@ -1,7 +1,5 @@
 """A name that is spelt wrong is one line at the user's own call, with the nearest name."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from pathlib import Path

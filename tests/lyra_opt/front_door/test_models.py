@@ -1,9 +1,8 @@
 """Models handed out: whole, in the instance's objective, and the same when a file is read back."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import highspy
 import pytest
@@ -28,9 +27,6 @@ from lyra_opt.testing.strategies import (
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous import examples
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TABLES = tables(__file__)
 KINDS: dict[str, tuple[st.SearchStrategy[Any], tuple[str, ...]]] = {

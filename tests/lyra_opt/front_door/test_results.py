@@ -1,7 +1,5 @@
 """What `diff`, `counterexample`, `paper` and `tune` return is what their commands print."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 

@@ -1,13 +1,12 @@
 """`lo.simulate`: what a scenario file can say, Python can; what comes of it as data frames."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,20 +15,16 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.allocation.heuristics.policy_solver import Afs
 from lyra_opt.core.errors import UserError
+from lyra_opt.reclaim import Instance
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import ComposedScheme, OwnScheme, find_scheme
+from lyra_opt.simulation.tenure import Tenure
+from lyra_opt.simulation.view import View
 from lyra_opt.simulation.workload import Job, Workload
 from tests.pictures import faults_of
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.reclaim import Instance
-    from lyra_opt.simulation.tenure import Tenure
-    from lyra_opt.simulation.view import View
 
 ONE_SERVER = {"cluster.servers": 1}
 TWO_SIZES = {"cluster": {"servers": 1}, "axes": {"cluster.servers": [1, 2]}}

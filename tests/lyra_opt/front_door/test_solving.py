@@ -1,7 +1,5 @@
 """Solving, comparing and verifying at the front door: as on the command line, in Python's terms."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

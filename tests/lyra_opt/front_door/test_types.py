@@ -1,7 +1,5 @@
 """Types of the front door, as the type checker of a user sees them."""
 
-from __future__ import annotations
-
 import re
 import sys
 

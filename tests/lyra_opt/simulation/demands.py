@@ -1,16 +1,11 @@
 """Demands that the tests of loaning share."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.workload import InferenceDemand
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 STEP_S = 300.0
 DAY = 288  # steps

@@ -7,15 +7,14 @@ A case is a scheme in a situation: a workload on a cluster with its options. ``g
 lists the situations and their schemes; what it names is made by the functions here.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,9 +42,6 @@ from tests.lyra_opt.simulation.on_racks import cluster_of as racks_of
 from tests.lyra_opt.simulation.on_racks import linked
 from tests.lyra_opt.simulation.replays import job_of, lending, workload_of
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 GOLDENS = Path(__file__).with_name("goldens.npz")
 TABLES = tables(__file__)

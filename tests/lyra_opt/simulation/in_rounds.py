@@ -1,25 +1,18 @@
 """Small clusters of unlike GPUs, gangs and rules that decide round by round."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import Decision, FreeGpus, RoundPolicy, RoundState
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.simulation.cluster import Cluster, GpuType, Server
+from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.round_by_round import RoundByRound
 from lyra_opt.simulation.tenure import Rounds
+from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.replays import workload_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
-    from lyra_opt.simulation.cluster import LoanPlan
-    from lyra_opt.simulation.view import Observer
 
 FREE_ROUNDS = Rounds(round_s=10.0, restart_s=0.0, merge_s=0.0)
 

@@ -1,10 +1,9 @@
 """Small racks, gangs and rules that say who starts where."""
 
-from __future__ import annotations
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING
-
-from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy, PlacementState, RunningGangs
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
@@ -12,17 +11,9 @@ from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.topology import Topology
-from lyra_opt.simulation.workload import Job
+from lyra_opt.simulation.view import Observer
+from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.replays import workload_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
-
-    from lyra_opt.network.heuristics.policy import PlacementState, RunningGangs
-    from lyra_opt.simulation.view import Observer
-    from lyra_opt.simulation.workload import Workload
-
 
 SLOWDOWN_OF_TIER = (1.0, 2.0, 4.0)
 """Efficiency 1, 1/2 and 1/4, so that times are whole seconds."""

@@ -1,19 +1,13 @@
 """Small workloads, replays of them, and the strategies that draw both."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
-from lyra_opt.simulation.scheme import Options, simulate
+from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.scheme import Options, Scheme, simulate
+from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job, Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.scheme import Scheme
-    from lyra_opt.simulation.view import Observer
 
 SAME_GPU = GpuType(name="V100")
 """As fast as a training GPU."""

@@ -1,19 +1,13 @@
 """Steps that policies of tests take by a table: what is done to which job, on which GPUs."""
 
-from __future__ import annotations
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from lyra_opt.simulation.job_run import Part
+from lyra_opt.simulation.job_run import JobRun, Part
 from lyra_opt.simulation.policy import QueuePolicy
+from lyra_opt.simulation.view import View
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.view import View
-
-    Step = Callable[[QueuePolicy, View, list[JobRun]], object]
+Step = Callable[[QueuePolicy, View, list[JobRun]], object]
 
 
 def numbered(given: Any) -> Any:

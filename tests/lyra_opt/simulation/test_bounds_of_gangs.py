@@ -1,22 +1,17 @@
 """The bound on the makespan holds against every schedule of gangs that there is."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.bounds.whole import makespan_bound_s
+from lyra_opt.simulation.workload import Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.replays import workload_of
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.workload import Workload
 
 FOUR_GPUS = on_racks.cluster_of(1, 2, 2, slowdowns=(1.0, 1.0, 1.0))
 

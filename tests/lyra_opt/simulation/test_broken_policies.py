@@ -1,23 +1,24 @@
 """Policies that break a rule: the error names policy, time, job and rule; no table is made."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
+from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy, RoundState
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy, PlacementState
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
-from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster
+from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster, LoanPlan
 from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.policies.round_by_round import RoundByRound
 from lyra_opt.simulation.policy import QueuePolicy
-from lyra_opt.simulation.tenure import Forever, Leases, Rounds
-from lyra_opt.simulation.view import PolicyError
+from lyra_opt.simulation.tenure import Forever, Leases, Rounds, Tenure
+from lyra_opt.simulation.view import PolicyError, View
+from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.product import Watch
 from tests.lyra_opt.simulation.replays import (
@@ -28,22 +29,11 @@ from tests.lyra_opt.simulation.replays import (
     preemptions,
     workload_of,
 )
-from tests.lyra_opt.simulation.steps import STEPS, FirstFits, numbered
+from tests.lyra_opt.simulation.steps import STEPS, FirstFits, Step, numbered
 from tests.tables import tables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy, RoundState
-    from lyra_opt.network.heuristics.policy import PlacementState
-    from lyra_opt.simulation.cluster import LoanPlan
-    from lyra_opt.simulation.tenure import Tenure
-    from lyra_opt.simulation.view import View
-    from lyra_opt.simulation.workload import Job
-    from tests.lyra_opt.simulation.steps import Step
-
-    Act = Callable[["Broken", View], None]
-    Give = Callable[[View, list[int]], Any]
+Act = Callable[["Broken", View], None]
+Give = Callable[[View, list[int]], Any]
 
 TABLES = tables(__file__, "broken")
 

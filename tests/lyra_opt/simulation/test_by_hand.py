@@ -4,10 +4,8 @@
 expects of jobs, totals and metrics is compared, and GPU-seconds, work and time must be conserved.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,16 +14,13 @@ from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.least_run import time_parts
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.scheme import ComposedScheme, Options, find_scheme, simulate
+from lyra_opt.simulation.scheme import ComposedScheme, Options, Scheme, find_scheme, simulate
 from lyra_opt.simulation.tenure import PREEMPTION_S, Forever, Leases, Rounds
+from lyra_opt.simulation.workload import Workload
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import borrowing, job_from, workload_of
 from tests.lyra_opt.simulation.steps import Script, numbered
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.scheme import Scheme
-    from lyra_opt.simulation.workload import Workload
 
 CASES = tables(__file__)
 SETTINGS = frozenset(

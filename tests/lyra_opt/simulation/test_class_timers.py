@@ -1,7 +1,5 @@
 """Timers by demand class, and their files."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Clusters and plans of loans are what they say, or are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from lyra_opt.simulation.cluster import TRAINING_GPU, Cluster, GpuType

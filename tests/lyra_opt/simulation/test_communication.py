@@ -1,7 +1,5 @@
 """Communication: the closed form by hand, its monotonicity, and tables of slowdowns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Forecasts of the inference cluster's demand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Every scheme does on every kind of cluster what it did when that was recorded."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

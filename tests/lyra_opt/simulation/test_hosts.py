@@ -1,7 +1,5 @@
 """Finding room against a model that looks at every server: best fit, groups, coming and going."""
 
-from __future__ import annotations
-
 import copy
 import random
 from itertools import product

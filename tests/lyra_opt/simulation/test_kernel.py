@@ -1,27 +1,19 @@
 """The event loop: what comes first, when a policy is asked, how copies of a job share its steps."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
+from lyra_opt.simulation.job_run import JobRun
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.tenure import Epochs, Leases, Rounds
+from lyra_opt.simulation.policy import QueuePolicy
+from lyra_opt.simulation.tenure import Epochs, Leases, Rounds, Tenure
+from lyra_opt.simulation.view import View
+from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import borrowing, job_from, job_of, lending, workload_of
 from tests.lyra_opt.simulation.steps import FirstFits
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.policy import QueuePolicy
-    from lyra_opt.simulation.tenure import Tenure
-    from lyra_opt.simulation.view import View
-    from lyra_opt.simulation.workload import Job
-
 
 TABLES = tables(__file__)
 

@@ -1,9 +1,7 @@
 """No job runs faster than its best rate, and somewhere on the cluster it runs as fast."""
 
-from __future__ import annotations
-
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +17,12 @@ from lyra_opt.simulation.goodput.tuning import TunedSpeed
 from lyra_opt.simulation.least_run import BestRates, best_efficiency, least_run_s
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.topology import Topology
+from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.bounds.optimum import states_of, states_on
 from tests.lyra_opt.simulation.bounds.small import draw
 from tests.lyra_opt.simulation.on_racks import span_of
 from tests.lyra_opt.simulation.replays import job_of, workload_of
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.workload import Job
 
 
 def least_s(job: Job, cluster: Cluster, *, borrows: bool = False, **settings: Any) -> float:

@@ -1,7 +1,5 @@
 """Loans: what can be lent, from one tick to the next, at best, and under each forecaster."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,22 +1,15 @@
 """Isolated rates, and the check that GPU-seconds, work and time are conserved."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.job_run import NEVER
+from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import isolated_rate, require_conserved
 from lyra_opt.simulation.speed import Speed
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import job_of, replay
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.kernel import Kernel
-
 
 TABLES = tables(__file__)
 

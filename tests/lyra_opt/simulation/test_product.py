@@ -4,10 +4,9 @@ What is drawn and what is checked: `tests.lyra_opt.simulation.product`. A failur
 and `python -m tests.lyra_opt.simulation.product SEED` replays it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -19,6 +18,8 @@ from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import prepare, simulate
 from lyra_opt.simulation.tenure import Leases, Rounds
 from lyra_opt.simulation.topology import Rack, Topology
+from lyra_opt.simulation.view import View
+from lyra_opt.simulation.workload import Job
 from tests.draws import sampled
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.product import (
@@ -37,13 +38,6 @@ from tests.lyra_opt.simulation.replays import (
     replay,
     workload_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from lyra_opt.simulation.view import View
-    from lyra_opt.simulation.workload import Job
 
 SEEDS = range(12_000)
 SAMPLE = SEEDS[5::13]

@@ -4,10 +4,10 @@
 what is refused in files.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +27,6 @@ from lyra_opt.simulation.topology import Topology, read_topology
 from lyra_opt.simulation.workload import InferenceDemand, Job
 from tests.conftest import assert_refused
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 TABLES, FILES = tables(__file__), tables(__file__, "refused_files")
 VALID: dict[str, str] = FILES.pop("valid")

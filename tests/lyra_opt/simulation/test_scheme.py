@@ -1,7 +1,5 @@
 """Schemes by name: which there are, what they cannot run and why, and which GPUs jobs ask for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,12 +1,9 @@
 """Series are means over steps, of which none hides anything; progress is told."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,16 +11,12 @@ import pytest
 from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.job_run import NEVER, added
-from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, SeriesObserver
-from lyra_opt.simulation.view import Observer
+from lyra_opt.simulation.kernel import Kernel
+from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, Series, SeriesObserver
+from lyra_opt.simulation.view import Observer, View
 from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.product import draw, prepared
 from tests.lyra_opt.simulation.replays import job_of, replay
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.series import Series
-    from lyra_opt.simulation.view import View
 
 
 def rows_of(series: Series) -> np.ndarray:

@@ -1,22 +1,22 @@
 """Quotas: what tenants may hold, who is served next, and what is taken back from whom."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.preemption import LostPods, PlacedPods, Solution
 from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, PARTITION
 from lyra_opt.simulation.preempting import PreemptionRule, preemption_instance
 from lyra_opt.simulation.quotas import Quota, Quotas
 from lyra_opt.simulation.scheme import Options, find_scheme, scheme_names, simulate
 from lyra_opt.simulation.tenure import Forever
+from lyra_opt.simulation.view import View
 from tests.lyra_opt.simulation.replays import (
     EVERY_EVENT,
     SAME_GPU,
@@ -28,10 +28,6 @@ from tests.lyra_opt.simulation.replays import (
 from tests.optima import objective, optimum
 from tests.reference.drawing import UNKNOWN
 from tests.reference.tenants import Member, Replay, Work
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.view import View
 
 PAUSE_S = 5
 

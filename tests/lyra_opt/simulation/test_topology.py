@@ -1,7 +1,5 @@
 """Topologies: what spans what, and the TOML file."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

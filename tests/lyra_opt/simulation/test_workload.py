@@ -1,7 +1,5 @@
 """What a simulation replays: jobs, workloads and demands are what they say, or are refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,22 +1,21 @@
 """Rules whose states are held to what is always true of them, and who may be stopped for whom."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.heterogeneous.heuristics.policy import NEVER, RoundPolicy
-from lyra_opt.network.heuristics.policy import PlacementPolicy
+import numpy as np
+
+from lyra_opt.heterogeneous.heuristics.policy import NEVER, Decision, RoundPolicy, RoundState
+from lyra_opt.network.heuristics.policy import (
+    Grant,
+    MachineState,
+    PlacementPolicy,
+    PlacementState,
+    RunningGangs,
+)
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.view import Observer
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
-    from lyra_opt.network.heuristics.policy import Grant, MachineState, PlacementState, RunningGangs
-    from lyra_opt.simulation.view import View
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.view import Observer, View
+from lyra_opt.simulation.workload import Workload
 
 
 class WatchedRounds(RoundPolicy):

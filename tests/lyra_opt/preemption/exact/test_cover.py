@@ -1,7 +1,5 @@
 """Dynamic programming where one node is left for the pending pods."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 

@@ -8,24 +8,19 @@ Jobs share GPUs in the mean over an interval alone, so that no schedule costs le
 found, and the bound must not exceed it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import highspy
 import numpy as np
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.simulation.cluster import Cluster, LoanPlan
 from lyra_opt.simulation.job_run import Part
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.product import share_rate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.simulation.cluster import Cluster, LoanPlan
-    from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.workload import Job
 
 
 class State(NamedTuple):

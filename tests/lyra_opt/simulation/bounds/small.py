@@ -1,31 +1,25 @@
 """Small workloads on small clusters of every kind, drawn from a seed, and prices for them."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.pricing.ascent import Pricer
 from lyra_opt.simulation.bounds.execution_modes import priced_jobs
 from lyra_opt.simulation.bounds.scope import Reading
-from lyra_opt.simulation.bounds.whole import borders, room_of, safe_value, whole_bound
+from lyra_opt.simulation.bounds.whole import ClusterBound, borders, room_of, safe_value, whole_bound
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.topology import Rack, Topology
+from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation.bounds.optimum import Exact, Problem, rooms_of, states_of
 from tests.lyra_opt.simulation.in_rounds import gang
 from tests.lyra_opt.simulation.on_racks import slowdowns_of
 from tests.lyra_opt.simulation.replays import job_of, workload_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from lyra_opt.simulation.bounds.whole import ClusterBound
-    from lyra_opt.simulation.workload import Job, Workload
 
 KINDS = ("loans", "loans", "types", "measured", "racks", "copies")
 

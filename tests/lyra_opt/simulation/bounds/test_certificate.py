@@ -1,15 +1,16 @@
 """What prices prove in exact arithmetic, and saved prices, of which lies are found out."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from lyra_opt.core.errors import FieldError, InputError
-from lyra_opt.pricing.ascent import safe_value
+from lyra_opt.pricing.ascent import Pricer, safe_value
 from lyra_opt.simulation.bounds.certificate import (
     JCT,
     QUEUE,
@@ -24,18 +25,9 @@ from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.speed import Speed
 from tests.draws import sampled
-from tests.lyra_opt.simulation.bounds.small import draw, prices_for
+from tests.lyra_opt.simulation.bounds.small import Small, draw, prices_for
 from tests.lyra_opt.simulation.replays import job_of, workload_of
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from lyra_opt.pricing.ascent import Pricer
-    from tests.lyra_opt.simulation.bounds.small import Small
 
 TABLES = tables(__file__)
 

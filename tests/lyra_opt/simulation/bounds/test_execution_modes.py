@@ -1,7 +1,5 @@
 """The ways of a job stand for all that it may hold: none of it is cheaper than they are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,10 +3,7 @@
 What is drawn: `tests.lyra_opt.simulation.product`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,13 +11,11 @@ import pytest
 from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
+from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.scheme import OwnScheme
 from lyra_opt.simulation.tenure import Forever, Rounds
 from tests.draws import sampled
 from tests.lyra_opt.simulation.product import Drawn, draw, prepared
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.kernel import Kernel
 
 TOLERANCE = 1e-8
 """Rounds count a job as complete that has a billionth of its work left."""

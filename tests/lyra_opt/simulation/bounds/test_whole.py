@@ -1,9 +1,5 @@
 """No schedule of a few jobs, however clever, is below the bound, whatever the prices."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
@@ -13,12 +9,10 @@ from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.cluster import Cluster, LoanPlan
 from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Job
 from tests.draws import sampled
 from tests.lyra_opt.simulation.bounds.small import Small, draw, safe_values
 from tests.lyra_opt.simulation.replays import borrowing, job_of, lending, workload_of
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.workload import Job
 
 TOLERANCE = 1e-6
 """Of the linear programmes."""

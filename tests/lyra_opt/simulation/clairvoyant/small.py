@@ -1,7 +1,5 @@
 """Small workloads of gangs in whole seconds, and plain schedulers that share no code with ours."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 from hypothesis import strategies as st

@@ -1,9 +1,5 @@
 """The best schedule found is a schedule, never better than the optimum, and better than a list."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,6 +18,7 @@ from lyra_opt.simulation.clairvoyant.lists import ListScheduler
 from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation.clairvoyant.small import (
     FEW_GANGS,
@@ -31,9 +28,6 @@ from tests.lyra_opt.simulation.clairvoyant.small import (
     rooms,
 )
 from tests.lyra_opt.simulation.replays import job_of, workload_of
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.workload import Workload
 
 BORDER_S = np.arange(60) * 2.0
 

@@ -1,14 +1,11 @@
 """The checker finds what schedules lie about."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyra_opt.core.problem import CheckReport
 from lyra_opt.simulation.clairvoyant.checker import check_starts
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
 from tests.lyra_opt.simulation.clairvoyant.small import (
@@ -20,9 +17,6 @@ from tests.lyra_opt.simulation.clairvoyant.small import (
     hold,
     rooms,
 )
-
-if TYPE_CHECKING:
-    from lyra_opt.core.problem import CheckReport
 
 TWO = Gangs.of([0, 2], [5, 3], [3, 2])
 FOUR_GPUS = Capacity.constant(4)

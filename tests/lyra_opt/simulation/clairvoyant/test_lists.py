@@ -1,7 +1,5 @@
 """List schedules are those of a plain scheduler that looks at every second, in rounded times."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a schedule costs beyond the bound at any prices is delays and idle GPUs, to the last."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

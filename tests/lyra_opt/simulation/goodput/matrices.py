@@ -1,19 +1,14 @@
 """Epochs on small clusters, and all of their allocation matrices."""
 
-from __future__ import annotations
-
 import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.simulation.goodput.allocation import PolluxEpoch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.simulation.goodput.allocation import Row
+Row = Mapping[int, int]
 
 
 def drawn_epoch(

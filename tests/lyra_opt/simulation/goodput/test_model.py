@@ -1,7 +1,5 @@
 """The goodput model keeps its bounds, and its profiles the measurements they were fitted to."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Pollux's fitness, its bound and the search, against brute force and against the bound."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

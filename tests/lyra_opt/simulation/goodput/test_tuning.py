@@ -1,9 +1,7 @@
 """Which models jobs train, and how fast they are when tuned."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,10 +12,8 @@ from lyra_opt.simulation.goodput.model import BERT, CIFAR, DEEP_SPEECH, IMAGENET
 from lyra_opt.simulation.goodput.tuning import TunedSpeed, draw_profile
 from lyra_opt.simulation.job_run import JobRates, JobRun, Part
 from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import job_of
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.workload import Job
 
 
 def elastic(gpu_hours: float, workers: int = 2, **fields: Any) -> Job:

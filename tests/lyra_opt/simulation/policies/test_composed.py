@@ -1,7 +1,5 @@
 """What composed schemes do beside the replays by hand: measured jobs, refusals, their parts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,25 +1,18 @@
 """Pollux in the simulated cluster: no queue, one worker first, doubling, costly restarts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.goodput.model import CIFAR, NCF, STAGES, fixed_goodput, tuned_goodput
+from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.scheme import Options, find_scheme
 from lyra_opt.simulation.tenure import Epochs
-from lyra_opt.simulation.view import Observer
+from lyra_opt.simulation.view import Observer, View
 from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import job_of, replay
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.view import View
 
 
 def run_pollux(

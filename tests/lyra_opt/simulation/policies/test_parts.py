@@ -1,7 +1,5 @@
 """Parts of composed schemes that are ours: caps on long jobs, and stops for short ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given

@@ -1,10 +1,8 @@
 """Rules that say who starts where: on leases by hand, on every small cluster, and captured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,12 +15,17 @@ from lyra_opt.network.heuristics.delay_scheduling import (
     AutoTuner,
     DelayScheduling,
 )
+from lyra_opt.network.heuristics.policy import (
+    Grant,
+    PlacementState,
+)
 from lyra_opt.network.heuristics.policy_solver import (
     PLACEMENT_POLICIES,
     Epoch,
     solution_of,
     state_of,
 )
+from lyra_opt.network.instance import Instance, Solution
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import GpuType
 from lyra_opt.simulation.kernel import Kernel
@@ -48,13 +51,6 @@ from tests.lyra_opt.simulation.on_racks import (
     simulate,
 )
 from tests.lyra_opt.simulation.replays import completions, lending, workload_of
-
-if TYPE_CHECKING:
-    from lyra_opt.network.heuristics.policy import (
-        Grant,
-        PlacementState,
-    )
-    from lyra_opt.network.instance import Instance, Solution
 
 
 def test_one_decision_an_instant():

@@ -3,8 +3,6 @@
 Replays worked out by hand are in ``by_hand.toml``, and `PreemptsLower` looks on in random replays.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

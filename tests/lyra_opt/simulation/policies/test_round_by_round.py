@@ -3,14 +3,11 @@
 Replays worked out by hand are in ``by_hand.toml``.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds
+from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.simulation.metrics import require_conserved
 from tests.lyra_opt.simulation.in_rounds import (
@@ -22,10 +19,6 @@ from tests.lyra_opt.simulation.in_rounds import (
 )
 from tests.lyra_opt.simulation.replays import completions
 from tests.lyra_opt.simulation.test_by_hand import replayed
-
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
-
 
 # Rules that let GPUs idle on purpose, and rounds that end as a job does.
 
