@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lyra_opt.__main__ import main
-from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.errors import InputError
 from lyra_opt.core.loading import load_instance
 from tests.draws import FULL
 from tests.pictures import faults_of
@@ -150,10 +150,3 @@ def assert_refused(read, path, part):
     assert part in message
     assert "\n" not in message
     assert len(message) < len(str(path)) + 1000
-
-
-def assert_field_refused(make, field):
-    """Assert that the field that breaks its rule is named."""
-    with pytest.raises(FieldError) as refusal:
-        make()
-    assert refusal.value.field == field

@@ -18,47 +18,13 @@ from lyra_opt.core.stopwatch import OutOfTimeError
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
 from tests.lyra_opt.allocation import examples as allocation
+from tests.lyra_opt.scripted import Scripted, claim
 
 PROBLEM = find_problem("reclaim")
 GOOD, BAD = Solution(("s1", "s2")), Solution(("s1", "s5"))  # they cost 1 and 3
 
 
-class ScriptedSolver:
-    """A solver that says what a test wants it to say."""
-
-    name = "scripted"
-    problem = "reclaim"
-    variants = ("rigid",)
-    exact_variants = variants
-    gives_bound = True
-
-    def __init__(self, result: SolveResult[Any] | Exception) -> None:
-        self.result = result
-
-    def availability(self):
-        return None
-
-    def supports(self, instance):
-        return None
-
-    def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
-        if isinstance(self.result, Exception):
-            raise self.result
-        return self.result
-
-
-def claim(
-    status: Status,
-    solution: Solution | None = None,
-    objective: int | None = None,
-    dual_bound: int | None = None,
-) -> ScriptedSolver:
-    return ScriptedSolver(
-        SolveResult(status=status, solution=solution, objective=objective, dual_bound=dual_bound)
-    )
-
-
-def answer_of(instance: Any, solver: ScriptedSolver, **options: Any) -> Answer[Any]:
+def answer_of(instance: Any, solver: Scripted, **options: Any) -> Answer[Any]:
     return solve_and_check(PROBLEM, instance, solver, **options)
 
 
@@ -88,7 +54,7 @@ def test_lies_are_caught(figure_5, message):
 @pytest.mark.parametrize(("time_s", "status"), [(None, "error"), (60, "error"), (0, "unknown")])
 def test_out_of_time_is_a_result_once_the_time_is_over(figure_5, time_s, status):
     """Before that, it comes from a shorter limit inside of the solver: a fault of its own."""
-    solver = ScriptedSolver(OutOfTimeError())
+    solver = Scripted(OutOfTimeError())
     answer = answer_of(figure_5, solver, limits=Limits(time_s=time_s))
     assert answer.status == status
     assert answer.stopped_by is (StoppedBy.TIME if status == "unknown" else None)
@@ -131,7 +97,7 @@ def test_a_bound_without_a_solution_is_kept(figure_5):
 
 def test_every_key_is_always_present(figure_5):
     """Null where a key does not apply."""
-    record = answer_of(figure_5, ScriptedSolver(RuntimeError("x"))).as_json_object("f.json")
+    record = answer_of(figure_5, Scripted(RuntimeError("x"))).as_json_object("f.json")
     assert sorted(record) == sorted([*COMMON_ANSWER_KEYS, *PROBLEM.answer_keys])
     assert {key for key in record if record[key] is not None} == {
         *("file", "instance", "problem", "solver", "status", "wall_time_s", "seed", "message"),
@@ -186,12 +152,15 @@ def test_schedules_are_proved_within_the_gap_that_their_problem_states():
     assert answer.dual_bound <= answer.objective <= answer.dual_bound * (1 + 1.1e-6)
 
 
-class Tinkering(ScriptedSolver):
+class Tinkering(Scripted):
     """A solver that changes the instance while it solves it."""
 
     def __init__(self, change):
         super().__init__(SolveResult(status=Status.UNKNOWN))
         self.change = change
+
+    def supports(self, instance):
+        return None
 
     def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
         self.change(instance)
@@ -236,16 +205,16 @@ def test_what_a_plug_in_does_to_an_instance_is_not_believed(change, message):
 @pytest.mark.parametrize("nonsense", [None, "optimal", 3, Status.OPTIMAL, SolveResult])
 def test_what_is_no_result_is_an_error(figure_5, nonsense):
     """Of that solver alone."""
-    answer = answer_of(figure_5, ScriptedSolver(nonsense))
+    answer = answer_of(figure_5, Scripted(nonsense))
     assert answer.status is Status.ERROR
     assert "must return a SolveResult" in answer.message
 
 
 def test_an_exception_keeps_its_traceback(figure_5):
     """For whoever mends the solver; JSON has the message alone."""
-    answer = answer_of(figure_5, ScriptedSolver(ZeroDivisionError("oh")))
+    answer = answer_of(figure_5, Scripted(ZeroDivisionError("oh")))
     assert answer.status is Status.ERROR
-    assert re.fullmatch(r"ZeroDivisionError: oh \(test_solving\.py, line \d+\)", answer.message)
+    assert re.fullmatch(r"ZeroDivisionError: oh \(scripted\.py, line \d+\)", answer.message)
     assert "raise self.result" in answer.traceback
     assert "traceback" not in answer.as_json_object("file")
 
@@ -253,7 +222,7 @@ def test_an_exception_keeps_its_traceback(figure_5):
 def test_the_line_that_failed_is_the_one_to_mend(figure_5):
     """Not one of a package that it calls."""
 
-    class Reader(ScriptedSolver):
+    class Reader(Scripted):
         def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
             return json.loads("{")
 
@@ -265,7 +234,7 @@ def test_the_line_that_failed_is_the_one_to_mend(figure_5):
 @pytest.mark.parametrize("method", ["availability", "supports", "solve"])
 def test_a_solver_that_exits_is_an_error(figure_5, method, monkeypatch):
     """Nobody's `sys.exit` ends the process silently, as if all were well."""
-    monkeypatch.setattr(ScriptedSolver, method, lambda *_, **__: sys.exit(0))
+    monkeypatch.setattr(Scripted, method, lambda *_, **__: sys.exit(0))
     answer = answer_of(figure_5, claim(Status.FEASIBLE, GOOD, 1))
     assert answer.status is Status.ERROR
     assert (answer.message or "").startswith("it exited (test_solving.py, line ")
@@ -280,7 +249,7 @@ def test_numbers_of_numpy_are_taken(figure_5):
         dual_bound=np.float64(1.0),
         counters={"nodes": np.int32(3)},
     )
-    answer = answer_of(figure_5, ScriptedSolver(result), record=True)
+    answer = answer_of(figure_5, Scripted(result), record=True)
     assert answer.status is Status.OPTIMAL
     assert [type(each) for each in (answer.objective, answer.dual_bound)] == [int, float]
     assert json.dumps([answer.as_json_object("file"), answer.counters])
@@ -301,6 +270,6 @@ def test_an_answer_prints_as_a_readable_block(figure_5):
         "  scaled in workers: 0",
         "  time:              500 ms",
     ]
-    skipped = str(answer_of(figure_5, ScriptedSolver(RuntimeError("oh\nno"))))
+    skipped = str(answer_of(figure_5, Scripted(RuntimeError("oh\nno"))))
     assert "message: RuntimeError: oh\\nno" in skipped
     assert "objective" not in skipped

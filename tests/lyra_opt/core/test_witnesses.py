@@ -2,43 +2,25 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pytest
 
 import lyra_opt as lo
 from lyra_opt.core import witnesses
 from lyra_opt.core.problem import find_problem, problems
-from lyra_opt.core.result import SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver, find_solver, solver_names
+from lyra_opt.core.result import Status, StoppedBy
+from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import OWN_BOUND, Witness, evidence_of
 from lyra_opt.core.witnesses import OWN_ENGINE, engine_of
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
+from tests.lyra_opt.scripted import claim
 
 PROBLEM = find_problem("reclaim")
 BAD = Solution(("s1", "s5"))  # it costs 3, the optimum is 1
 
 
 certified = partial(lo.solve, certify=True)
-
-
-class Scripted(Solver):
-    """A solver of somebody else's that says what a test wants it to say."""
-
-    name = "scripted"
-    problem = "reclaim"
-    variants = ("rigid",)
-    gives_bound = True
-
-    def __init__(self, status: Status, *said: Any) -> None:
-        names = ("solution", "objective", "dual_bound")
-        self.result: SolveResult[Any] = SolveResult(
-            status=status, **dict(zip(names, said, strict=False))
-        )
-
-    def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
-        return self.result
 
 
 def test_one_engine_is_one_witness():
@@ -50,7 +32,7 @@ def test_one_engine_is_one_witness():
     own = {"exact", "fast", "tabu", "peeling", "lyra-greedy"}
     assert {engines[name] for name in own} == {OWN_ENGINE}
     assert len({engines[name] for name in ("pulp-cbc", "cpsat", "mathopt-gscip", "exact")}) == 4
-    assert engine_of(Scripted(Status.UNKNOWN)) == "scripted"
+    assert engine_of(claim(Status.UNKNOWN)) == "scripted"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +96,7 @@ def test_a_witness_that_did_not_run_proves_nothing(figure_5):
 def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch):
     """In words and in JSON; what the run itself has proved stays proved."""
     instance = generate("reclaim", "net", reclaim=6)
-    stopped = Scripted(Status.UNKNOWN, None, None, 1)
+    stopped = claim(Status.UNKNOWN, None, None, 1)
     stopped.name, stopped.engine = "cpsat-strengthened", "cpsat"
     stopped.result = replace(stopped.result, stopped_by=StoppedBy.TIME)
     monkeypatch.setattr(witnesses, "find_solver", lambda *_: stopped)
@@ -132,12 +114,12 @@ def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch):
     ("solver", "message"),
     [
         (
-            Scripted(Status.OPTIMAL, BAD, 3, 3),
+            claim(Status.OPTIMAL, BAD, 3, 3),
             "contradiction: cpsat-strengthened found objective 1, but scripted (optimal) has dual "
             "bound 3",
         ),
         (
-            Scripted(Status.INFEASIBLE),
+            claim(Status.INFEASIBLE),
             "contradiction: cpsat-strengthened found objective 1, but scripted claims that there "
             "is no solution",
         ),
@@ -153,7 +135,7 @@ def test_a_false_proof_is_refuted(figure_5, solver, message):
 
 def test_a_witness_that_is_refuted_costs_no_valid_answer(figure_5, monkeypatch):
     """It is the witness that failed: the answer stays, and says so."""
-    liar = Scripted(Status.UNKNOWN, None, None, 2)  # the optimum is 1
+    liar = claim(Status.UNKNOWN, None, None, 2)  # the optimum is 1
     monkeypatch.setattr(witnesses, "find_solver", lambda *_: liar)
     answer = certified(figure_5, "exact")
     assert (answer.status, answer.objective, answer.witness) == (Status.OPTIMAL, 1, None)

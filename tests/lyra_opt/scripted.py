@@ -1,0 +1,35 @@
+"""A solver that says what a test wants it to say."""
+
+from typing import Any, Self
+
+from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.solver import Solver
+
+
+class Scripted(Solver):
+    """A solver of somebody else's that returns a given result, or raises a given error."""
+
+    name = "scripted"
+    problem = "reclaim"
+    variants = ("rigid",)
+    exact_variants = variants
+    gives_bound = True
+
+    def __init__(self, result: SolveResult[Any] | Exception) -> None:
+        self.result = result
+
+    def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+    @classmethod
+    def claiming(
+        cls, status: Status, solution: Any = None, objective: Any = None, dual_bound: Any = None
+    ) -> Self:
+        """Return a solver that claims this."""
+        said = {"solution": solution, "objective": objective, "dual_bound": dual_bound}
+        return cls(SolveResult(status=status, **said))
+
+
+claim = Scripted.claiming
