@@ -1,14 +1,12 @@
 """Benchmarks of single decisions: round-based policies, network placement, and time shares."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.seeding import generator
@@ -17,18 +15,14 @@ from lyra_opt.experiments.bench.timing import sized, timed
 from lyra_opt.front_door.solving import solve
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
+from lyra_opt.heterogeneous.instance import Instance
 from lyra_opt.instances.family import generate
 from lyra_opt.instances.heterogeneous.clusters import cluster_of
 from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like
 from lyra_opt.instances.network.epoch import epoch_instance
+from lyra_opt.network.heuristics.policy import PlacementState
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, state_of
 from lyra_opt.simulation.topology import Topology
-
-if TYPE_CHECKING:
-    from pytest_benchmark.fixture import BenchmarkFixture
-
-    from lyra_opt.heterogeneous.instance import Instance
-    from lyra_opt.network.heuristics.policy import PlacementState
 
 SEEDS = range(sized(5, 1))
 JOBS = sized(2_048, 20)

@@ -1,22 +1,23 @@
 """Benchmarks of many machines: two Dask workers, and the store."""
 
-from __future__ import annotations
-
+import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from lyra_opt.experiments.bench.cluster import Cluster
 from lyra_opt.experiments.bench.timing import sized, timed
 from lyra_opt.experiments.executor import run_stored
 from lyra_opt.experiments.machines.engine import Machines
-from lyra_opt.experiments.pool import LocalProcesses
+from lyra_opt.experiments.pool import Engine, LocalProcesses
 from lyra_opt.experiments.records import (
     ReplayRecord,
     ReplayStatus,
@@ -26,14 +27,6 @@ from lyra_opt.experiments.records import (
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import ResultStore, write_beside
 from lyra_opt.experiments.study import read_study
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-
-    from pytest_benchmark.fixture import BenchmarkFixture
-
-    from lyra_opt.experiments.pool import Engine
 
 STUDY = Path(__file__).parent / "machines.toml"
 ENGINES = ("2 workers", "pool of 2")

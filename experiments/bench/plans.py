@@ -1,20 +1,14 @@
 """Benchmarks of plans for real clusters: whole commands on files as kubectl writes them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from lyra_opt.experiments.bench.timing import sized, timed, usage_of
 from lyra_opt.instances.family import generate
 from lyra_opt.instances.snapshots.sample import kubectl_list, padded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_benchmark.fixture import BenchmarkFixture
 
 SIZES = {"large": (sized(5_000, 54), 5), "medium": (sized(500, 54), 5)}
 """Number of nodes and of daemons on each node; with them 5,000 nodes have about 43,000 pods."""

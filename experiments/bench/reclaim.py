@@ -1,15 +1,16 @@
 """Benchmarks of server reclaiming: functions in this process, and commands as processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from lyra_opt.core.loading import instance_text
 from lyra_opt.core.problem import find_problem
@@ -19,16 +20,9 @@ from lyra_opt.experiments.bench.timing import sized, timed
 from lyra_opt.front_door.solving import solve
 from lyra_opt.instances.family import generate
 from lyra_opt.instances.library import library
+from lyra_opt.reclaim import Instance
 from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from pytest_benchmark.fixture import BenchmarkFixture
-
-    from lyra_opt.reclaim import Instance
 
 FLEET = sized(520, 20)
 """Number of servers in Lyra's inference cluster (EuroSys 2023), with 8 GPUs each."""

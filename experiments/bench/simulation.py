@@ -1,30 +1,23 @@
 """Benchmarks of the simulated cluster: speed, growth and memory of replays and of their bound."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.bench.timing import sized, timed, usage_of
 from lyra_opt.experiments.simulation.measuring.proving import prove
 from lyra_opt.experiments.simulation.running.tasks import replay_tasks
-from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
+from lyra_opt.experiments.simulation.scenario.loading import Change, Scenario, load_scenario
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.instances.heterogeneous.generated_jobs import PHILLY_TRACE
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.simulation.bounds.scope import Reading
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from pytest_benchmark.fixture import BenchmarkFixture
-
-    from lyra_opt.experiments.simulation.scenario.loading import Scenario
 
 LYRA = "lyra-paper"
 """Scenario with Lyra's clusters: 3,544 training GPUs and 4,160 inference GPUs."""

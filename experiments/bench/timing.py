@@ -1,19 +1,15 @@
 """Helpers of benchmarks: sizes, timed calls, and commands as processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from lyra_opt.experiments.bench.targets import SMALL_VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_benchmark.fixture import BenchmarkFixture
 
 T = TypeVar("T")
 
