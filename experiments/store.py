@@ -13,17 +13,17 @@ While a process writes, SQLite keeps the newest rows in a log next to the file (
 the store, or opening it after a kill, moves the rows of the log into the file.
 """
 
-from __future__ import annotations
-
 import fcntl
 import gzip
 import hashlib
 import shutil
 import sqlite3
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from types import TracebackType
+from typing import Any, BinaryIO, Self
 from urllib.parse import quote
 
 from lyra_opt.core.csv_text import frame_text
@@ -31,10 +31,6 @@ from lyra_opt.core.documents import unwritable, write_bytes
 from lyra_opt.core.errors import DiskFullError, InputError, UserError
 from lyra_opt.core.nearest_names import nearest, one_of
 from lyra_opt.experiments.records import KINDS, RunRecord, StudyRecord, columns_of, decoded, encoded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
 
 STORE_FILE = "results.sqlite"
 STORE_VERSION = 5
@@ -164,7 +160,7 @@ class ResultStore:
         return self
 
     @classmethod
-    def create(cls, folder: Path, study: StudyRecord) -> ResultStore:
+    def create(cls, folder: Path, study: StudyRecord) -> Self:
         """Create a new store in a folder, which is created if needed.
 
         Raises
@@ -200,7 +196,7 @@ class ResultStore:
         return cls.open(folder)
 
     @classmethod
-    def open(cls, folder: Path) -> ResultStore:
+    def open(cls, folder: Path) -> Self:
         """Open the store of a folder.
 
         Raises
