@@ -34,7 +34,7 @@ MOMENT_COLUMN = "submit_time"
 
 OPTIONAL_COLUMNS = (
     *("model", "batch_size", "weight", "priority", "deadline_s", "gpu_types"),
-    *("tenant", "vc", "gpu_thousandths"),
+    *("tenant", "vc", "gpu_thousandths", "gpu_memory_mib"),
 )
 TRACES_VARIABLE = "LYRA_OPT_TRACES"
 """The environment variable that names the folder of traces, searched if a path does not exist."""
@@ -97,6 +97,8 @@ class TraceJob:
         The user, team or virtual cluster of the job; None if the file does not name one.
     gpu_thousandths
         The part of its only GPU that the job requests, from 1 to 999; None for whole GPUs.
+    gpu_memory_mib
+        The part of its only GPU that the job requests, in MiB of memory; None for whole GPUs.
     """
 
     job_id: str
@@ -111,6 +113,7 @@ class TraceJob:
     priority: int = 0
     tenant: str | None = None
     gpu_thousandths: int | None = None
+    gpu_memory_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity, which is fast
@@ -390,6 +393,11 @@ class _Columns:
             if not 1 <= found["gpu_thousandths"] < WHOLE_GPU or row.number_from_1("gpus") > 1:
                 rule = f"must be from 1 to {WHOLE_GPU - 1}, or empty for whole GPUs, and gpus 1"
                 raise row.error("gpu_thousandths", rule)
+        if "gpu_memory_mib" in texts:
+            found["gpu_memory_mib"] = row.number_from_1("gpu_memory_mib")
+            if "gpu_thousandths" in texts or row.number_from_1("gpus") > 1:
+                rule = "must be empty for a job with gpu_thousandths or several gpus"
+                raise row.error("gpu_memory_mib", rule)
         found["tenant"] = texts.get("tenant", texts.get("vc"))
         return found
 

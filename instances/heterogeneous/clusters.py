@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.workload import Workload
 
 DATA = "gpu_types.toml"
-KEYS = ("relative_speed", "price_per_hour", "source")
+KEYS = ("relative_speed", "price_per_hour", "memory_mib", "source")
 
 
 def known_gpu_types(
@@ -43,9 +43,10 @@ def known_gpu_types(
     Parameters
     ----------
     own
-        A table for each type, with `relative_speed`, `price_per_hour` and `source`. The speed
-        is relative to a V100: a number above 0, or a ratio such as ``"1555/900"``. A table with
-        the name of a built-in type overrides the keys that it sets. A new type must set its speed.
+        A table for each type, with `relative_speed`, `price_per_hour`, `memory_mib` and `source`.
+        The speed is relative to a V100: a number above 0, or a ratio such as ``"1555/900"``. A
+        table with the name of a built-in type overrides the keys that it sets. A new type must set
+        its speed.
     field
         Path of `own` in its document, for errors.
 

@@ -228,6 +228,7 @@ def _job_of(source: str, job: TraceJob, first_ms: int) -> Job:
             gpu_types=job.gpu_types,
             tenant=job.tenant,
             gpu_thousandths=job.gpu_thousandths,
+            gpu_memory_mib=job.gpu_memory_mib,
         )
     except FieldError as error:  # such as too much work for a simulation
         raise InputError(source, f"job {show_value(job.job_id)}: {error}") from None

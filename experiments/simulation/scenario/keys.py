@@ -95,13 +95,14 @@ class _GpuTypes(Rule):
         keys = {
             "relative_speed": {"anyOf": [Number(above=True).schema(), Text().schema()]},
             "price_per_hour": Number(above=True).schema(),
+            "memory_mib": Integer(1).schema(),
             "source": Text().schema(),
         }
         entry = {"type": "object", "additionalProperties": False, "properties": keys}
         return {"type": "object", "additionalProperties": entry}
 
     def in_words(self) -> str:
-        return "tables with relative_speed, price_per_hour and source by name"
+        return "tables with relative_speed, price_per_hour, memory_mib and source by name"
 
 
 @dataclass(frozen=True, kw_only=True)
