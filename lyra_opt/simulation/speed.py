@@ -154,12 +154,15 @@ class Speed:
                 there = ", ".join(f"{count:,} of {name}" for name, count in own.items())
             return f"job {job.id} needs {asked}, but cluster {cluster.name} has {there}"
         if job.gpu_memory_mib is not None and not self.rates_of(job):
-            known = {
-                name: cluster.type_of[name].memory_mib or "unknown" for name in cluster.own_gpus
-            }
+            there = ", ".join(
+                f"{name} {cluster.type_of[name].memory_mib or 'unknown'}"
+                for name in cluster.own_gpus
+                if job.takes(name)
+            )
             return (
-                f"job {job.id} asks for {job.gpu_memory_mib:,} MiB of a GPU that it takes, but the "
-                f"GPUs of cluster {cluster.name} have (MiB): {known}"
+                f"job {job.id} asks for {job.gpu_memory_mib:,} MiB of one GPU, but in cluster "
+                f"{cluster.name} the GPUs that it takes have (MiB): {there}; set memory_mib of "
+                "the GPU types"
             )
         if job.measured is not None and not self.rates_of(job):
             wanted = " that it asks for" if job.gpu_types else ""

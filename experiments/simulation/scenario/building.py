@@ -174,13 +174,14 @@ def _own_servers(scenario: Scenario, table: ClusterTable) -> Cluster:
     if table.like is not None:
         cluster: Cluster = find_in(find_cluster, table.like, "cluster.like", scenario)
     elif table.groups:
-        types = {
-            each.gpu_type: _gpu_type(scenario, each.gpu_type, f"cluster.groups[{number}].gpu_type")
+        of_group = [
+            _gpu_type(scenario, each.gpu_type, f"cluster.groups[{number}].gpu_type")
             for number, each in enumerate(table.groups)
-        }
+        ]
+        types = {gpu_type.name: gpu_type for gpu_type in of_group}
         servers = []
         for number, group in enumerate(table.groups):
-            name = group.gpu_type
+            name = of_group[number].name
             mark = name if len(types) == len(table.groups) else f"{name}-{number}"
             servers += [
                 Server(id=f"{mark}-{index}", gpus={name: group.gpus_per_server})

@@ -180,7 +180,9 @@ def test_memory_needs_a_share_of_each_type() -> None:
     simulation = simulate(workload_of(*jobs), cluster, "fifo")
     assert completions(simulation) == [30, 30, 30, 30, 60, 60, 60]
     assert [run.held_gpu_s for run in simulation.runs] == [7.5] * 4 + [30, 30, 7.5]
-    with pytest.raises(UserError, match="job 9 asks for 40,000 MiB .*'unknown': 'unknown'"):
+    with pytest.raises(
+        UserError, match=r"job 9 asks for 40,000 MiB .*unknown unknown, large 32768"
+    ):
         simulate(workload_of(job_of("9", 0, 60, gpu_memory_mib=40_000)), cluster, "fifo")
 
 
