@@ -1,18 +1,14 @@
 """Read the solution files (``.sol``) of HiGHS, SCIP, CBC and Gurobi, recognised by content."""
 
-from __future__ import annotations
-
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import InputError, show_value
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 INTEGER_TOLERANCE = 1e-5
 """The largest distance from an integer that is rounded; solvers accept 1e-6, Gurobi 1e-5."""

@@ -1,19 +1,14 @@
 """Generators of allocation instances: the families ``light``, ``load`` and ``worst-case``."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from lyra_opt.allocation.instance import ElasticJob, Instance, Objective
 from lyra_opt.core.errors import UserError
 from lyra_opt.instances.family import ParameterisedFamily
 from lyra_opt.instances.family_parameters import AllocationParameters
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.instances.randomness import IntegerStream
+from lyra_opt.instances.randomness import IntegerStream
 
 
 class AllocationFamily(ParameterisedFamily):

@@ -11,20 +11,16 @@ True
 'decoy-v1-k2'
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.plugins import PROBLEMS, Plugins
 from lyra_opt.instances.parameters import SEED, option, parameters_of, require_parameter
 from lyra_opt.instances.randomness import IntegerStream
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class Family(Protocol):

@@ -1,9 +1,9 @@
 """The parameters of instance generators, by problem, from which the command line is built."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.instances.parameters import (
@@ -16,11 +16,6 @@ from lyra_opt.instances.parameters import (
     percent,
     require_parameter,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from typing import Any
 
 LARGEST_FLEET = 100_000
 """The largest number of servers in an instance of a family."""

@@ -3,21 +3,17 @@
 The command line is built from this module without importing any family, which keeps it fast.
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import FieldError, UserError, show_value
 from lyra_opt.core.nearest_names import suggestion
 from lyra_opt.core.rules import Rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LARGEST_SEED = 2**53 - 1
 

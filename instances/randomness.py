@@ -6,17 +6,13 @@ from the raw words of PCG64, in integer arithmetic. One seed gives the same inst
 on any machine and with any version of NumPy.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from lyra_opt.core.seeding import derive_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 Item = TypeVar("Item")
 

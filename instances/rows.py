@@ -1,20 +1,15 @@
 """Rows of a table whose fields are read by column name; errors name file, row and column."""
 
-from __future__ import annotations
-
 import math
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import TYPE_CHECKING
+from types import TracebackType
 
 from lyra_opt.core.errors import InputError, UserError, show_value
 from lyra_opt.core.nearest_names import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
 
 MILLISECONDS = 1000
 LARGEST_SECONDS = 10**11  # about 3,000 years: holds a time since 1970, and catches typing errors

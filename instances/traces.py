@@ -8,13 +8,12 @@ is not known. Other columns are ignored, and `Trace.passed_over` names them. A c
 `DEMAND_COLUMNS` is refused.
 """
 
-from __future__ import annotations
-
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import hint_at_similar_file, read_text
@@ -24,9 +23,6 @@ from lyra_opt.core.own_files import stand_in
 from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.instances.rows import BadRows, Row, require_columns, require_once
 from lyra_opt.simulation.workload import WHOLE_GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 COLUMNS = ("job_id", "submit_time_s", "duration_s", "gpus")
 MOMENT_COLUMN = "submit_time"

@@ -1,22 +1,15 @@
 """Brute force for one-shot allocation: evaluate every combination of worker counts."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.checker import started_by_two_phase, waiting_horizon_s
-from lyra_opt.allocation.instance import Objective, WorkerAllocation
+from lyra_opt.allocation.instance import ElasticJob, Instance, Objective, WorkerAllocation
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import require_time, within_time
 from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.allocation.instance import ElasticJob, Instance
 
 MOST_CHOICES = 1_000_000
 CHOICES_BETWEEN_TIME_CHECKS = 1000

@@ -1,16 +1,15 @@
 """The knapsack model of allocation in MathOpt of OR-Tools, solved by SCIP (GSCIP) or HiGHS."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from lyra_opt.formulations.allocation.model_data import PLAIN, STRENGTHENED
+from lyra_opt.formulations.allocation.model_data import (
+    PLAIN,
+    STRENGTHENED,
+    KnapsackModel,
+    Variables,
+)
 from lyra_opt.formulations.backends.mathopt import GSCIP, HIGHS, integers, total
 from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
-
-if TYPE_CHECKING:
-    from lyra_opt.formulations.allocation.model_data import KnapsackModel, Variables
-
 
 # Variables
 

@@ -1,26 +1,21 @@
 """The solver class that minimises the terms of the objective stage by stage, with one backend."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.core.result import BACKEND_RUNS, Limits, StoppedBy
+import numpy as np
+
+from lyra_opt.core.result import BACKEND_RUNS, Limits, Number, SolveResult, StoppedBy
+from lyra_opt.core.solver import Observer
 from lyra_opt.core.stopwatch import OutOfTimeError, grace, require_time
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.formulations.backends.backend import NoSolutionError
 from lyra_opt.formulations.exact_model import ExactModelSolver, ReadBack
 from lyra_opt.formulations.exact_solver import result_of
 from lyra_opt.formulations.preemption.model_data import LARGEST_EXPORTED, PreemptionModel
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from lyra_opt.core.result import Number, SolveResult
-    from lyra_opt.core.solver import Observer
-    from lyra_opt.preemption.instance import Instance
+from lyra_opt.preemption.instance import Instance
 
 
 class StagedSolver(ExactModelSolver):

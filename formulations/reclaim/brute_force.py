@@ -1,21 +1,14 @@
 """Brute force for reclaiming: evaluate every choice of servers."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING
 
+from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.formulations.brute_force import BruteForceSolver, too_many
-from lyra_opt.reclaim.instance import Semantics, Solution
+from lyra_opt.reclaim.instance import Instance, Semantics, Solution
 from lyra_opt.reclaim.problem import PROBLEM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.core.solver import Unsupported
-    from lyra_opt.reclaim.instance import Instance
 
 MOST_CHOICES = 5_000_000
 CHOICES_BETWEEN_TIME_CHECKS = 1000

@@ -1,16 +1,10 @@
 """The reclaim model in MathOpt of OR-Tools, solved by SCIP (GSCIP) or HiGHS."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.formulations.backends.mathopt import GSCIP, HIGHS, integers, total
 from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
-from lyra_opt.formulations.reclaim.model_data import PLAIN, STRENGTHENED
-
-if TYPE_CHECKING:
-    from lyra_opt.formulations.reclaim.model_data import ReclaimModel, Variables
-
+from lyra_opt.formulations.reclaim.model_data import PLAIN, STRENGTHENED, ReclaimModel, Variables
 
 # Variables
 

@@ -1,24 +1,17 @@
 """Generated gangs for heterogeneous GPUs: Gavel's generator, HadarE's mixes, Hadar's 480 jobs."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
-from lyra_opt.instances.heterogeneous.throughputs import SCALED
+from lyra_opt.instances.heterogeneous.throughputs import SCALED, ThroughputTable
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads import MOST_GENERATED_JOBS
+from lyra_opt.simulation.cluster import GpuType
 from lyra_opt.simulation.workload import Job, Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
-    from lyra_opt.simulation.cluster import GpuType
 
 VERSION = 1
 """The version of the generator, raised whenever a seed gives another workload."""

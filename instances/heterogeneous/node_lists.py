@@ -5,13 +5,12 @@
 Slurm. Alibaba published no node list with its DLRM trace of 2025.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
@@ -25,10 +24,6 @@ from lyra_opt.instances.snapshots.slurm_names import generic_resources, hosts
 from lyra_opt.instances.snapshots.snapshot import GPU
 from lyra_opt.instances.traces import name_of
 from lyra_opt.simulation.cluster import TRAINING_GPU, Cluster, GpuType, Server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 DECLARATIONS = "node_lists.toml"
 LARGEST_FILE_BYTES = 2**24

@@ -4,18 +4,17 @@ Instances that differ only in objective, GPUs per server or forking have jobs th
 equal.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.core.rules import require_choice, require_integer, require_number
 from lyra_opt.heterogeneous.heuristics.gavel import at_attainable_rates
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Instance, Objective, PackedRate
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Utility
 from lyra_opt.instances.family import ParameterisedFamily
 from lyra_opt.instances.family_parameters import (
     DEFAULT_GPU_TYPES,
@@ -25,15 +24,10 @@ from lyra_opt.instances.family_parameters import (
 from lyra_opt.instances.heterogeneous.clusters import cluster_of, known_gpu_types, read_gpu_types
 from lyra_opt.instances.heterogeneous.generated_jobs import GANG_PERCENT, GANGS
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs, load_throughputs
+from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
 from lyra_opt.instances.parameters import parameters_of
 from lyra_opt.instances.randomness import IntegerStream
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.heterogeneous.utility import Utility
-    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
-    from lyra_opt.simulation.cluster import Cluster, GpuType
+from lyra_opt.simulation.cluster import Cluster, GpuType
 
 PACKING_VERSION = 1
 """The version of the packed rates, raised whenever a seed gives other rates."""

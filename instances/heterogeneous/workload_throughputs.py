@@ -1,23 +1,15 @@
 """Add throughputs on each GPU type to the jobs of a workload, by named or random models."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct
+from lyra_opt.heterogeneous.instance import GangJob
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Utility
 from lyra_opt.instances.heterogeneous.offline import LATE_WORTH_DIVISOR
-from lyra_opt.instances.heterogeneous.throughputs import SCALED
+from lyra_opt.instances.heterogeneous.throughputs import SCALED, JobType, ThroughputTable
 from lyra_opt.instances.randomness import IntegerStream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lyra_opt.heterogeneous.instance import GangJob
-    from lyra_opt.heterogeneous.utility import Utility
-    from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
-    from lyra_opt.simulation.cluster import GpuType
-    from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.cluster import GpuType
+from lyra_opt.simulation.workload import Job, Workload
 
 VERSION = 1
 """The version of the assignment of models, raised whenever a seed gives another workload."""

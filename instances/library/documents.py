@@ -17,20 +17,16 @@ open
 If no solution exists, the proof of this counts as the proof of an optimum.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import OneOfTables, Table, declared, key
 from lyra_opt.core.formats import TableFormat
+from lyra_opt.core.result import Number
 from lyra_opt.core.rules import ANY_NUMBER, Choice, Integer, Line, ListOf, Name, Named, OrNull, Text
 from lyra_opt.core.rules import Number as NumberRule
 from lyra_opt.instances.parameters import PARAMETER
-
-if TYPE_CHECKING:
-    from lyra_opt.core.result import Number
 
 CATALOGUE_FORMAT, CATALOGUE_VERSION = "lyra-opt/library", 1
 

@@ -4,20 +4,20 @@ The user's folder has the sub-folders ``records`` and ``solutions`` of the libra
 library itself never change.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lyra_opt.commands.output import make_folder
 from lyra_opt.core.documents import format_document, parse_json, read_text, write_text
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.fields import written
-from lyra_opt.core.loading import load_solution, save_solution
+from lyra_opt.core.loading import LoadedInstance, load_solution, save_solution
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import same_value
+from lyra_opt.core.result import Number, same_value
 from lyra_opt.core.texts import show_value_of
 from lyra_opt.core.verifying import verify
 from lyra_opt.core.version import VERSION
@@ -30,13 +30,6 @@ from lyra_opt.instances.library.documents import (
     Record,
 )
 from lyra_opt.instances.library.shelf import Library
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from lyra_opt.core.loading import LoadedInstance
-    from lyra_opt.core.result import Number
 
 NOT_TIMED = "none: nothing was timed"
 

@@ -1,19 +1,19 @@
 """The library in its folder: find instances by id, compare them with the catalogue, verify them."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from lyra_opt.core.documents import read_json_object, require_format
+from lyra_opt.core.documents import JsonObject, read_json_object, require_format
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.fields import parsed
 from lyra_opt.core.loading import LoadedInstance, content_hash, load_instance, load_solution
 from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import same_value
+from lyra_opt.core.result import Number, same_value
 from lyra_opt.core.texts import show_value_of
 from lyra_opt.core.verifying import verify
 from lyra_opt.instances.family import find_family
@@ -30,14 +30,6 @@ from lyra_opt.instances.library.documents import (
     Record,
 )
 from lyra_opt.proofs.files import checked_proof
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from lyra_opt.core.documents import JsonObject
-    from lyra_opt.core.result import Number
-    from lyra_opt.instances.library.documents import BestKnown
 
 
 class Library:

@@ -3,10 +3,9 @@
 The docstring of `epoch_instance` describes the random instances.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.rules import require_integer
@@ -17,13 +16,8 @@ from lyra_opt.instances.parameters import parameters_of
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.network.instance import Instance, Machine, Objective, WaitingJob
 from lyra_opt.network.links import LINK_SETS, TIER_OF_LABEL
-from lyra_opt.simulation.communication import SCATTERED_MODELS, ClosedForm
+from lyra_opt.simulation.communication import SCATTERED_MODELS, ClosedForm, CommunicationModel
 from lyra_opt.simulation.topology import Topology
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.simulation.communication import CommunicationModel
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,16 @@ numbers of jobs per model and per gang size are those of the files. Which model 
 the work of each job, are drawn.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads import MOST_GENERATED_JOBS
 from lyra_opt.simulation.workload import Job, Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 KindT = TypeVar("KindT")
 

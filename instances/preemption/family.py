@@ -1,16 +1,12 @@
 """Parts that the preemption families share: the base class, pending gangs and small gangs."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.instances.family import ParameterisedFamily
 from lyra_opt.instances.preemption.parameters import PreemptionParameters
 from lyra_opt.preemption.instance import GPU, Demand, Gang, PodGroup, Shape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 GPUS_PER_NODE = 8
 

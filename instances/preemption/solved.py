@@ -3,13 +3,13 @@
 Source: this project. Sizes grow with ``--scale``, and nothing is random.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.instances.preemption.family import PreemptionFamily, gang_on
+from lyra_opt.instances.preemption.parameters import PreemptionParameters
 from lyra_opt.instances.preemption.traps import (
     BUILDERS,
     Solved,
@@ -20,13 +20,7 @@ from lyra_opt.instances.preemption.traps import (
     single_pods,
 )
 from lyra_opt.preemption.checker import check
-from lyra_opt.preemption.instance import Instance, Solution
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.instances.preemption.parameters import PreemptionParameters
-    from lyra_opt.preemption.instance import Gang
+from lyra_opt.preemption.instance import Gang, Instance, Solution
 
 
 class SolvedFamily(PreemptionFamily):

@@ -7,9 +7,8 @@ the default: lost gangs first, then lost GPUs. `lyra_opt.preemption.heuristics` 
 and their sources.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from lyra_opt.instances.preemption.family import GPUS_PER_NODE, OBJECTIVES, gang_on
 from lyra_opt.preemption.instance import (
@@ -24,9 +23,6 @@ from lyra_opt.preemption.instance import (
     Shape,
     Solution,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 YOUNG_S = 86_400.0
 """The start time of young gangs; old gangs start at 0."""

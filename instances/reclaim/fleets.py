@@ -3,19 +3,12 @@
 The functions that place the jobs describe the random instances in their docstrings.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from math import isqrt
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.instances.randomness import DrawableSet
-from lyra_opt.instances.reclaim.family import GPUS_PER_SERVER, FleetFamily
-
-if TYPE_CHECKING:
-    from lyra_opt.instances.randomness import IntegerStream
-    from lyra_opt.instances.reclaim.family import Allocation
+from lyra_opt.instances.randomness import DrawableSet, IntegerStream
+from lyra_opt.instances.reclaim.family import GPUS_PER_SERVER, Allocation, FleetFamily
 
 
 def _torus_rows(servers: int) -> int:

@@ -7,20 +7,12 @@ Placing a job takes O(span) steps. A step of the random rules takes constant tim
 fit copies an integer with one bit per server.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from lyra_opt.instances.randomness import DrawableSet
-from lyra_opt.instances.reclaim.family import GPUS_PER_SERVER, FleetFamily
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.instances.randomness import IntegerStream
-    from lyra_opt.instances.reclaim.family import Allocation
+from lyra_opt.instances.randomness import DrawableSet, IntegerStream
+from lyra_opt.instances.reclaim.family import GPUS_PER_SERVER, Allocation, FleetFamily
 
 
 class Placement(ABC):

@@ -13,28 +13,26 @@ seed, so snapshots with different seeds are moments of the same replay.
 Jobs larger than the fleet are left out; `SnapshotFamily.remarks` reports their number.
 """
 
-from __future__ import annotations
-
 import heapq
 import re
 from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.instances.family_parameters import ReclaimParameters
 from lyra_opt.instances.randomness import IntegerStream
-from lyra_opt.instances.reclaim.family import GPUS_PER_SERVER, Layout, ReclaimFamily, numbered_ids
-from lyra_opt.instances.reclaim.placement import PLACEMENT_RULES
-from lyra_opt.instances.traces import Trace, read_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from lyra_opt.instances.family_parameters import ReclaimParameters
-    from lyra_opt.instances.reclaim.family import Allocation
-    from lyra_opt.instances.reclaim.placement import Placement
-    from lyra_opt.instances.traces import Trace, TraceJob
+from lyra_opt.instances.reclaim.family import (
+    GPUS_PER_SERVER,
+    Allocation,
+    Layout,
+    ReclaimFamily,
+    numbered_ids,
+)
+from lyra_opt.instances.reclaim.placement import PLACEMENT_RULES, Placement
+from lyra_opt.instances.traces import Trace, TraceJob, read_trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,36 +28,28 @@ No schedule gains from the tolerance. The mean JCT includes the delay that would
 schedule that is valid only by rounding has a better objective than the optimum.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.instance import (
+    ElasticJob,
+    Instance,
     NamedWorkers,
     Objective,
     Schedule,
+    SchedulePiece,
+    Solution,
     WorkerAllocation,
 )
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.core.rules import ANY_NUMBER, Integer, ListOf, Number, Text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.allocation.instance import (
-        ElasticJob,
-        Instance,
-        SchedulePiece,
-        Solution,
-    )
 
 TOLERANCE = Fraction(1, 10**9)
 ROUNDINGS = 4

@@ -1,27 +1,20 @@
 """The table that ``lyra-opt solve`` prints, with each answer and its gap to the best answer."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from lyra_opt.commands.messages import Loudness, loudness
 from lyra_opt.commands.output import print_formatted, print_line, print_table
 from lyra_opt.commands.summaries import summaries_of, summary_table
+from lyra_opt.core.evidence import Evidence
 from lyra_opt.core.gaps import gap_words
-from lyra_opt.core.numbers import DOWN, MISSING, UP, count, percent, share, six_digits
-from lyra_opt.core.result import Status
+from lyra_opt.core.numbers import DOWN, MISSING, UP, Show, count, percent, share, six_digits
+from lyra_opt.core.result import Number, Status
 from lyra_opt.core.solving import START_KEPT, Answer, evidence_of
 from lyra_opt.core.table import Column, Table, as_text, run_times
 from lyra_opt.core.texts import show_count, show_entries, show_value_of, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from lyra_opt.core.evidence import Evidence
-    from lyra_opt.core.numbers import Show
-    from lyra_opt.core.result import Number
 
 AnswersOfFile = tuple[str, list[Answer]]
 """A file name as typed, and one or more answers to its instance."""

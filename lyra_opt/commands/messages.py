@@ -3,22 +3,18 @@
 A full or closed stderr does not end a command; text that cannot be written is dropped.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from shutil import get_terminal_size
 from traceback import print_exception
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.folding import fold
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Loudness(IntEnum):

@@ -3,25 +3,21 @@
 Nothing else is written to stdout.
 """
 
-from __future__ import annotations
-
 import os
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from html import escape
 from io import StringIO
 from pathlib import Path
 from shutil import get_terminal_size
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import UserError, one_line
 from lyra_opt.core.folding import fold
 from lyra_opt.core.table import FORMATS, WIDE, Table, table_of_records, text_of_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 WIDTH_OF_TEXT = 100
 """The largest width of sentences in columns, also without a terminal."""

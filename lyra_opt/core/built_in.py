@@ -1,11 +1,7 @@
 """The table of built-in components, such as solvers, which `lyra_opt.registry` fills."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 BUILT_IN: dict[str, dict[str, tuple[Callable[[], Mapping[str, Any]], ...]]] = {}
 """Functions that return built-in components by name, by entry-point group and problem.

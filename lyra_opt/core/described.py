@@ -1,18 +1,14 @@
 """Descriptions of the keys of file formats, as plain text and as Markdown tables."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, replace
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.documents import join_path
 from lyra_opt.core.errors import show_value
 from lyra_opt.core.fields import Key, OneOfTables, Settings, Table, keys_of
 from lyra_opt.core.rules import ListOf, Named, OrNull
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _KINDS = {bool: "true or false", int: "integer", float: "number", tuple: "list of: number"}
 

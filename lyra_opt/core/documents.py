@@ -6,8 +6,6 @@ nested. The writer writes to a temporary file and renames it, so that after a cr
 disk the old file is still complete.
 """
 
-from __future__ import annotations
-
 import errno
 import gzip
 import io
@@ -17,10 +15,11 @@ import os
 import re
 import sys
 import tomllib
-from contextlib import nullcontext, suppress
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from lyra_opt.core.errors import (
     DiskFullError,
@@ -33,10 +32,6 @@ from lyra_opt.core.errors import (
 from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.reading_memory import require_memory_for_json, require_memory_for_text
 from lyra_opt.core.temporary import unfinished_file
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from contextlib import AbstractContextManager
 
 LOGGER = logging.getLogger(__name__)
 

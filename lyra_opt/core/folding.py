@@ -1,14 +1,9 @@
 """Folding of texts and tables to the width of a terminal: between words, never inside numbers."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Lines do not break between a number and its unit ("5.2 ms") or between numbers ("3 of 4").
 _BESIDE_NUMBER = re.compile(r"(?<=[\d%∞]) (?!\(|and |or )|(?<=[\d%∞] (?:of|to)) (?=[+−]?[\d∞])")

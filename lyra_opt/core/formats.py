@@ -4,23 +4,18 @@ Each problem defines the formats of its instances and solutions; `lyra_opt.regis
 formats.
 """
 
-from __future__ import annotations
-
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from lyra_opt.core.described import Described, described, markdown_table
+from lyra_opt.core.documents import JsonObject
 from lyra_opt.core.fields import format_schema, schema_of
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.problem import Problem, problems
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.core.documents import JsonObject
 
 
 class FileFormat(Protocol):

@@ -1,11 +1,7 @@
 """A dictionary that cannot be changed, so that the content of an instance stays fixed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")

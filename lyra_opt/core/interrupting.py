@@ -1,18 +1,14 @@
 """Ctrl-C during a run: the first keeps the best result, the second ends the run without delay."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.stopwatch import Interruption, heeding, interruption_in_force
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATIENCE_S = 1.0
 """Seconds that a solver of the toolkit has to stop by itself after Ctrl-C."""

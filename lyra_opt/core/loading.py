@@ -1,12 +1,12 @@
 """Read and write files of instances and solutions of any problem."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lyra_opt.core.documents import (
     JsonObject,
@@ -18,16 +18,9 @@ from lyra_opt.core.documents import (
     write_text,
 )
 from lyra_opt.core.errors import FieldError, InputError, show_value
-from lyra_opt.core.problem import Problem, problem_of_format
-from lyra_opt.core.result import Status
+from lyra_opt.core.problem import Problem, ProblemInstance, problem_of_format
+from lyra_opt.core.result import Number, Status
 from lyra_opt.core.rules import require_choice, require_number
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from lyra_opt.core.problem import ProblemInstance
-    from lyra_opt.core.result import Number
 
 
 @dataclass(frozen=True, slots=True)

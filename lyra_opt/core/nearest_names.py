@@ -1,13 +1,8 @@
 """Suggestions for names that are unknown: the known name that a user probably meant."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 LEAST_LIKENESS = 0.65
 """Similarity, from 0 to 1, from which a name counts as a misspelling of another name."""

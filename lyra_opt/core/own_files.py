@@ -5,29 +5,25 @@ workers of studies, find the file when they unpickle its objects. The file can i
 its own folder; installed modules take precedence over them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
 import sys
 import traceback
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from importlib.abc import MetaPathFinder, SourceLoader
+from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from modulefinder import ModuleFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from lyra_opt.core.documents import unreadable
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.nearest_names import meant
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
 
 _copies: list[Path] = []
 

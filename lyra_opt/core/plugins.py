@@ -3,22 +3,17 @@
 `lyra_opt.registry` lists the built-in components. Other packages add theirs through entry points.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from lyra_opt.core.built_in import BUILT_IN, REMOVED
 from lyra_opt.core.errors import LONGEST_SHOWN_VALUE, FieldError, UserError
 from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.own_files import is_reference, load_reference
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True)

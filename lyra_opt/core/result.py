@@ -1,17 +1,13 @@
 """The result of a solver: what is proved, why the run stopped, the solution, and the dual bound."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from lyra_opt.core.errors import FieldError, one_line
 from lyra_opt.core.foreign import as_python
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SolutionT = TypeVar("SolutionT")
 Number = int | float

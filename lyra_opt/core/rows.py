@@ -1,16 +1,12 @@
 """Conversion of the rows of pandas data frames into dictionaries of field values."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.foreign import as_python
 from lyra_opt.core.rules import Integer, Named, OrNull, Rule
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 
 def rows_as_documents(

@@ -4,25 +4,20 @@
 and tables of keys for users are derived from the rules.
 """
 
-from __future__ import annotations
-
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.documents import join_path, unknown_key
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.foreign import as_list, as_python, is_frame
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.nearest_names import one_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from enum import StrEnum
 
 LARGEST_INTEGER = 2**53 - 1  # JSON readers that use doubles represent larger integers inexactly
 

@@ -4,13 +4,8 @@ A long loop calls `within_run`, however deep in the code it is. Without a listen
 nothing.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _listeners: list[Callable[[float], None]] = []
 _words: list[str] = [""]

@@ -1,19 +1,18 @@
 """Run a solver, check its claims, and return the checked answer."""
 
-from __future__ import annotations
-
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import Any, Generic, TypeAlias
 
 from lyra_opt.core.errors import InputError, NoAttributeError, failure_of, one_line
 from lyra_opt.core.evidence import Claim, Evidence
-from lyra_opt.core.execution import Call, execute
+from lyra_opt.core.execution import Call, Execution, Executor, execute
 from lyra_opt.core.fields import keys_of
 from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.nearest_names import meant, nearest
-from lyra_opt.core.problem import ProblemInstance, SolutionT
+from lyra_opt.core.problem import Problem, ProblemInstance, Sense, SolutionT, Variant
 from lyra_opt.core.representations import html_of, picture_of
 from lyra_opt.core.result import (
     Limits,
@@ -23,19 +22,12 @@ from lyra_opt.core.result import (
     StoppedBy,
     same_value,
 )
+from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import OutOfTimeError, Stopwatch, interruption_in_force
-from lyra_opt.core.terms import ONE_NUMBER
+from lyra_opt.core.terms import ONE_NUMBER, Terms
 from lyra_opt.core.texts import show_seconds, show_value_of, words
 from lyra_opt.core.trajectory import TrajectoryPoint, ended
 from lyra_opt.core.verifying import for_another_instance
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.core.execution import Execution, Executor
-    from lyra_opt.core.problem import Problem, Sense, Variant
-    from lyra_opt.core.solver import Observer, Solver
-    from lyra_opt.core.terms import Terms
 
 MaybeNone: TypeAlias = Any
 """The type of a value that may be None, for code that need not check; named as in typeshed."""

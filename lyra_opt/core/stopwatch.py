@@ -13,20 +13,15 @@ Ctrl-C uses the same mechanism: inside ``with heeding(interruption)``, a request
 the time limit at once.
 """
 
-from __future__ import annotations
-
 import math
 import time
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from threading import local
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from lyra_opt.core.result import Limits, StoppedBy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
 ItemT = TypeVar("ItemT")
 

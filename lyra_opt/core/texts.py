@@ -1,14 +1,10 @@
 """Formatting of values, keys and times as text for tables and printed answers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.numbers import RUN_UNITS, duration, exact, unit_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 LONGEST_LIST = 12
 

@@ -6,21 +6,15 @@ together with its own searches. Models may start from the simple bounds of their
 witness proves beyond these bounds is independent.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.core.execution import execute
+from lyra_opt.core.execution import Executor, execute
+from lyra_opt.core.problem import Problem
 from lyra_opt.core.result import BACKEND_RUNS, Limits, Status
-from lyra_opt.core.solver import find_solver, is_built_in
+from lyra_opt.core.solver import Observer, Solver, find_solver, is_built_in
 from lyra_opt.core.solving import Answer, Witness, refute_claims, solve_and_check
 from lyra_opt.core.stopwatch import interruption_in_force
-
-if TYPE_CHECKING:
-    from lyra_opt.core.execution import Executor
-    from lyra_opt.core.problem import Problem
-    from lyra_opt.core.solver import Observer, Solver
 
 OWN_ENGINE = "lyra-opt"
 """The engine of the problems' own bounds, and of the searches that use them."""

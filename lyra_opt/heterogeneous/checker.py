@@ -14,32 +14,24 @@ An objective is exact until its final rounding to a float, except for utilities,
 floats that `utility.at` returns.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.rules import ANY_NUMBER, ListOf, Number, Text
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
+    GangJob,
+    Instance,
     Objective,
+    RoundEntry,
     RoundSchedule,
+    Solution,
     TimeShares,
 )
 from lyra_opt.heterogeneous.share_checker import CheckedShares
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.heterogeneous.instance import (
-        GangJob,
-        Instance,
-        RoundEntry,
-        Solution,
-    )
 
 STEPS_TOLERANCE = Fraction(1, 10**9)
 

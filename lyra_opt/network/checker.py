@@ -5,26 +5,22 @@ algorithms. Every float stands for its exact rational value, and there is no tol
 exact until their final rounding to a float.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from lyra_opt.core import rules
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.problem import CheckReport
+from lyra_opt.core.result import Number
 from lyra_opt.core.rules import ANY_NUMBER, Integer
-from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
+from lyra_opt.network.instance import (
+    COUNTING_OBJECTIVES,
+    GangPlacement,
+    Instance,
+    Objective,
+    Solution,
+    WaitingJob,
+)
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
-
-if TYPE_CHECKING:
-    from lyra_opt.core.result import Number
-    from lyra_opt.network.instance import (
-        GangPlacement,
-        Instance,
-        Solution,
-        WaitingJob,
-    )
 
 
 @declared()

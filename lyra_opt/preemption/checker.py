@@ -4,24 +4,25 @@ The checker is written for clarity. It reads neither the arrays of the algorithm
 functions of the objective's terms, so that an error there cannot hide here.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.rules import Integer, ListOf, Named, Text
 from lyra_opt.preemption.costs import LOST
-from lyra_opt.preemption.instance import matches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lyra_opt.preemption.instance import Budget, Gang, Instance, LostPods, MovedPods, Solution
-    from lyra_opt.preemption.objective import Term
+from lyra_opt.preemption.instance import (
+    Budget,
+    Gang,
+    Instance,
+    LostPods,
+    MovedPods,
+    Solution,
+    matches,
+)
+from lyra_opt.preemption.objective import Term
 
 CODE = Integer(most=math.inf)
 """The rule for objectives, which encode the values of all terms and can be large."""

@@ -7,19 +7,14 @@ is a certificate that a person can check. For several shapes, hard budgets, or g
 move, the same sums can still prove that no solution exists, but not that one exists.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.errors import counted
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.index import Flags, Integers
-    from lyra_opt.preemption.instance import Instance
+from lyra_opt.preemption.index import Flags, Integers
+from lyra_opt.preemption.instance import Instance
 
 
 class Verdict(StrEnum):

@@ -1,16 +1,16 @@
 """Drawings of preemption: the pods on each node, the pods that leave it, and those that come."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from lyra_opt.core.errors import counted
 from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
     LONGEST_NAME,
+    BlockRows,
     Drawing,
     as_written,
     by_all_solutions,
@@ -21,13 +21,7 @@ from lyra_opt.core.pictures import (
     shortened,
 )
 from lyra_opt.preemption.checker import check
-from lyra_opt.preemption.instance import GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.core.pictures import BlockRows
-    from lyra_opt.preemption.instance import Instance, Node, Solution
+from lyra_opt.preemption.instance import GPU, Instance, Node, Solution
 
 MOST_NODES = 20
 """The most nodes that are drawn; in larger fleets, only nodes on which something changes."""

@@ -5,18 +5,12 @@ or other allowed nodes, and the nodes to be emptied would still be empty. The me
 objective, so it also shows an operator which victims a scheduler takes without need.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.preemption.heuristics.base import State, result_of
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.index import Flags, Integers
-    from lyra_opt.preemption.instance import Instance, Solution
+from lyra_opt.preemption.index import Flags, Integers
+from lyra_opt.preemption.instance import Instance, Solution
 
 
 def could_stay(instance: Instance, solution: Solution) -> dict[str, int]:

@@ -4,17 +4,10 @@ The checker is written for clarity. It reads the records of the instance and not
 algorithms use, so that an error in the arrays cannot hide here.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.problem import CheckReport
 from lyra_opt.core.rules import Integer, ListOf, Text
-from lyra_opt.reclaim.instance import Semantics
-
-if TYPE_CHECKING:
-    from lyra_opt.reclaim.instance import Instance, Job, Solution
+from lyra_opt.reclaim.instance import Instance, Job, Semantics, Solution
 
 SUM = Integer(most=2**100)
 """The rule for sums of weights and GPUs, which may exceed the largest integer in a file."""

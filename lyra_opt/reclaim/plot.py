@@ -1,13 +1,12 @@
 """Drawings of reclaiming: the servers on loan, their jobs, and the workers that a choice stops."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import counted
 from lyra_opt.core.pictures import (
     FREE_COLOUR,
+    BlockRows,
     Drawing,
     by_all_solutions,
     drawing_of_rows,
@@ -17,12 +16,7 @@ from lyra_opt.core.pictures import (
     shortened,
 )
 from lyra_opt.reclaim.checker import Report, check
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from lyra_opt.core.pictures import BlockRows
-    from lyra_opt.reclaim.instance import Instance, Job, Server, Solution, WorkerGroup
+from lyra_opt.reclaim.instance import Instance, Job, Server, Solution, WorkerGroup
 
 MOST_SERVERS = 40
 """Most servers that are drawn: reclaimed ones first, then those that host preempted jobs."""

@@ -1,11 +1,7 @@
 """Random choices from which instances are drawn, made by Hypothesis or by a seeded generator."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection
+from typing import TypeVar
 
 T = TypeVar("T")
 

@@ -4,24 +4,16 @@ Call `assert_conforms` from a test with instances of your choice. A broken rule 
 `AssertionError` that cites the number of the rule in the docstring.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.core.problem import find_problem, problem_of_instance
+from lyra_opt.core.problem import Problem, find_problem, problem_of_instance
 from lyra_opt.core.result import Limits, Number, Status, StoppedBy, same_value
 from lyra_opt.core.seeding import generator
-from lyra_opt.core.solver import Solver, find_solver
-from lyra_opt.core.solving import solve_and_check
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.core.problem import Problem
-    from lyra_opt.core.solver import SolverLike
-    from lyra_opt.core.solving import Answer
+from lyra_opt.core.solver import Solver, SolverLike, find_solver
+from lyra_opt.core.solving import Answer, solve_and_check
 
 SHORT_TIMES_S = 0.0, 1e-3
 

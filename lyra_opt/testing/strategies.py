@@ -10,28 +10,22 @@ realistic distributions, see the generators in the package ``instances``.
 ...     assert instance.total_weight >= 0
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from fractions import Fraction
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 from lyra_opt.heterogeneous.checker import due_steps
 from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
 from lyra_opt.heterogeneous.instance import RoundEntry, RoundSchedule
 from lyra_opt.network.instance import GangPlacement, Solution
 from lyra_opt.network.instance import Instance as NetworkInstance
+from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.testing import drawn_instances
 from lyra_opt.testing.choices import Choices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hypothesis.strategies import DrawFn, SearchStrategy
-
-    from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 
 __all__ = [
     "allocation_instances",

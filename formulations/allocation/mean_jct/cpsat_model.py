@@ -4,15 +4,16 @@ Jobs start and change on the grid only, and workers are whole. Every solution is
 value is never below the optimum. Sections 9 and 12 of the allocation README define the symbols.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.allocation.instance import Objective
-from lyra_opt.core.solver import Solver
+import numpy as np
+
+from lyra_opt.allocation.instance import Instance, Objective, Solution
+from lyra_opt.core.result import Limits, SolveResult
+from lyra_opt.core.solver import Observer, Solver, Unsupported
 from lyra_opt.formulations.allocation.cpsat_model import CPSAT
 from lyra_opt.formulations.allocation.mean_jct.grid import (
     RATE_UNIT,
@@ -22,15 +23,7 @@ from lyra_opt.formulations.allocation.mean_jct.grid import (
     on_grid,
 )
 from lyra_opt.formulations.backends.cpsat import BACKEND
-from lyra_opt.formulations.exact_model import Statement
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from lyra_opt.allocation.instance import Instance, Solution
-    from lyra_opt.core.result import Limits, SolveResult
-    from lyra_opt.core.solver import Observer, Unsupported
-    from lyra_opt.formulations.exact_model import ExactModelSolver
+from lyra_opt.formulations.exact_model import ExactModelSolver, Statement
 
 # Variables
 

@@ -15,12 +15,11 @@ one of:
     a complete order has only ``work``.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,27 +33,20 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
     schedule_of,
 )
 from lyra_opt.allocation.exact.mean_jct.solver import best_priority_schedule
-from lyra_opt.allocation.instance import Objective, Schedule
+from lyra_opt.allocation.instance import Instance, Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver
+from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import OutOfTimeError, limit_reached, require_time
 from lyra_opt.core.trajectory import Improvements
-from lyra_opt.formulations.allocation.mean_jct.glop_programme import GlopProgramme
+from lyra_opt.formulations.allocation.mean_jct.glop_programme import GlopProgramme, Point
 from lyra_opt.formulations.allocation.mean_jct.partial_orders import (
     OrderPriceBound,
     PartialOrder,
+    Prices,
     WholeNumbers,
     tail_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.allocation.instance import Instance, Schedule
-    from lyra_opt.core.solver import Observer
-    from lyra_opt.formulations.allocation.mean_jct.glop_programme import Point
-    from lyra_opt.formulations.allocation.mean_jct.partial_orders import Prices
 
 PRUNING_GAP = Fraction(1, 2 * 10**6)
 """The relative improvement that a branch must promise to be explored."""

@@ -8,21 +8,16 @@ The bound holds for *any* prices of work, as section 13 proves. The prices may t
 any source. All rounding in this module is to the safe side.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lyra_opt.allocation.exact.mean_jct.orders import Event, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.allocation.instance import Instance
+from lyra_opt.allocation.instance import Instance
 
 
 class WholeNumbers:

@@ -3,23 +3,16 @@
 A recording is a file with one JSON object per line, as ``README.md`` explains.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
-from lyra_opt.core.documents import parse_json, read_text
+from lyra_opt.core.documents import JsonObject, parse_json, read_text
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.preemption import PROBLEM, Instance, Solution
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lyra_opt.core.documents import JsonObject
 
 OBJECTIVE = ["unplaced", "lost:gpu"]
 """The objective of recorded instances: pods without a node, then lost GPUs."""

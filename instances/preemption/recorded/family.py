@@ -1,17 +1,12 @@
 """Family ``recorded``: the clusters of decisions that real schedulers made."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.instances.preemption.family import PreemptionFamily
 from lyra_opt.instances.preemption.recorded.decisions import recorded_decisions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.preemption.instance import Instance
+from lyra_opt.preemption.instance import Instance
 
 
 class RecordedFamily(PreemptionFamily):

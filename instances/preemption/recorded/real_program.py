@@ -4,20 +4,14 @@ The solver is not registered, because it solves only recorded instances. A study
 ``real_program.py:RealProgram``.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.instances.preemption.recorded import RECORDINGS, recorded_decisions
+from lyra_opt.instances.preemption.recorded.decisions import Decision
+from lyra_opt.preemption import Instance, Solution
 from lyra_opt.preemption.instance import Moves
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from lyra_opt.instances.preemption.recorded.decisions import Decision
-    from lyra_opt.preemption import Instance, Solution
 
 
 class RealProgram(HeuristicSolver):

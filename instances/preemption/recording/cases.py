@@ -1,25 +1,18 @@
 """The parts that the recording scripts share, such as the command line and the output file."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from lyra_opt.core.documents import gzip_bytes, read_json_object
+from lyra_opt.core.documents import JsonObject, gzip_bytes, read_json_object
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import instance_text
 from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.preemption import PROBLEM, Instance, Moves
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.core.documents import JsonObject
 
 POLL_S = 0.25
 

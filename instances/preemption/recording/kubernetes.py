@@ -4,26 +4,21 @@ etcd, kube-apiserver and kube-scheduler run on this machine, without kubelets: n
 only objects of the API. ``README.md`` lists what they need.
 """
 
-from __future__ import annotations
-
 import json
 import ssl
 import subprocess
 import time
 import tomllib
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.request import Request, urlopen
 
+from lyra_opt.core.documents import JsonObject
 from lyra_opt.core.errors import UserError
 from lyra_opt.instances.preemption.recording.cases import POLL_S, environment_with, main, until
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.core.documents import JsonObject
-    from lyra_opt.preemption import Instance
+from lyra_opt.preemption import Instance
 
 FOLDERS = "LYRA_OPT_KUBERNETES"
 SETTINGS = tomllib.loads(Path(__file__).with_name("kubernetes.toml").read_text(encoding="utf-8"))

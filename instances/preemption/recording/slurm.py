@@ -3,21 +3,17 @@
 A controller and one daemon per node run on this machine. ``README.md`` lists what they need.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from lyra_opt.core.documents import JsonObject
 from lyra_opt.core.errors import UserError
 from lyra_opt.instances.preemption.recording.cases import environment_with, main, until
-
-if TYPE_CHECKING:
-    from lyra_opt.core.documents import JsonObject
-    from lyra_opt.preemption import Instance
+from lyra_opt.preemption import Instance
 
 FOLDERS = "LYRA_OPT_SLURM"
 PROGRAMS = "slurmctld slurmd sbatch squeue scontrol scancel sinfo"

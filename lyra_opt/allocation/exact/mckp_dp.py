@@ -1,23 +1,16 @@
 """The knapsack solver `mckp-dp`: dynamic programming over the capacity."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
-from lyra_opt.allocation.knapsack.data import SCALED_BITS
+from lyra_opt.allocation.instance import Instance
+from lyra_opt.allocation.knapsack.data import SCALED_BITS, ReducedKnapsack
 from lyra_opt.allocation.knapsack.kernels import fill_table, trace_table
 from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack, refusal
 from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import OutOfTimeError, require_time
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation.instance import Instance
-    from lyra_opt.allocation.knapsack.data import ReducedKnapsack
 
 MOST_CELLS = 2**28
 """Most cells of the table of choices: one GiB at four bytes per cell."""

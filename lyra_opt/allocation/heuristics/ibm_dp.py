@@ -1,12 +1,12 @@
 """The IBM allocator: a dynamic programme that maximises the total throughput."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
+from lyra_opt.allocation.instance import Instance
+from lyra_opt.allocation.schedules.evaluator import FluidState
 from lyra_opt.allocation.schedules.kernel import (
     ACTIVE,
     BY_ARRIVAL,
@@ -21,10 +21,6 @@ from lyra_opt.allocation.schedules.kernel import (
 from lyra_opt.core.kernels import kernel
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import within_time
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation.instance import Instance
-    from lyra_opt.allocation.schedules.evaluator import FluidState
 
 
 class IbmDp(StepPolicy):

@@ -1,9 +1,8 @@
 """Policies that simulate several rules to the end of the schedule and keep the best result."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from lyra_opt.allocation.heuristics.policy_solver import (
     SchedulePolicySolver,
     scheduled,
 )
+from lyra_opt.allocation.instance import Instance, Schedule
 from lyra_opt.allocation.schedules.evaluator import FluidState
 from lyra_opt.allocation.schedules.kernel import (
     ARRIVED,
@@ -30,15 +30,8 @@ from lyra_opt.allocation.schedules.kernel import (
     TARGET,
     decide_by_rule,
 )
-from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.result import SolveResult, StoppedBy
 from lyra_opt.core.stopwatch import OutOfTimeError, grace, within_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.allocation.instance import Instance, Schedule
-    from lyra_opt.core.result import SolveResult
-
 
 FILLS = (
     Fill(FILL_BASES_FIRST, REMAINING_WORK),  # srw comes first because ties keep the first

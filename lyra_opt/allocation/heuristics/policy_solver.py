@@ -5,19 +5,18 @@ Each policy is a solver (`StepPolicy`). Its rule is a method or a kernel on the 
 ``equal-share``, ``gandiva`` and ``afs``.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.allocation.clock_times import from_first_release
 from lyra_opt.allocation.exact.mckp_core import MckpCore
-from lyra_opt.allocation.instance import Objective
+from lyra_opt.allocation.instance import ElasticJob, Instance, Objective, Schedule
 from lyra_opt.allocation.knapsack.data import Knapsack
 from lyra_opt.allocation.schedules.evaluator import (
     FluidState,
@@ -43,11 +42,6 @@ from lyra_opt.core.kernels import kernel, kernel_with_lists
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import OutOfTimeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lyra_opt.allocation.instance import ElasticJob, Instance, Schedule
 
 
 class SchedulePolicySolver(HeuristicSolver):

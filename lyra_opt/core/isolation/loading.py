@@ -1,19 +1,13 @@
 """Load a user's own code first in a child process, so that a crash does no harm."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from multiprocessing.connection import Connection
+from typing import Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.isolation.child import Child, ChildDiedError, send
-from lyra_opt.core.solver import SOLVERS, find_solver
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
-    from lyra_opt.core.solver import Solver
+from lyra_opt.core.solver import SOLVERS, Solver, find_solver
 
 LONGEST_LOADING_S = 60.0
 

@@ -1,17 +1,12 @@
 """The memory of a process and of the processes it started."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RESET_PEAK = "5"  # written to clear_refs, this resets the peak resident size; see proc(5)
 

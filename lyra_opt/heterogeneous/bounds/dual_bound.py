@@ -28,22 +28,16 @@ X_jr the job needs at least g_j thr_j / V_j GPUs, so s sum_j w_j e_j / V_j <= C.
 `makespan_share`, where thr_j >= R_j / T, likewise sum_j g_j R_j / V_j <= C T.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.arithmetic import float_up
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion, most_steps_a_round
 from lyra_opt.heterogeneous.bounds.fluid import fluid_bound
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, worth
-from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, GangJob, Instance, Objective
 from lyra_opt.heterogeneous.share_checker import SHARE_TOLERANCE, ShareNumbers, greatest
-
-if TYPE_CHECKING:
-    from lyra_opt.heterogeneous.instance import GangJob, Instance
 
 
 def dual_bound(instance: Instance) -> float:

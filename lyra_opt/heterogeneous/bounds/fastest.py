@@ -1,18 +1,11 @@
 """The fastest rates and the earliest completion of a job that has the cluster to itself."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from lyra_opt.heterogeneous.checker import due_steps, steps_in_round
-from lyra_opt.heterogeneous.instance import Objective
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.heterogeneous.instance import GangJob, Instance
+from lyra_opt.heterogeneous.instance import GangJob, Instance, Objective
 
 
 def best_rate_of(gang: int, gpus: Mapping[str, int], rates: Mapping[str, float]) -> float:

@@ -15,21 +15,14 @@ set to 0. For every feasible x
 The right-hand side is computed in rational numbers, so it is a bound whatever the backend returns.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.arithmetic import float_up
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion, most_steps_a_round
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, worth
-from lyra_opt.heterogeneous.instance import Objective
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.heterogeneous.instance import GangJob, Instance
+from lyra_opt.heterogeneous.instance import GangJob, Instance, Objective
 
 MOST_VARIABLES = 12_000
 MOST_SEGMENTS = 64

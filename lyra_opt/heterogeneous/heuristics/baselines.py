@@ -1,24 +1,25 @@
 """Baseline policies: Tiresias's service queues, YARN-CS's single queue and AlloX's matching."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_number
-from lyra_opt.heterogeneous.heuristics.policy import NEVER, GangPlacer, RoundDraft, RoundPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, FreeGpus, RoundState
-
+from lyra_opt.heterogeneous.heuristics.policy import (
+    NEVER,
+    ActiveJob,
+    Decision,
+    FreeGpus,
+    GangPlacer,
+    RoundDraft,
+    RoundPolicy,
+    RoundState,
+)
 
 DEFAULT_THRESHOLDS_GPU_S = (3_600.0,)
 """Two queues, as in the paper; the threshold is the one in the README of its simulator."""

@@ -1,11 +1,12 @@
 """Register round-based policies by name, and run each as a solver of standalone instances."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from lyra_opt.core.errors import require_returned
 from lyra_opt.core.plugins import maker_of
@@ -22,7 +23,14 @@ from lyra_opt.heterogeneous.heuristics.gavel_policies import (
 )
 from lyra_opt.heterogeneous.heuristics.hadar.forking import HadarE
 from lyra_opt.heterogeneous.heuristics.hadar.rule import Hadar
-from lyra_opt.heterogeneous.heuristics.policy import ACTIVE_IDS, NEVER, ActiveJob, RoundState
+from lyra_opt.heterogeneous.heuristics.policy import (
+    ACTIVE_IDS,
+    NEVER,
+    ActiveJob,
+    Decision,
+    RoundPolicy,
+    RoundState,
+)
 from lyra_opt.heterogeneous.heuristics.priced_progress import PricedProgress
 from lyra_opt.heterogeneous.instance import (
     SCHEDULE_OBJECTIVES,
@@ -32,14 +40,6 @@ from lyra_opt.heterogeneous.instance import (
     RoundEntry,
     RoundSchedule,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import numpy as np
-
-    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
-
 
 ROUND_POLICIES: Mapping[str, Callable[[], RoundPolicy]] = {
     "allox": AlloX,

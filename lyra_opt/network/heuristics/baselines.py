@@ -1,16 +1,10 @@
 """Baseline policies without delay timers: best fit by submission, and shortest remaining time."""
 
-from __future__ import annotations
-
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 
 from lyra_opt.network.heuristics.free_machines import BestFit
-from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy, PlacementState
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from lyra_opt.network.heuristics.policy import PlacementState
 
 
 class BestFitPlacement(PlacementPolicy):

@@ -8,27 +8,19 @@ The rack timer is the code's wait at the machine tier, and the network timer its
 tier. A gang too large for every machine (or rack) is not held back; placement handles this case.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.network.heuristics.free_machines import FirstFit
-from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy, PlacementState, WaitingGangs
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.network.heuristics.policy import PlacementState, WaitingGangs
-
 
 DEFAULT_WINDOW_LEASES = 24
 """A day of one-hour leases. The value is assumed: the simulator takes it as an argument without a

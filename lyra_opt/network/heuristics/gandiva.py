@@ -1,20 +1,18 @@
 """Gandiva: machines reserved by gang size, and running gangs that move closer together."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from lyra_opt.network.heuristics.free_machines import FirstFit
-from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
+from lyra_opt.network.heuristics.policy import (
+    Grant,
+    MachineState,
+    PlacementPolicy,
+    PlacementState,
+    RunningGangs,
+)
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.network.heuristics.policy import MachineState, PlacementState, RunningGangs
-
 
 _TIERS = np.arange(len(Tier))
 

@@ -6,22 +6,17 @@ instances (`lyra_opt.network.heuristics.policy_solver`) and run the simulated cl
 because a simulation builds one at every event.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.core.errors import require_returned
 from lyra_opt.core.solver import Answering
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.network.links import Tier
+from lyra_opt.network.links import Tier
 
 
 @dataclass(slots=True, kw_only=True)

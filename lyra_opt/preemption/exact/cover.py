@@ -4,17 +4,13 @@ Gangs on the node must free an amount at minimum cost, which is a knapsack cover
 loses some of its pods there, or all of them; it is lost whole if too few pods remain.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.exact.plan import Plan
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.instance import Instance
+from lyra_opt.preemption.instance import Instance
 
 MOST_STATES = 10_000
 """Most states of the dynamic programme; larger instances are left to the model."""

@@ -1,18 +1,11 @@
 """Pods of a kind have equal requests and selectors, and can therefore move for one another."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
-from lyra_opt.preemption.instance import matches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lyra_opt.preemption.index import Integers
-    from lyra_opt.preemption.instance import Instance
+from lyra_opt.preemption.index import Integers
+from lyra_opt.preemption.instance import Instance, matches
 
 
 def pod_kinds(

@@ -7,10 +7,8 @@ budget. Pods that move are of one kind if their requests and selectors are equal
 say which pod of a kind moves where; a solution of the model is converted to moves afterwards.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +17,9 @@ from lyra_opt.preemption.counting import node_room
 from lyra_opt.preemption.exact.kinds import matched_moves, pod_kinds
 from lyra_opt.preemption.exact.plan import Plan
 from lyra_opt.preemption.exact.programme import Linear, Programme
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.index import Flags, Integers
-    from lyra_opt.preemption.instance import Budget, Instance
-    from lyra_opt.preemption.objective import Term
+from lyra_opt.preemption.index import Flags, Integers
+from lyra_opt.preemption.instance import Budget, Instance
+from lyra_opt.preemption.objective import Term
 
 MOST_SIZES = 12
 """Most different amounts of a resource for which capacities are rounded."""

@@ -1,17 +1,11 @@
 """A solution of a preemption instance as arrays, with the values of its terms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lyra_opt.preemption.costs import Effect
-from lyra_opt.preemption.instance import Solution
+from lyra_opt.preemption.index import Integers
+from lyra_opt.preemption.instance import Instance, Solution
 from lyra_opt.preemption.objective import excess_of
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.index import Integers
-    from lyra_opt.preemption.instance import Instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,32 +1,23 @@
 """The solver `exact`: a proved optimum, by counting, bounds, and one model per domain."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.result import SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.preemption.bounds.dual_bound import Relaxation, domain_bounds
 from lyra_opt.preemption.bounds.prices import prices
 from lyra_opt.preemption.checker import check
 from lyra_opt.preemption.costs import Costs
-from lyra_opt.preemption.counting import Verdict, count, required_domains
+from lyra_opt.preemption.counting import Counting, Verdict, count, required_domains
 from lyra_opt.preemption.exact.cover import cheapest_cover
 from lyra_opt.preemption.exact.model import Model, Scope
+from lyra_opt.preemption.exact.plan import Plan
 from lyra_opt.preemption.exact.reduction import Reduction
 from lyra_opt.preemption.heuristics.fast import Fast
-from lyra_opt.preemption.instance import Moves
-
-if TYPE_CHECKING:
-    from lyra_opt.core.result import Limits
-    from lyra_opt.core.solver import Observer
-    from lyra_opt.preemption.counting import Counting
-    from lyra_opt.preemption.exact.plan import Plan
-    from lyra_opt.preemption.instance import Instance, Solution
+from lyra_opt.preemption.instance import Instance, Moves, Solution
 
 KEPT = 0.9
 """Nodes are closed again as long as this closes more than a tenth of the open ones."""

@@ -1,17 +1,11 @@
 """First solutions: all gangs leave the nodes with pending pods, and gangs that still fit return."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.exact.plan import Plan
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.costs import Costs
-    from lyra_opt.preemption.index import Flags, Integers
-    from lyra_opt.preemption.instance import Instance
+from lyra_opt.preemption.index import Flags, Integers
+from lyra_opt.preemption.instance import Instance
 
 
 def put_back(instance: Instance, costs: Costs, placed: Integers) -> Plan | None:

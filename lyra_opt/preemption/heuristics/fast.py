@@ -1,10 +1,9 @@
 """The heuristic `fast`: place pods where they cost least, then exchange nodes."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.preemption.bounds.dual_bound import Relaxation, domain_bounds
 from lyra_opt.preemption.costs import Costs, Effect, sum_by_gang
-from lyra_opt.preemption.counting import Verdict, count
+from lyra_opt.preemption.counting import Counting, Verdict, count
 from lyra_opt.preemption.heuristics import fast_kernels as kernels
 from lyra_opt.preemption.heuristics.base import (
     NOTHING_FOUND,
@@ -23,15 +22,9 @@ from lyra_opt.preemption.heuristics.base import (
     result_of,
 )
 from lyra_opt.preemption.heuristics.rehoming import rehome
-from lyra_opt.preemption.instance import Moves
+from lyra_opt.preemption.index import Flags, Integers
+from lyra_opt.preemption.instance import Instance, Moves, Solution
 from lyra_opt.preemption.put_back import let_pods_return
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.preemption.counting import Counting
-    from lyra_opt.preemption.index import Flags, Integers
-    from lyra_opt.preemption.instance import Instance, Solution
 
 ROUNDS, BATCH = 1000, 100
 """Exchanges for each of the best starts, and for each check of the time limit."""

@@ -1,20 +1,13 @@
 """An imitation of Karpenter's consolidation: empty a prefix of the nodes and move their pods."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State, first_fit, pods_in
-from lyra_opt.preemption.instance import Moves
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.preemption.instance import Instance
+from lyra_opt.preemption.instance import Instance, Moves
 
 MOST_CANDIDATES = 100
 """The limit of Karpenter's search over prefixes, which can try one candidate more."""

@@ -3,20 +3,15 @@
 File names are relative to ``pkg/scheduler`` in the repository of Kubernetes.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from lyra_opt.core.stopwatch import require_time, within_time
 from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State, pods_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.preemption.index import Integers, PreemptionIndex
-    from lyra_opt.preemption.instance import Instance
+from lyra_opt.preemption.index import Integers, PreemptionIndex
+from lyra_opt.preemption.instance import Instance
 
 CPU, MEMORY = "cpu", "memory"
 DEFAULT_REQUESTS = {CPU: 100, MEMORY: 200 * 2**20}

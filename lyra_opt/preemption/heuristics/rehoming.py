@@ -1,17 +1,11 @@
 """Move lost pods into free capacity if the instance allows it and the objective improves."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from lyra_opt.preemption.costs import Costs
+from lyra_opt.preemption.heuristics.base import State
+from lyra_opt.preemption.index import Flags, Integers
 from lyra_opt.preemption.put_back import closed_nodes
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.heuristics.base import State
-    from lyra_opt.preemption.index import Flags, Integers
 
 
 def rehome(state: State, placed: Integers) -> None:

@@ -3,17 +3,11 @@
 File names are relative to ``src`` in the repository of Slurm, release 22.05.8.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State, first_fit, pods_in
-
-if TYPE_CHECKING:
-    from lyra_opt.preemption.index import Integers
+from lyra_opt.preemption.index import Integers
 
 REORDER_COUNT = 1
 """The default of ``preempt_reorder_count``. The code of Slurm reorders once more than it says."""

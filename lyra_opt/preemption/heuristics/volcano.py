@@ -1,19 +1,13 @@
 """Imitations of Volcano's gang preemption: bundles of pods in one domain are evicted together."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State, has_required_level
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.preemption.index import Flags
+from lyra_opt.preemption.index import Flags
 
 Bundle = tuple[bool, int, float, int, list[tuple[int, int]]]
 """Pods of one gang in one domain that the rule evicts together, as `_bundles` explains."""

@@ -1,13 +1,13 @@
 """The solver `exact`: a proved optimum, by cheap steps first and tree searches last."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver
+from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import is_out_of_time, limited_to, limits_in_force, remaining_s
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.reclaim.bounds.semidefinite import semidefinite_bound
@@ -17,18 +17,8 @@ from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.heuristics.fast import Fast
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, LyraGreedyElastic, Marginal
 from lyra_opt.reclaim.heuristics.tabu import search_by_swaps
-from lyra_opt.reclaim.instance import Semantics, Solution
-from lyra_opt.reclaim.reduction import BestKnown, SearchResult, reduce_instance
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy as np
-
-    from lyra_opt.core.solver import Observer
-    from lyra_opt.reclaim.instance import Instance
-    from lyra_opt.reclaim.reduction import ReducedReclaim
-
+from lyra_opt.reclaim.instance import Instance, Semantics, Solution
+from lyra_opt.reclaim.reduction import BestKnown, ReducedReclaim, SearchResult, reduce_instance
 
 SHORT_WALK = 500
 LONG_WALK = 20_000

@@ -1,9 +1,7 @@
 """The base class of the reclaim heuristics; each subclass adds its rule."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,13 +9,8 @@ from lyra_opt.core.arithmetic import exact_sum
 from lyra_opt.core.errors import require_returned
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
-from lyra_opt.reclaim.instance import Semantics, Solution
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.reclaim.incidence import ReclaimIndex
-    from lyra_opt.reclaim.instance import Instance
+from lyra_opt.reclaim.incidence import ReclaimIndex
+from lyra_opt.reclaim.instance import Instance, Semantics, Solution
 
 
 class ReclaimHeuristic(HeuristicSolver):

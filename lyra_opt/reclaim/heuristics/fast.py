@@ -1,15 +1,13 @@
 """The solver `fast`: a bound, then constructive heuristics until one of them meets the bound."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from lyra_opt.core.result import SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import is_out_of_time
-from lyra_opt.reclaim.bounds.dual_bound import interchangeable_bound, rigid_bound
+from lyra_opt.reclaim.bounds.dual_bound import RigidBound, interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.greedy import (
     LyraGreedy,
@@ -20,17 +18,8 @@ from lyra_opt.reclaim.heuristics.greedy import (
     peel_places,
     peel_servers,
 )
-from lyra_opt.reclaim.instance import Semantics, Solution
-from lyra_opt.reclaim.reduction import BestKnown, reduce_with_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.core.result import Limits
-    from lyra_opt.core.solver import Observer
-    from lyra_opt.reclaim.bounds.dual_bound import RigidBound
-    from lyra_opt.reclaim.instance import Instance
-    from lyra_opt.reclaim.reduction import ReducedReclaim
+from lyra_opt.reclaim.instance import Instance, Semantics, Solution
+from lyra_opt.reclaim.reduction import BestKnown, ReducedReclaim, reduce_with_rows
 
 
 class Fast(Solver):

@@ -1,8 +1,7 @@
 """Tabu search for reclaiming: swap servers from several greedy choices, with short bans."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,14 +10,8 @@ from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, LyraGreedyElastic, Marginal, Peeling
-from lyra_opt.reclaim.instance import Semantics, Solution
-from lyra_opt.reclaim.reduction import SearchResult, reduce_instance
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from lyra_opt.reclaim.instance import Instance
-    from lyra_opt.reclaim.reduction import ReducedReclaim
+from lyra_opt.reclaim.instance import Instance, Semantics, Solution
+from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult, reduce_instance
 
 
 class SwapProblem(NamedTuple):

@@ -5,11 +5,8 @@ prices of GPU time. For more than 200 jobs the prices are those of jobs that may
 proofs are in ``formulations/allocation/README.md``, section 11.
 """
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from lyra_opt.allocation.bounds.mean_jct.busy_times import ASCENT_STEPS, mean_busy_time_bound
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference, smallest_area_first
@@ -20,10 +17,8 @@ from lyra_opt.allocation.bounds.mean_jct.prices import (
     interrupted_prices_bound,
     priced_schedules_bound,
 )
+from lyra_opt.allocation.instance import Instance
 from lyra_opt.core.stopwatch import OutOfTimeError
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation.instance import Instance
 
 
 def mean_jct_bound(instance: Instance, steps: int = ASCENT_STEPS, rounds: int = ROUNDS) -> float:

@@ -1,14 +1,14 @@
 """Solve share programmes with HiGHS, building the model directly from arrays."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.core.stopwatch import remaining_s
 from lyra_opt.heterogeneous.exact.shares.data import CONSTRAINTS, ShareData, gain
+from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 from lyra_opt.heterogeneous.exact.shares.sifting import (
     is_for_sifting,
     is_sum_for_sifting,
@@ -17,11 +17,6 @@ from lyra_opt.heterogeneous.exact.shares.sifting import (
     sifted_sum,
 )
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
 TOLERANCE = 1e-9
 

@@ -1,18 +1,18 @@
 """HadarE: several copies of a job run at once, so that servers do not idle."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from lyra_opt.heterogeneous.bounds.fastest import best_rate_of
 from lyra_opt.heterogeneous.heuristics.hadar.rule import rounds_to_run, worth_at
-from lyra_opt.heterogeneous.heuristics.policy import RoundDraft, RoundPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, FreeGpus, RoundState
-    from lyra_opt.heterogeneous.instance import GangJob, Placement
+from lyra_opt.heterogeneous.heuristics.policy import (
+    ActiveJob,
+    Decision,
+    FreeGpus,
+    RoundDraft,
+    RoundPolicy,
+    RoundState,
+)
+from lyra_opt.heterogeneous.instance import GangJob, Placement
 
 
 class HadarE(RoundPolicy):

@@ -21,11 +21,10 @@ its weight is counted and its row disappears. If it survives (is kept), it exclu
 with more workers than it can still lose, and its prices may rise without limit.
 """
 
-from __future__ import annotations
-
 import heapq
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -50,13 +49,7 @@ from lyra_opt.reclaim.exact.threshold.kernels import (
 )
 from lyra_opt.reclaim.exact.threshold.relaxation import Relaxation
 from lyra_opt.reclaim.heuristics.tabu import search_by_swaps
-from lyra_opt.reclaim.reduction import SearchResult, dominance_pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lyra_opt.reclaim.reduction import ReducedReclaim
-
+from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult, dominance_pairs
 
 CANDIDATES = 8
 RELIABLE_FROM = 4
