@@ -12,6 +12,9 @@ from lyra_opt.experiments.planning.planning import plan
 from lyra_opt.experiments.planning.questions import Drain, Fit
 from lyra_opt.instances.snapshots.reading import read_snapshot
 from lyra_opt.instances.snapshots.sample import kubectl_list, padded
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 OBJECTIVE = ("unplaced", "lost_gangs_by_priority", "lost:gpu", "lost_pods")
 
@@ -53,16 +56,7 @@ def test_padding_changes_nothing(file, tmp_path):
     assert longer.stat().st_size > 10 * file.stat().st_size
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["drain", "--nodes", "4"],
-        ["drain", "n3", "n4", "--nodes", "1", "--among", "rack=r0", "--explain", "n5"],
-        ["fit", "pending", "--cost", "pods", "--explain", "n0"],
-        ["fit", "--pods", "2", "--gpus", "8", "--cpu", "4", "--memory", "1Gi", "--priority", "p3"],
-        ["consolidate", "--moves", "5"],
-    ],
-)
+@pytest.mark.parametrize("words", TABLES["words"])
 def test_questions(run, file, tmp_path, words):
     """Each answers in words, as JSON and as a page, with equal content."""
     exit_code, out, err = run("plan", *words, "--snapshot", file)
@@ -139,50 +133,7 @@ def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
         lo.plan(file, "fit", pods=99, gpus=8).plot()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["drain"], "drain: name nodes, or give a number"),
-        (["drain", "n99"], 'the snapshot has no node "n99"'),
-        (["drain", "--nodes", "99"], "only 40 nodes can be chosen"),
-        (["drain", "--nodes", "1", "--among", "a b"], 'selector is "a b"'),
-        (["drain", "--nodes", "1", "--cost", "money"], 'cost is "money"'),
-        (["drain", "--nodes", "1", "--explain", "n99"], 'the snapshot has no node "n99"'),
-        (["drain", "--nodes", "1", "--owner", "Foo=bar"], "must be KIND=gang"),
-        (["drain", "--nodes", "1", "--reader", "kube"], "snapshot reader"),
-        (["drain", "--nodes", "1", "--plot", "x.txt"], "--plot x.txt"),
-        (["drain", "--nodes", "1", "--page", "-"], "--page -"),
-        (["drain", "n99", "--page", "x.png"], "--page x.png: must be named *.html"),
-        (["drain", "n1", "--not", "n1"], "node n1 is to be drained, and must not"),
-        (["drain", "--nodes", "1", "--cost", "annotation:x"], "no pod has this annotation"),
-        (["fit"], "fit: either name a pending gang"),
-        (["fit", "pending", "--gpus", "8"], "a pending gang has its own requests"),
-        (["drain", "--nodes", "1", "--owner", "=gang"], "must be KIND=gang"),
-        (["fit", "nobody"], 'no pending gang is called "nobody"'),
-        (["fit", "--pods", "2"], "fit: give the GPUs"),
-        (["fit", "--pods", "2", "--gpus", "8K"], "the suffix for 1,000 is k"),
-        (["fit", "--pods", "2", "--resource", "x"], "must be NAME=N"),
-        (["fit", "--pods", "2", "--resource", "x=1"], "no node has the resource x"),
-        (["fit", "--pods", "2", "--gpus", "1", "--priority", "high"], "priority high"),
-        (["fit", "--pods", "2", "--gpus", "1", "--level", "hall"], 'for the level "hall"'),
-        (["fit", "--pods", "2", "--gpus", "1", "--type", "h100"], "no label names a type"),
-        (["fit", "--pods", "2", "--resource", "nvidia.com/gpux=1"], "did you mean nvidia.com/gpu?"),
-        (["fit", "--pods", "2", "--gpus", "1", "--level", "rac"], "did you mean rack?"),
-        (["fit", "--pods", "2", "--gpus", "1", "--priority", "p9"], "known: p1, p2, p3"),
-        (["fit", "pendingg"], "did you mean pending?"),
-        (["drain", "--nodes", "1", "--cost", "podz"], "did you mean pods?"),
-        (["drain", "--nodes", "1", "--among", "rak=r1"], "did you mean rack?"),
-        (["drain", "--nodes", "1", "--among", "rak!=r1"], "did you mean rack?"),
-        (["consolidate", "--among", "rack=r1,rack!=r1"], "leaves 0 open nodes"),
-        (["consolidate", "--among", "rack=r11"], "did you mean r1?"),
-        (["drain", "--nodes", "1", "--among", "rack!=r11"], "did you mean r1?"),
-        (["drain", "--nodes", "1", "--owner", "Foo=gan"], "did you mean gang?"),
-        (["fit", "--pods", "2", "--gpus", "1", "--drain", "n99"], 'has no node "n99"'),
-        (["fit", "--pods", "2", "--gpus", "1", "--not", "n99"], 'has no node "n99"'),
-        (["drain", "n05"], "did you mean n5?"),
-        (["drain", "--nodes", "1", "--reader", "slrum"], "did you mean slurm?"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), TABLES["bad_questions"])
 def test_bad_questions_give_one_line(run, file, words, message):
     exit_code, out, err = run("plan", *words, "--snapshot", file)
     assert (exit_code, out) == (2, "")
@@ -190,18 +141,7 @@ def test_bad_questions_give_one_line(run, file, words, message):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("names", "options", "message"),
-    [
-        (["drain"], {"nods": 3}, 'plan drain has no option "nods"; did you mean nodes?'),
-        (["drain"], {"nodes": 3, "explainn": "n1"}, "did you mean explain?"),
-        (["drain"], {"nodes": "3"}, 'nodes is "3"'),
-        (["drain"], {"nodes": 1, "without": "n99"}, 'the snapshot has no node "n99"'),
-        (["fit"], {"pods": 0, "gpus": 1}, "pods is 0: must be an integer from 1 to 1000000"),
-        (["consolidate", "n1"], {}, 'plan consolidate: does not take the name "n1"'),
-        (["drian"], {}, "must be one of: drain, fit, consolidate; did you mean drain?"),
-    ],
-)
+@pytest.mark.parametrize(("names", "options", "message"), TABLES["wrong_options"])
 def test_lo_plan_names_wrong_options(file, names, options, message):
     with pytest.raises(lo.UserError, match=re.escape(message)):
         lo.plan(file, *names, **options)

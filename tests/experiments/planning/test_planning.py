@@ -16,6 +16,9 @@ from lyra_opt.experiments.planning.words import headline, hurt_table, limits, pr
 from lyra_opt.instances.snapshots.placement import Placement
 from lyra_opt.instances.snapshots.snapshot import Owner, SnapshotNode
 from tests.experiments.planning.clusters import RACK, cluster, gang, node, pending, random_cluster
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 SEEDS = [pytest.param(range(40)), pytest.param(range(40, 5_000), marks=pytest.mark.slow)]
 
@@ -275,23 +278,7 @@ def test_proofs_name_the_nodes_that_were_given():
     assert partly.startswith("Proved: every choice of 2 nodes with a stops at least 1 job")
 
 
-@pytest.mark.parametrize(
-    ("gangs", "said"),
-    [
-        ([], "Nobody is stopped, so nothing can be better."),
-        (
-            [("x", "a", 1, 5), ("y", "b", 1, 5)],
-            "Proved: every choice of 1 node stops at least 1 job of priority 5; those that stop "
-            "only 1 job of priority 5 take at least 1 GPU from running pods.",
-        ),
-        (
-            [(f"{name}{priority}", name, 2, priority) for name in "ab" for priority in (5, 1)],
-            "Proved: every choice of 1 node stops at least 1 job of priority 5; those that stop "
-            "only 1 job of priority 5 stop at least 1 job of priority 1; those that also stop only "
-            "1 job of priority 1 take at least 4 GPUs from running pods.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("gangs", "said"), TABLES["proofs"])
 def test_proofs_say_of_what_there_is_only_one(gangs, said):
     """Two numbers 1 in a proof are told apart, because each stands with its noun."""
     jobs = [gang(name, [at], gpus, priority=priority) for name, at, gpus, priority in gangs]
@@ -299,13 +286,7 @@ def test_proofs_say_of_what_there_is_only_one(gangs, said):
     assert proof_sentence(found) == said
 
 
-@pytest.mark.parametrize(
-    ("busy", "said"),
-    [
-        ([], "2 nodes can be empty: a, b; all of them are empty already."),
-        (["a"], "1 node can be empty: b; it is empty already."),
-    ],
-)
+@pytest.mark.parametrize(("busy", "said"), TABLES["empty"])
 def test_empty_nodes_are_counted_in_words(busy, said):
     jobs = [gang(name, [name], 4) for name in busy]
     assert headline(plan(cluster([node("a"), node("b")], jobs), Consolidate())) == said

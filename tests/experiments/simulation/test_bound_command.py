@@ -20,12 +20,7 @@ SMALL = ("--set", "cluster.servers=4", "--set", "jobs.parameters.days=1")
 CHANGES = {"cluster.servers": 4, "jobs.parameters.days": 1}
 
 
-TRACE = """\
-job_id,submit_time_s,gpus,duration_s
-first,0,8,3600
-second,60,8,600
-third,120,4,600
-"""
+TRACE = TABLES["trace"]
 
 
 @pytest.fixture

@@ -8,48 +8,7 @@ from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import THREE_JOBS, figures, schemes
 from tests.tables import beside
 
-FILE = """
-from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
-from lyra_opt.simulation.policy import QueuePolicy
-from lyra_opt.simulation.scheme import ComposedScheme
-
-
-class Shortest(QueuePolicy):
-    \"\"\"Shortest first.\"\"\"
-
-    def __init__(self, sign=1):
-        super().__init__("shortest-of-mine")
-        self.sign = sign
-
-    def decide(self, view):
-        def length_s(run):
-            return self.sign * run.job.work_worker_s / run.job.min_workers
-
-        for run in sorted(self.waiting.values(), key=length_s):
-            if parts := view.fit(run):
-                self.start(view, run, parts)
-
-
-class Greedy(LyraGreedy):
-    name = "my-greedy"
-
-
-def key(run, view):
-    return run.job.work_worker_s / run.job.min_workers
-
-
-def name_of(run, view):
-    return run.job.id
-
-
-def no_view(run):
-    return 0
-
-
-MIXED = ComposedScheme(name="mixed", summary="like FIFO", reclaimer=Greedy)
-MISSPELT = ComposedScheme(name="misspelt", summary="", reclaimer="lyra-gredy")
-"""
-
+FILE = beside(__file__, "own_schemes.txt")
 SCENARIO = beside(__file__, "own_schemes.toml")
 
 

@@ -7,13 +7,11 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.core.errors import UserError
+from tests.tables import tables
 
-TRACE = """\
-job_id,submit_time_s,duration_s,gpus,vc
-1,0,100,4,a
-2,0,100,4,a
-3,10,50,4,b
-"""
+TABLES = tables(__file__)
+
+TRACE = TABLES["trace"]
 
 
 def scenario(folder: Path, tenants: dict[str, Any], **scheme: Any) -> dict[str, Any]:
@@ -38,14 +36,7 @@ def test_column_vc_names_tenants_and_results_tell_them_apart(tmp_path: Path) -> 
     assert list(runs.jobs.tenant) == ["a", "a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("quotas", "taken_back"),
-    [
-        ({"a": {"share": 0.5}, "b": {"share": 0.5}}, 1),
-        ({"a": {"gpus": 8}, "b": {"gpus": 0}}, 0),
-        ({"b": {"share": 1, "group": "team"}, "a": {"share": 0.5}, "team": {"gpus": 4}}, 1),
-    ],
-)
+@pytest.mark.parametrize(("quotas", "taken_back"), TABLES["quotas"])
 def test_quotas_are_shares_or_gpus_of_tenants_or_groups(
     tmp_path: Path, quotas: dict[str, Any], taken_back: int
 ) -> None:
@@ -57,24 +48,7 @@ def test_quotas_are_shares_or_gpus_of_tenants_or_groups(
         assert figures["above_quota_tenant_a_gpu_s"] == 4 * 10 + 4 * 40
 
 
-@pytest.mark.parametrize(
-    ("tenants", "words"),
-    [
-        ({}, "must be given, or else divide"),
-        ({"divide": "by-name"}, "must be one of: by-request, equally"),
-        ({"quotas": {"a": {}}}, "must be given, or else gpus"),
-        ({"quotas": {"a": {"share": 0.6}, "b": {"share": 0.6}}}, "add up to at most 1, not 1.2"),
-        ({"quotas": {"a": {"gpus": 6}, "b": {"gpus": 3}}}, "must have at most the 8 own GPUs"),
-        (
-            {"quotas": {"a": {"gpus": 2, "group": "b"}, "b": {"gpus": 1}}},
-            "cluster.tenants.quotas.a is 2: the members of b must not have more",
-        ),
-        ({"quotas": {"a": {"gpus": 1, "group": "teem"}, "team": {"gpus": 1}}}, "team"),
-        ({"quotas": {"a": {"gpus": 1, "group": "a"}}}, "must not be in a circle"),
-        ({"quotas": {"a": {"share": 1}}}, "job 3 belongs to tenant 'b', which has no quota"),
-        ({"divide": "equally", "limit": 0.5}, "must be a finite number of at least 1"),
-    ],
-)
+@pytest.mark.parametrize(("tenants", "words"), TABLES["wrong"])
 def test_wrong_quotas_are_refused_in_one_line(
     tmp_path: Path, tenants: dict[str, Any], words: str
 ) -> None:

@@ -108,21 +108,11 @@ def test_the_last_server_has_what_remains():
     assert [gpu_type.price_per_hour for gpu_type in cluster.gpu_types] == [0.74, 0.135]
 
 
-@pytest.mark.parametrize(
-    ("gang", "spread", "rates"),
-    [
-        (1, {"v100": 9.0}, {"v100": 4, "k80": 1}),
-        (4, None, {"v100": 4}),
-        (4, {"v100": 5.0}, {"v100": 5}),
-        (6, {"v100": 3.0}, {"v100": 3}),
-        (6, {"k80": 3.0}, {}),
-        (7, None, {}),
-    ],
-)
-def test_which_gangs_fit(gang, spread, rates):
+@pytest.mark.parametrize(("fields", "rates"), TABLES["fitting"])
+def test_which_gangs_fit(fields, rates):
     """On one server, on several at the rate of several, or not at all."""
     alone = {"v100": 4.0, "k80": 1.0}
-    measured = GangJob(id="x", gang=gang, steps=1, throughput=alone, spread_throughput=spread)
+    measured = GangJob(id="x", steps=1, throughput=alone, **fields)
     speed = Speed(cluster_of({"v100": 6, "k80": 2}, gpus_per_server=4))
     job = Job.of_gang(measured)
     assert speed.rates_of(job) == rates

@@ -19,11 +19,7 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-TABLE = """model,batch_size,gpus,a100,mine,a100_unconsolidated
-GPT,4,1,10,30,10
-GPT,4,8,70,,40
-Diffusion,,1,2.5,0,2.5
-"""
+TABLE = TABLES["example"]
 
 
 def test_names(tmp_path):
@@ -105,13 +101,7 @@ def test_any_text_is_a_table_or_one_error(text, header):
     assert all(kind.throughput[table.reference] > 0 for kind in table.job_types)
 
 
-BESIDE = """model,batch_size,gpus,beside_model,beside_batch_size,a100
-GPT,4,1,,,10
-Diffusion,,1,,,3
-GPT,4,1,Diffusion,,8
-Diffusion,,1,GPT,4,2
-GPT,4,1,GPT,4,0
-"""
+BESIDE = TABLES["beside"]
 
 
 def test_rates_beside_another_job():
@@ -136,15 +126,7 @@ def test_rates_beside_another_job():
     assert larger.kind is None, "nothing was measured of two on so many GPUs"
 
 
-MEASURED = {
-    "k80": {"('GPT (batch size 4)', 1)": {"null": 1.5}},
-    "v100": {
-        "('GPT (batch size 4)', 1)": {"null": 10, "('A3C', 1)": [8, 2.5]},
-        "('A3C', 1)": {"null": 3, "('GPT (batch size 4)', 1)": [2.5, 8]},
-        "('A3C', 2)": {"null": 5},
-    },
-    "v100_unconsolidated": {"('A3C', 2)": {"null": 4}},
-}
+MEASURED = TABLES["measurements"]
 
 
 def test_measurements_as_gavel_keeps_them(tmp_path):

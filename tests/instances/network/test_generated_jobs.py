@@ -82,19 +82,17 @@ class TestSeeds:
         )
 
     @pytest.mark.parametrize(
-        ("make", "field"),
+        ("make", "field", "value"),
         [
-            (lambda: dally_batch(seed=-1), "seed"),
-            (lambda: dally_batch(seed=0, jobs=0), "jobs"),
-            (lambda: dally_poisson(seed=0, jobs_per_day=0.0), "jobs_per_day"),
-            (lambda: dally_poisson(seed=0, jobs_per_day=float("nan")), "jobs_per_day"),
-            (lambda: dally_distributed(seed=0, jobs_per_day=-1.0), "jobs_per_day"),
+            *((dally_batch, "seed", -1), (dally_batch, "jobs", 0)),
+            *((dally_poisson, "jobs_per_day", rate) for rate in (0.0, float("nan"))),
+            (dally_distributed, "jobs_per_day", -1.0),
         ],
     )
-    def test_bad_input(self, make, field):
+    def test_bad_input(self, make, field, value):
         """The field is named."""
         with pytest.raises(FieldError, match=field):
-            make()
+            make(**{"seed": 0, field: value})
 
 
 class TestTraceJobs:

@@ -2,9 +2,7 @@
 
 import json
 import os
-import tomllib
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -23,8 +21,9 @@ from lyra_opt.instances.preemption.recorded.__main__ import RULES, main
 from lyra_opt.instances.preemption.recorded.real_program import RealProgram
 from lyra_opt.instances.preemption.recording import cases, kubernetes, slurm
 from lyra_opt.preemption import PROBLEM, check
+from tests.tables import tables
 
-STATED = tomllib.loads(Path(__file__).with_name("recorded.toml").read_text(encoding="utf-8"))
+STATED = tables(__file__)
 SEEDS = range(STATED.pop("seeds"))
 LEAST_SHARE = 0.8
 
@@ -95,11 +94,7 @@ def test_files_of_decisions_are_read(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [
-        ("{}", "line 1: the decision lacks the key 'decision'"),
-        ('{"decision": {"started": true}}', "line 1: the decision lacks the key 'instance'"),
-        ('{"decision": {"started": true}, "instance": {}}', "line 1: "),
-    ],
+    STATED["bad_lines"],
 )
 def test_lines_that_are_no_decisions_are_refused(tmp_path, line, message):
     path = tmp_path / "bad.jsonl"

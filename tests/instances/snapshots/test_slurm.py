@@ -28,17 +28,12 @@ from tests.tables import tables
 REAL = Path(__file__).parent / "slurm_22_05"
 CASES, NOTATIONS = tables(__file__), tables(__file__, "slurm_notations")
 NODES = [{"name": f"n{place}"} for place in (1, 2, 3)]
-PARTITIONS = """PartitionName=low
-   Nodes=n[1-3] OverSubscribe=NO PriorityTier=1 PreemptMode=REQUEUE
-PartitionName=high
-   Nodes=n[1-3] OverSubscribe=NO PriorityTier=5 PreemptMode=OFF
-"""
 
 
 def output(document, version="v0.0.43"):
     """Return the text of a file; ``machines`` of a document become its nodes."""
     if isinstance(document, str):
-        return document.replace("PARTITIONS", PARTITIONS)
+        return document.replace("PARTITIONS", NOTATIONS["partitions"])
     document = {"meta": {"plugin": {"data_parser": f"data_parser/{version}"}}} | document
     if "jobs" in document:
         document["jobs"] = [job(**{"version": version, **each}) for each in document["jobs"]]

@@ -15,6 +15,7 @@ from lyra_opt.instances.workloads.lyra_like import lyra_like, lyra_shaped
 from lyra_opt.instances.workloads.named import LYRA_LIKE
 from lyra_opt.simulation.cluster import Cluster
 from tests.draws import draws
+from tests.tables import tables
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 SHAPE = LoadShape(stand_ins_per_100000=200)
@@ -101,15 +102,7 @@ def test_stand_ins_are_said():
     assert not any("unknown cause" in each for each in plain.assumptions)
 
 
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
-        ({"working_hours": 0}, "working_hours"),
-        ({"first_weekday": 7}, "first_weekday"),
-        ({"short_bulk_s": 100}, "short_bulk_s"),
-        ({"wide_per_mille": 1.5}, "wide_per_mille"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "named"), tables(__file__)["bad_shapes"])
 def test_bad_shapes_are_refused(fields, named):
     """With the field that is wrong; also where a scenario has it."""
     with pytest.raises(FieldError, match=named):

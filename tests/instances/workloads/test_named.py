@@ -7,6 +7,7 @@ from lyra_opt.instances.heterogeneous.clusters import find_cluster
 from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES
 from lyra_opt.instances.workloads.named import WORKLOADS, find_workload
 from lyra_opt.simulation.cluster import Cluster
+from tests.tables import tables
 
 NAMES = {
     *("lyra-like", "gavel-like", "hadar-480", "dally-batch", "dally-poisson", "dally-distributed"),
@@ -25,17 +26,7 @@ def test_names():
         find_workload("mix-2")
 
 
-@pytest.mark.parametrize(
-    ("name", "jobs"),
-    [
-        ("gavel-like", 200),
-        ("mix-1", 1),
-        ("mix-12", 12),
-        ("dally-batch", 500),
-        ("dally-poisson", 500),
-        ("dally-distributed", 411),
-    ],
-)
+@pytest.mark.parametrize(("name", "jobs"), tables(__file__)["jobs"])
 def test_jobs(name, jobs):
     """As many as were published, by the seed."""
     workload = find_workload(name)

@@ -8,12 +8,9 @@ import pytest
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.instances.workloads.pollux import POLLUX_FILES, pollux_jobs
 from tests.instances.workloads.published import published
+from tests.tables import tables
 
-ROWS = """\
-,name,time,application,num_replicas,batch_size,requested_replicas
-0,cifar10-0,30,cifar10,1,128,1
-1,ncf-1,90,ncf,2,256,2
-"""
+ROWS = tables(__file__)["rows"]
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Transformations: what they change, what they keep, and that they say so."""
 
-import math
 from dataclasses import fields, replace
 
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.instances.workloads import transform
 from lyra_opt.instances.workloads.transform import (
     JobAssumptions,
     assigned,
@@ -18,7 +18,6 @@ from lyra_opt.instances.workloads.transform import (
     rescaled,
     sampled,
     window,
-    with_assumptions,
     without_oversized,
 )
 from lyra_opt.simulation.workload import Job, Workload
@@ -225,20 +224,11 @@ def test_merged_by_hand():
         merged([])
 
 
-@pytest.mark.parametrize(
-    ("first_day", "days", "submitted", "sentence"),
-    [
-        (1, 1, [0.5, 1.4], "Only the jobs submitted from day 1 on, for 1 day."),
-        (1, 9, [0.5, 1.4, 1.5, 3.5], "Made up."),
-        (2, 2, [0.5], "Only the jobs submitted from day 2 on, for 2 days."),
-        (2, None, [0.5, 2.5], "Only the jobs submitted from day 2 on."),
-        (4, None, [0.5], "Only the jobs submitted from day 4 on."),
-    ],
-)
-def test_window(first_day, days, submitted, sentence):
+@pytest.mark.parametrize(("asked", "submitted", "sentence"), TABLES["windows"])
+def test_window(asked, submitted, sentence):
     """Whole days are cut out; times are counted from the first of them."""
     workload = workload_of(*((DAY_S * day, 1, 1) for day in (0.5, 1.4, 1.5, 3.5)))
-    found = window(workload, first_day, days)
+    found = window(workload, **{"days": None, **asked})
     assert [job.submit_s / DAY_S for job in found.jobs] == submitted
     assert found.assumptions[-1] == sentence
 
@@ -295,21 +285,13 @@ def test_demand_in_words():
 
 
 @pytest.mark.parametrize(
-    ("call", "field"),
+    ("function", "given", "field"),
     [
-        (lambda w: rescaled(w, load=0, gpus=1), "load"),
-        (lambda w: rescaled(w, load=math.nan, gpus=1), "load"),
-        (lambda w: rescaled(w, load=1, gpus=0), "gpus"),
-        (lambda w: window(w, 1, 0), "days"),
-        (lambda w: window(w, 0, 1), "first_day"),
-        (lambda w: window(w, 2, 1), "first_day"),
-        (lambda w: limited(w, 0), "jobs"),
-        (lambda w: without_oversized(w, 0), "gpus"),
-        (lambda w: with_assumptions(w, JobAssumptions(), seed=-1), "seed"),
-        (lambda w: demand_in_words(w, 0), "gpus"),
+        *TABLES["bad_values"],
+        ("with_assumptions", {"assumptions": JobAssumptions(), "seed": -1}, "seed"),
     ],
 )
-def test_bad_values(call, field):
+def test_bad_values(function, given, field):
     with pytest.raises(FieldError) as caught:
-        call(workload_of((0, 1, 1), (1, 1, 1)))
+        getattr(transform, function)(workload_of((0, 1, 1), (1, 1, 1)), **given)
     assert caught.value.field == field

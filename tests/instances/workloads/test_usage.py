@@ -8,6 +8,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.instances.workloads.usage import read_usage
 from tests.conftest import assert_refused
 from tests.instances.workloads.published import published
+from tests.tables import tables
 
 HEADER = "time,vc,total_gpu_num,running_gpu_num,pending_gpu_num\n"
 
@@ -41,40 +42,23 @@ def test_rows_in_any_order(write):
     assert read_usage(write(shuffled)) == read_usage(write(series(10)))
 
 
-ROW = "2020-05-01 00:00:00,a,30,10,0\n"
-MALFORMED = {
-    "missing file": (None, "cannot be read"),
-    "empty": ("", "the file is empty"),
-    "not gzip": (b"\x1f\x8b no", "is a damaged or truncated gzip file"),
-    "header alone": (HEADER, "has a header, but no rows"),
-    "missing column": (series(5).replace("running", "busy"), "column running_gpu_num is missing"),
-    "column twice": (HEADER.replace("vc", "time") + ROW, "column time occurs more than once"),
-    "negative": (series(5).replace(",30,10", ",30,-10", 1), 'running_gpu_num is "-10": must be'),
-    "NaN": (series(5).replace(",30,10", ",nan,10", 1), 'row 2, column total_gpu_num is "nan"'),
-    "huge": (series(5).replace(",30,10", f",{'9' * 5000},1", 1), "row 2, column total_gpu_num is"),
-    "more than there are": (series(5).replace(",30,10", ",9,10", 1), "must be at most total_gpu_"),
-    "no GPUs": (
-        HEADER + ROW.replace("30,10", "0,0"),
-        "must be above 0 for at least one virtual cluster",
-    ),
-    "time": (series(5).replace("2020-05-01 00:00:00", "noon"), 'row 2, column time is "noon"'),
-    "zone": (series(5).replace("00:00:00", "00:00:00+08:00"), "must have no time zone"),
-    "spelt twice": (series(5) + ROW.replace(" ", "T"), "must have no time zone"),
-    "short row": (HEADER + "2020-05-01 00:00:00,a\n", "row 2 has 2 fields, but the header has 5"),
-    "gap": (
-        series(5).replace("00:03:00", "00:09:00"),
-        "not equally far apart: no moment is 0:01:00",
-    ),
-    "one moment": (series(1), "has only one moment"),
-    "quotes": (HEADER + '"', "is not valid CSV"),
-}
+DEFECTS = tables(__file__)["defects"]
 
 
-@pytest.mark.parametrize("defect", MALFORMED)
-def test_malformed(write, tmp_path, defect):
-    content, reason = MALFORMED[defect]
-    path = tmp_path / "absent.csv" if content is None else write(content)
-    assert_refused(read_usage, path, reason)
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_malformed(write, defect):
+    old, new, reason = DEFECTS[defect]
+    valid = series(5)
+    text = new if old == "all" else valid + new if old == "end" else valid.replace(old, new)
+    assert text != valid
+    assert_refused(read_usage, write(text), reason)
+
+
+def test_what_cannot_be_read(write):
+    path = write(b"\x1f\x8b no")
+    assert_refused(read_usage, path, "is a damaged or truncated gzip file")
+    assert_refused(read_usage, path.with_name("absent.csv"), "cannot be read")
+    assert_refused(read_usage, write(series(1)), "has only one moment")
 
 
 @pytest.mark.parametrize("step_s", [0, 90])

@@ -8,16 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.draws import sampled
-from tests.tables import tables
+from tests.tables import beside, tables
 
-COMPLETE = """
-eval "$(lyra-opt completion bash)"
-COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMP_WORDS=("$@") COMP_CWORD=$(( $# - 1 ))
-COMP_POINT=${#COMP_LINE}
-function=$(complete -p lyra-opt | sed 's/.*-F \\([^ ]*\\).*/\\1/')
-$function lyra-opt
-printf '%s\\n' "${COMPREPLY[@]}"
-"""
+COMPLETE = beside(__file__, "complete.sh")
 
 
 def completions(*words: str) -> set[str]:

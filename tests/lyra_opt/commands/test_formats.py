@@ -13,10 +13,9 @@ import lyra_opt as lo
 from lyra_opt.instances.snapshots.sample import kubectl_list
 from tests.conftest import FIGURE_5
 from tests.experiments.conftest import STUDY
-from tests.experiments.simulation.conftest import ONE_SERVER, THREE_JOBS
+from tests.experiments.simulation.conftest import THREE_JOBS
 from tests.latex import compile_latex, rows_of_latex
-
-TABLE_2 = FIGURE_5.with_name("lyra-table-2.json")
+from tests.tables import tables
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +36,7 @@ def folder(tmp_path_factory):
     return place
 
 
-COMMANDS = {
-    "solve": ("solve", FIGURE_5, TABLE_2, "--solver", "exact", "--solver", "scf"),
-    "solvers": ("solvers", "--problem", "network"),
-    "schemes": ("schemes",),
-    "schemes --for": ("schemes", "--for", "plain", "--jobs", "three.csv", *ONE_SERVER),
-    "scenarios": ("scenarios", "list"),
-    "library": ("library", "list", "--grade", "easy", "--problem", "network"),
-    "simulate": ("simulate", "plain", "--jobs", "three.csv", *ONE_SERVER, "--processes", "1"),
-    "bound": ("bound", "plain", "--jobs", "three.csv", *ONE_SERVER, "--scheme", "fifo"),
-    "report": ("report", "runs"),
-    "diff": ("diff", "runs", "--by", "scheme", "fifo", "sjf"),
-    "plan": ("plan", "drain", "--nodes", "2", "--snapshot", "cluster.json"),
-    "study": ("study", "tiny.toml", "--processes", "1", "--out", "study"),
-    "paper": ("paper", "lyra", "--table", "5", "--table", "1"),
-    "overview": ("paper", "lyra"),
-}
+COMMANDS = {name: words.split() for name, words in tables(__file__)["commands"].items()}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

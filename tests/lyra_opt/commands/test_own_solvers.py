@@ -15,27 +15,7 @@ ROUNDS_OF_JOBS = lo.generate("heterogeneous", "offline", jobs=4)
 
 FIGURE_5 = Path(__file__).parents[3] / "instances/library/lyra-figure-5.json"
 
-OWN = """
-from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
-
-
-class FirstInFile(ReclaimHeuristic):
-    name = "first-in-file"
-
-    def choose(self, instance, rng):
-        return [int(server) for server in instance.index.on_loan[: instance.reclaim_servers]]
-
-
-class Unfinished(ReclaimHeuristic):
-    name = "unfinished"
-
-
-class Failing(FirstInFile):
-    name = "failing"
-
-    def choose(self, instance, rng):
-        return 1 // 0
-"""
+OWN = TABLES["own"]
 
 
 @pytest.fixture(autouse=True)
@@ -66,21 +46,7 @@ def test_counterexample(run):
     assert found["objective"] > found["optimum"]
 
 
-ROUNDS = """
-from lyra_opt.heterogeneous.heuristics.baselines import Tiresias
-from lyra_opt.network.heuristics.baselines import BestFitPlacement
-
-
-class Queues(Tiresias):
-    name = "my-queues"
-
-
-class Tightest(BestFitPlacement):
-    name = "my-best-fit"
-
-
-TIGHTEST = Tightest()
-"""
+ROUNDS = TABLES["rounds"]
 
 
 @pytest.mark.parametrize(
@@ -103,22 +69,7 @@ def test_policies_answer_instances(instance, own, like, run):
     assert mine["objective"] == other["objective"]
 
 
-IDS = """
-from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
-from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
-from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
-
-class Gangs(PlacementPolicy):
-    name, decide = "ids", lambda self, state: [Grant(state.waiting.ids[0], 0, {0: 1})]
-class Machines(PlacementPolicy):
-    name, decide = "ids", lambda self, state: [Grant(0, 0, {"m0": 1})]
-class Jobs(RoundPolicy):
-    name, decide = "ids", lambda self, state: {0: ({state.servers[0].id: {"V100": 1}},)}
-class Servers(RoundPolicy):
-    name, decide = "ids", lambda self, state: {state.jobs[0].job.id: ({0: {"V100": 1}},)}
-class Targets(StepPolicy):
-    name, decide = "ids", lambda self, state: state.set_target(state.instance.jobs[0].id, 1)
-"""
+IDS = TABLES["ids"]
 
 
 @pytest.mark.parametrize(

@@ -243,13 +243,7 @@ def _sjf_policy() -> Any:
     return find_scheme("sjf").policy(Cluster.of_servers(1), Options())
 
 
-SCRIPT = """
-import lyra_opt as lo
-print("begun")
-small = {"cluster.servers": 4, "jobs.parameters.days": 1}
-runs = lo.simulate("lyra-paper", schemes=["fifo", "sjf"], changes=small, processes=2)
-print(len(runs.frame), len(runs.replays.failed))
-"""
+SCRIPT = tables(__file__)["script"]
 
 
 def test_a_script_needs_no_guard(tmp_path):

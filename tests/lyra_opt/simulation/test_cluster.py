@@ -7,6 +7,7 @@ from lyra_opt.simulation.communication import SlowdownTable
 from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation import in_rounds
+from tests.tables import tables
 
 A, B = GpuType(name="a"), GpuType(name="b", relative_speed=0.5)
 UNLIKE = in_rounds.cluster_of({"a": 4, "b": 2}, {"b": 3, "a": 0}, {"a": 1}, b=0.5)
@@ -49,17 +50,7 @@ def test_racks_with_gpus_of_several_types():
     assert cluster.gpus_of_host == [1, 1, 3, 3, 2, 2]
 
 
-@pytest.mark.parametrize(
-    ("workers", "gpus_per_worker", "is_held"),
-    [
-        (5, 1, True),  # on either type
-        (6, 1, False),  # on both types alone, or on what is lent
-        (2, 2, True),  # on type a; and two workers on b
-        (1, 4, True),
-        (1, 5, False),  # a worker is on one server
-        (3, 2, False),
-    ],
-)
+@pytest.mark.parametrize(("workers", "gpus_per_worker", "is_held"), tables(__file__)["held"])
 def test_jobs_that_are_held(workers, gpus_per_worker, is_held):
     """The base demand, on own GPUs of one type."""
     size = {"min_workers": workers, "max_workers": 9, "gpus_per_worker": gpus_per_worker}

@@ -23,6 +23,7 @@ from tests.lyra_opt.simulation.bounds.optimum import states_of, states_on
 from tests.lyra_opt.simulation.bounds.small import draw
 from tests.lyra_opt.simulation.on_racks import span_of
 from tests.lyra_opt.simulation.replays import job_of, workload_of
+from tests.tables import tables
 
 
 def least_s(job: Job, cluster: Cluster, *, borrows: bool = False, **settings: Any) -> float:
@@ -33,16 +34,7 @@ def least_s(job: Job, cluster: Cluster, *, borrows: bool = False, **settings: An
 # By hand.
 
 
-@pytest.mark.parametrize(
-    ("gang", "near", "far", "run_s"),
-    [
-        (2, 3.0, 2.0, 20),
-        (2, 2.0, 3.0, 20),
-        # No server has four GPUs.
-        (4, 3.0, 2.0, 30),
-        (4, 3.0, 0.0, 60),
-    ],
-)
+@pytest.mark.parametrize(("gang", "near", "far", "run_s"), tables(__file__)["spread"])
 def test_a_measured_job_is_spread_where_that_is_faster(gang, near, far, run_s):
     """Near it has one speed, far another one, by type."""
     cluster = in_rounds.cluster_of({"a": 2}, {"a": 2}, {"b": 2}, {"b": 2})

@@ -28,6 +28,7 @@ from tests.lyra_opt.simulation.replays import (
 from tests.optima import objective, optimum
 from tests.reference.drawing import UNKNOWN
 from tests.reference.tenants import Member, Replay, Work
+from tests.tables import tables
 
 PAUSE_S = 5
 
@@ -233,15 +234,7 @@ def test_wrong_quotas_are_refused(members: list[Any], words: str) -> None:
         quotas_of([Member(*each) for each in members])
 
 
-@pytest.mark.parametrize(
-    ("scheme", "job", "words"),
-    [
-        ("fifo", {"tenant": "c"}, "has no quota: unknown tenant; known: a"),
-        ("fifo", {}, "names no tenant"),
-        ("fifo", {"tenant": "a", "workers": 4}, "may hold at most 3"),
-        ("hadar", {"tenant": "a"}, "quotas of tenants, which only schemes composed"),
-    ],
-)
+@pytest.mark.parametrize(("scheme", "job", "words"), tables(__file__)["refused"])
 def test_what_cannot_run_with_quotas_is_refused(
     scheme: str, job: dict[str, Any], words: str
 ) -> None:
