@@ -21,22 +21,16 @@ import numpy as np
 from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.instances.heterogeneous.clusters import cluster_of, find_cluster
 from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like, mix
-from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
-from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
-from lyra_opt.instances.network.jobs import assigned_models as with_network_models
 from lyra_opt.instances.network.jobs import dally_batch, dally_distributed, dally_poisson
 from lyra_opt.instances.randomness import IntegerStream
-from lyra_opt.instances.workloads.lyra_like import inference_demand, lyra_like
-from lyra_opt.instances.workloads.readers import read_workload
-from lyra_opt.instances.workloads.transform import JobAssumptions, rescaled, with_assumptions
+from lyra_opt.instances.workloads.lyra_like import lyra_like
+from lyra_opt.instances.workloads.transform import JobAssumptions
 from lyra_opt.simulation.class_timers import ClassTimers, TimerClass
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
-from lyra_opt.simulation.loaning import lendable_servers
 from lyra_opt.simulation.scheme import Options, PlacementScheme, find_scheme, simulate
 from lyra_opt.simulation.tenure import PREEMPTION_S, Forever, Leases, Rounds
 from lyra_opt.simulation.topology import Rack, Topology
 from lyra_opt.simulation.workload import Job, Workload
-from tests.instances.workloads.published import published
 from tests.lyra_opt.simulation import in_rounds
 from tests.lyra_opt.simulation.on_racks import cluster_of as racks_of
 from tests.lyra_opt.simulation.on_racks import linked
@@ -162,16 +156,21 @@ ASSUMED: Mapping[str, Mapping[str, int]] = {
 """What is assumed of generated jobs unless a case says otherwise."""
 
 
+def _jobs(of: str, **given: Any) -> Workload:
+    """Return the generated jobs that a case names."""
+    return _generated(**{**ASSUMED[of], **given})
+
+
 def _lending(
     jobs: Mapping[str, Any],
     *,
-    plan: float | str = 1800.0,
+    plan: float = 1800.0,
     speed: float = 1 / 3,
     inference_gpus: int = 8,
     servers_per_rack: int | None = None,
     **options: Any,
 ) -> Situation:
-    """Return four training servers, and six to borrow that move every so often or as demanded."""
+    """Return four training servers, and six to borrow that move every so often."""
     cluster = Cluster.of_servers(
         4,
         servers_per_rack=servers_per_rack,
@@ -179,8 +178,7 @@ def _lending(
         inference_gpus_per_server=inference_gpus,
         inference_gpu=GpuType(name="lent", relative_speed=speed),
     )
-    loans = _demanded() if isinstance(plan, str) else _loans(plan)
-    return Situation(_workload(**jobs), cluster, loans, _options(**options))
+    return Situation(_jobs(**jobs), cluster, _loans(plan), _options(**options))
 
 
 def _alone(
@@ -192,28 +190,7 @@ def _alone(
 ) -> Situation:
     """Return training servers, and none to borrow."""
     cluster = Cluster.of_servers(servers, servers_per_rack=servers_per_rack)
-    return Situation(_workload(**jobs), cluster, options=_options(**options))
-
-
-def _wide_workers() -> Workload:
-    """Return jobs of which some have workers of two GPUs, and some of four."""
-    workload = _generated(seed=3, **ASSUMED["mixed"])
-    jobs = []
-    for place, job in enumerate(workload.jobs):
-        wanted = (1, 2, 4)[place % 3]
-        width = wanted if job.min_workers % wanted == 0 else 1
-        least, most = job.min_workers // width, job.max_workers // width
-        work = job.work_worker_s / width
-        wide = {"min_workers": least, "max_workers": most, "work_worker_s": work}
-        jobs.append(replace(job, gpus_per_worker=width, **wide))
-    return replace(workload, jobs=tuple(jobs))
-
-
-def _demanded() -> LoanPlan:
-    """Return what an inference cluster like Lyra's has to spare, every five minutes."""
-    demand = inference_demand(days=3, seed=4, servers=6)
-    lent = tuple(lendable_servers(share, 6, 0.0) for share in demand.busy_share)
-    return LoanPlan(interval_s=demand.step_s, on_loan=lent, busy_share=demand.busy_share)
+    return Situation(_jobs(**jobs), cluster, options=_options(**options))
 
 
 def _tied(seed: int, *, jobs: int = 60) -> Situation:
@@ -253,36 +230,6 @@ def _tied(seed: int, *, jobs: int = 60) -> Situation:
     )
     plan = _loans((7.0, 20.0, 5.0)[seed % 3], 100)
     return Situation(_in_order(f"ties-{seed}", drawn), cluster, plan, options)
-
-
-# Traces.
-
-TRACE_JOB_S = (600.0, 150_000.0)
-TRACE_LOAD = 3.0
-
-
-@cache
-def _trace(file: str) -> Workload:
-    return read_workload(published(file))
-
-
-def _excerpt(file: str, jobs: int = 50, gpus: int = 32) -> Workload:
-    """Return the first jobs of a trace that are neither tiny nor too large, and contend."""
-    trace = _trace(file)
-    least_s, most_s = TRACE_JOB_S
-    fitting = [
-        job for job in trace.jobs if job.min_gpus <= gpus and least_s <= job.duration_s <= most_s
-    ]
-    workload = rescaled(replace(trace, jobs=tuple(fitting[:jobs])), load=TRACE_LOAD, gpus=gpus)
-    assumptions = JobAssumptions(elastic_percent=40, fungible_percent=60, heterogeneous_percent=20)
-    return with_assumptions(workload, assumptions, seed=1)
-
-
-def _workload(of: str, **given: Any) -> Workload:
-    """Return the jobs that a case of pools names."""
-    if of in ASSUMED:
-        return _generated(**{**ASSUMED[of], **given})
-    return (_excerpt if of == "trace" else _wide_workers)(**given)
 
 
 # Rounds: what is replayed.
@@ -370,17 +317,6 @@ def _tied_gangs() -> Situation:
         replace(cluster, name="tied"),
         options=Options(rounds=Rounds(round_s=10.0, restart_s=2.0, merge_s=0.0)),
     )
-
-
-def _traced_gangs(file: str, shorter: float) -> Situation:
-    cluster = _three_types()
-    trace = _excerpt(file, 60)
-    fitting = tuple(job for job in trace.jobs if job.min_gpus <= 4)[:45]
-    workload = with_throughputs(
-        replace(trace, jobs=fitting), gavel_throughputs(), cluster.gpu_types, seed=1
-    )
-    jobs = tuple(_gang(job, job.submit_s / shorter, shorter) for job in workload.jobs)
-    return Situation(replace(workload, jobs=jobs), cluster)
 
 
 # Racks: what is replayed.
@@ -493,11 +429,6 @@ def _tabled() -> Situation:
     )
 
 
-def _traced_racks(file: str, links: str) -> Situation:
-    workload = with_network_models(_excerpt(file), seed=1)
-    return _across(workload, _uniform(2, 4, 4), links, shorter=1.0, rounds={"round_s": 1800.0})
-
-
 # Cases.
 
 SITUATIONS: Mapping[str, Callable[..., Situation]] = {
@@ -507,17 +438,15 @@ SITUATIONS: Mapping[str, Callable[..., Situation]] = {
     "gangs": _in_rounds,
     "mix": _mixes,
     "tied-gangs": _tied_gangs,
-    "traced-gangs": _traced_gangs,
     "racks": _on_racks,
     "last-alone": _last_alone,
     "tabled": _tabled,
-    "traced-racks": _traced_racks,
 }
 
 
 @cache
 def situation_of(kind: str, name: str) -> Situation:
-    """Return a situation; `published` skips the test where its trace is not there."""
+    """Return a situation."""
     given = {key: value for key, value in TABLES[kind][name].items() if key != "schemes"}
     return SITUATIONS[given.pop("on")](**given)
 
@@ -555,10 +484,6 @@ class Case(NamedTuple):
     def replay(self) -> Outcome:
         """Run it."""
         return replay(situation_of(self.kind, self.situation), self.scheme, self.kind)
-
-    def job_ids(self) -> list[str]:
-        """Return its jobs, by submission."""
-        return [job.id for job in situation_of(self.kind, self.situation).workload.jobs]
 
 
 CASES: tuple[Case, ...] = tuple(
