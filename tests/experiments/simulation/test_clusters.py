@@ -12,7 +12,6 @@ from lyra_opt.core.loading import load_instance
 from lyra_opt.core.numbers import three_digits
 from lyra_opt.experiments.store import table_path
 from lyra_opt.simulation.communication import MODELS
-from lyra_opt.simulation.scheme import scheme_names
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import (
     HEADER,
@@ -39,9 +38,6 @@ ONE_GPU_JOBS = HEADER + "a,0,100,1\nb,10,50,1\nc,20,30,1\n"
 TWO_RACKS = ("dally-batch", *changes("cluster.servers=4", "cluster.servers_per_rack=2"))
 SMALL_RACKS = (*TWO_RACKS, *changes("jobs.parameters.jobs=12"))
 
-REFUSED_ON_RACKS = TABLES["refused_on_racks"]
-"""Schemes that do not run Dally's jobs, and why."""
-
 
 def groups(**servers_of):
     """Return the option for servers with one GPU each, by GPU type."""
@@ -60,12 +56,7 @@ def one_gpu_jobs(tmp_path):
     return path
 
 
-WISHING_JOBS = """\
-job_id,submit_time,duration_s,gpus,model,batch_size,weight,deadline_s,gpu_types
-a,2020-06-09 18:41:00,3600,1,ResNet-18,128,3,,v100
-b,2020-06-09 18:41:01,1800,1,CycleGAN,,1,2000,v100
-c,2020-06-09 18:41:02,10,1,CycleGAN,,1,9000,v100|k80
-"""
+WISHING_JOBS = TABLES["wishing_jobs"]
 
 
 class TestTypes:
@@ -253,26 +244,6 @@ class TestRacks:
         assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), named)
         without = simulate(*TWO_RACKS, "--jobs", jobs)
         assert_one_line_error(without, "job a: model is 'yours'", "bert", "slowdowns")
-
-    @pytest.mark.slow
-    def test_every_scheme(self, simulate):
-        """Every registered scheme runs, and all replays have the same jobs."""
-        names = [name for name in scheme_names() if name not in REFUSED_ON_RACKS]
-        links = changes("cluster.network.links=congested-1")
-        exit_code, out, err = simulate(*SMALL_RACKS, *links, *schemes(*names), "--format=json")
-        assert exit_code == 0, err
-        for scheme, record in zip(names, json.loads(out), strict=True):
-            assert (record["scheme"], record["finished"]) == (scheme, 12)
-            assert record["network"] == "congested-1"
-            assert sum(record["allocations_by_tier"].values()) == record["allocations"]
-            assert 0 < record["computing_gpu_s"] <= record["gpu_s"]
-
-    @pytest.mark.parametrize("scheme", REFUSED_ON_RACKS)
-    def test_refusals(self, simulate, tmp_path, scheme):
-        """Jobs that a scheme cannot run are reported before the first simulation."""
-        given = (*SMALL_RACKS, *schemes("fifo", scheme), "--out", tmp_path / "out")
-        assert_one_line_error(simulate(*given), f"scheme {scheme}: ", REFUSED_ON_RACKS[scheme])
-        assert not (tmp_path / "out").exists()
 
     def test_schemes_of_three_papers_side_by_side(self, simulate):
         """All schemes do the same work, and each states how it is simulated."""
