@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    IntArray = NDArray[np.int64]
+    from lyra_opt.core.arrays import BoolArray, IntArray
+
 
 FIRST_STEP, SECOND_STEP = 0xC13FA9A902A6328F, 0x91E10DA5C79E7B1D
 """1/p and 1/p**2 of the plastic number p, as fractions of 2**64."""
@@ -191,7 +192,7 @@ class ShapedJobs(NamedTuple):
     submit_ms: IntArray
     duration_ms: IntArray
     gpus: IntArray
-    mark: NDArray[np.bool_]
+    mark: BoolArray
 
 
 def shaped_jobs(

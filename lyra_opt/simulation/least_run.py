@@ -43,7 +43,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.network.links import Tier
@@ -52,15 +51,13 @@ from lyra_opt.simulation.job_run import JobRates
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
     from lyra_opt.simulation.communication import CommunicationModel
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.topology import Topology
     from lyra_opt.simulation.workload import Job, Workload
 
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _SHAPE = attrgetter(
     *("min_workers", "max_workers", "gpus_per_worker", "scaling_loss", "fungible"),
@@ -339,7 +336,7 @@ class BestRates:
         return np.array(found)
 
 
-def _raise_where(best: FloatArray, fits: NDArray[np.bool_], rates: FloatArray) -> None:
+def _raise_where(best: FloatArray, fits: BoolArray, rates: FloatArray) -> None:
     np.maximum(best, rates, out=best, where=fits)
 
 

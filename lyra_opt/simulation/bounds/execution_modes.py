@@ -27,13 +27,10 @@ from lyra_opt.simulation.least_run import BestRates
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.simulation.least_run import Place
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.workload import Job, Workload
-
-    FloatArray = NDArray[np.float64]
 
 
 def runs_in_one_piece(job: Job, reading: Reading) -> bool:

@@ -11,9 +11,7 @@ from lyra_opt.core.nearest_names import one_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.simulation.workload import Job, Workload
 
 
@@ -42,7 +40,7 @@ schedule.
 """
 
 
-def weights_of(workload: Workload, job_class: str) -> NDArray[np.float64]:
+def weights_of(workload: Workload, job_class: str) -> FloatArray:
     """Return the weight of each job in the mean over a class of jobs.
 
     Raises

@@ -49,10 +49,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.simulation.cluster import Cluster, LoanPlan
     from lyra_opt.simulation.workload import Workload
-
-    FloatArray = NDArray[np.float64]
 
 
 PASSES = 300

@@ -19,13 +19,9 @@ from lyra_opt.simulation.clairvoyant.windows import Rule, WindowSearch
 from lyra_opt.simulation.least_run import least_run_s
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.workload import Workload
-
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 
 PASSES = 300
@@ -201,7 +197,7 @@ def obstacle(workload: Workload, speed: Speed) -> str | None:
 
 
 def schedule_of(
-    workload: Workload, speed: Speed, border_s: NDArray[np.float64], *, seed: int = 0
+    workload: Workload, speed: Speed, border_s: FloatArray, *, seed: int = 0
 ) -> CheckedSchedule:
     """Return the best schedule found for a workload that `obstacle` does not rule out.
 

@@ -17,8 +17,8 @@ from lyra_opt.core.errors import FieldError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
+    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
+
 
 MICROSECONDS = 1_000_000
 """Microseconds in a second."""
@@ -180,7 +180,7 @@ class Capacity:
         return since[lasts], self.gpus[lasts]
 
 
-def _require(field: str, values: NDArray[np.generic], keeps: NDArray[np.bool_], rule: str) -> None:
+def _require(field: str, values: NDArray[np.generic], keeps: BoolArray, rule: str) -> None:
     """Raise `FieldError` for the first value that is not finite or breaks a rule."""
     wrong = np.flatnonzero(~(np.isfinite(values) & keeps))
     if len(wrong):

@@ -14,12 +14,8 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.kernels import kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
-
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 
 ASIDE = 64

@@ -31,12 +31,9 @@ from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 FIRST_SLACK = 0.025
 LEAST_SLACK, MOST_SLACK = 0.002, 0.2

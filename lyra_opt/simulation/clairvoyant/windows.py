@@ -19,13 +19,10 @@ from lyra_opt.simulation.clairvoyant.lists import ListScheduler
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
     from lyra_opt.simulation.clairvoyant.relaxation import Relaxation
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 WINDOWS = 100
 """Number of equal windows up to the last release."""

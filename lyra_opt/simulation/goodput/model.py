@@ -32,9 +32,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from lyra_opt.core.arrays import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 STAGES = 10
 """Number of equal parts of the training progress; phi is constant in each."""

@@ -27,13 +27,11 @@ from lyra_opt.simulation.goodput.model import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from lyra_opt.core.arrays import FloatArray
     from lyra_opt.simulation.goodput.model import ModelProfile
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.workload import Job
 
-    FloatArray = NDArray[np.float64]
 
 CLASSES: tuple[tuple[float, tuple[ModelProfile, ...]], ...] = (
     (1.0, (CIFAR,)),
