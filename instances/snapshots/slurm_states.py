@@ -8,6 +8,8 @@ v0.0.46), the page "Job State Codes", and the section "Node State Codes" of ``ma
 
 from __future__ import annotations
 
+import tomllib
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import show_value
@@ -16,51 +18,23 @@ from lyra_opt.core.nearest_names import suggestion
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-JOB_STATES = {
-    **dict.fromkeys(("RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING"), "holds"),
-    **dict.fromkeys(("POWER_UP_NODE", "RESIZING", "SIGNALING"), "holds"),
-    **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"), "waits"),
-    **dict.fromkeys(("RESV_DEL_HOLD", "SPECIAL_EXIT", "EXPEDITING"), "waits"),
-    **dict.fromkeys(("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"), "ended"),
-    **dict.fromkeys(("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"), "ended"),
-    **dict.fromkeys(("REVOKED", "STAGE_OUT"), "ended"),
-    **dict.fromkeys(("LAUNCH_FAILED", "RECONFIG_FAIL", "UPDATE_DB"), "flag"),
-    "COMPLETING": "leaves",
-}
+_TABLES = tomllib.loads(
+    files("lyra_opt.instances.snapshots").joinpath("slurm_states.toml").read_text("utf-8")
+)
+
+
+def _by_state(table: Mapping[str, list[str]]) -> dict[str, str]:
+    return {state: meaning for meaning, states in table.items() for state in states}
+
+
+JOB_STATES = _by_state(_TABLES["job_states"])
 """Whether a job holds its nodes, waits, has ended, or has ended and still leaves its nodes. A flag
 only stands beside another state."""
 
-NODE_STATES = {
-    **dict.fromkeys(("IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "CLOUD"), ""),
-    **dict.fromkeys(("POWER_UP", "POWERING_UP", "RESUME", "UNDRAIN", "DYNAMIC_NORM"), ""),
-    **dict.fromkeys(("REBOOT_REQUESTED", "REBOOT_CANCELED", "CANCEL_REBOOT", "PERFCTRS"), ""),
-    "BLOCKED": "blocked",
-    **dict.fromkeys(("DRAIN", "DRAINED", "DRAINING"), "drained"),
-    "DOWN": "down",
-    "EXTERNAL": "external",
-    **dict.fromkeys(("ERROR", "FAIL", "FAILING"), "failing"),
-    **dict.fromkeys(("MAINT", "MAINTENANCE"), "in maintenance"),
-    "NOT_RESPONDING": "not responding",
-    **dict.fromkeys(("FUTURE", "DYNAMIC_FUTURE", "INVAL", "INVALID"), "not registered"),
-    **dict.fromkeys(("INVALID_REG", "UNKNOWN"), "not registered"),
-    **dict.fromkeys(("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"), "powered down"),
-    **dict.fromkeys(("POWER_DRAIN", "POWER_DOWN_ASAP", "POWER_DOWN_FORCE"), "powered down"),
-    **dict.fromkeys(("REBOOT", "REBOOT_ISSUED"), "rebooting"),
-    "RESERVED": "reserved",
-}
+NODE_STATES = _by_state(_TABLES["node_states"])
 """Why a node takes no new jobs, by its state or a flag of its state; empty if it does."""
 
-SUFFIXES = {
-    "*": "NOT_RESPONDING",
-    "~": "POWERED_DOWN",
-    "#": "POWERING_UP",
-    "!": "POWER_DOWN",
-    "%": "POWERING_DOWN",
-    "$": "MAINTENANCE",
-    "@": "REBOOT_REQUESTED",
-    "^": "REBOOT_ISSUED",
-    "-": "PLANNED",
-}
+SUFFIXES: Mapping[str, str] = _TABLES["suffixes"]
 """The flag that a character after the state of a node stands for."""
 
 

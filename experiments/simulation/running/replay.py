@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+import tomllib
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,66 +57,12 @@ RUN_COLUMNS = (
     *("ran_on_loan", "most_racks", "missed_deadline"),
 )
 
-_QUEUES = ("queue_mean_s", "queue_p50_s", "queue_p95_s", "queue_p99_s", "queue_max_s")
-_JCTS = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "jct_max_s")
-FIGURES = {
-    POOLS: (
-        *("jobs", "finished", *_QUEUES, *_JCTS, "makespan_s", "training_usage", "overall_usage"),
-        *("preemptions", "preemptions_per_submission", "collateral_share", "loans", "reclaims"),
-        *("hosted_at_reclaims", "returned_servers", "scaling_operations", "loan_usage"),
-    ),
-    TYPES: (
-        *("jobs", "finished", *_QUEUES, *_JCTS, "jct_min_s", "makespan_s", "cru"),
-        *("gpu_usage", "gpu_usage_by_type", "fairness_mean", "fairness_max", "restarts"),
-        *("preemptions", "preemptions_per_submission", "copies_mean", "copies_max", "rounds"),
-        *("restarting_s", "merging_s", "decision_mean_s", "decision_max_s", "ttd_s"),
-    ),
-    RACKS: (
-        *("jobs", "finished", *_QUEUES, *_JCTS, "makespan_s", "gpu_s"),
-        *("computing_gpu_s", "communication_s", "communication_share", "gpu_usage"),
-        *("computing_usage", "hand_over_share", "allocations_by_tier", "gpu_s_by_tier"),
-        *("fragmented_machines_mean", "stranded_share", "allocations", "lease_losses"),
-        *("preemptions", "preemptions_per_submission", "migrations", "decisions"),
-        *("decision_mean_s", "decision_p99_s", "decision_max_s"),
-    ),
-}
-"""Keys of ``simulate --format json`` that are fields of `Metrics`, by kind of setup."""
-
-LOAN_FIGURES = (
-    *("loans", "reclaims", "returned_servers", "loan_usage", "overall_usage", "collateral_share"),
-)
-"""More such keys, for every setup with servers on loan."""
+_FIGURES = files("lyra_opt.experiments.simulation.running").joinpath("figures.toml")
+FIGURES: Mapping[str, Any] = tomllib.loads(_FIGURES.read_text("utf-8"))
+"""The keys of ``simulate --format json`` that are fields of `Metrics`, by kind of setup."""
 
 FEW_JOBS = 100
 """With fewer jobs, the assumptions warn that single jobs decide the results."""
-
-WISH_FIGURES = (
-    *("jct_weighted_mean_s", "deadlines", "missed_deadlines", "missed_deadline_share", "cost"),
-    *("opened_free_share", "useless_gpus_mean"),
-)
-"""More such keys, for runs whose jobs have weights or deadlines or ask for parts of GPUs, or whose
-GPUs have prices.
-"""
-
-PRIORITY_FIGURES = {
-    "queue_priority_N_mean_s": "queue_mean_s_by_priority",
-    "queue_priority_N_p95_s": "queue_p95_s_by_priority",
-    "preemptions_priority_N": "preemptions_by_priority",
-    "lost_priority_N_gpu_s": "lost_gpu_s_by_priority",
-}
-"""The field of `Metrics` for more such keys, in which N is a priority; for several priorities."""
-
-TENANT_FIGURES = {
-    "queue_tenant_N_mean_s": "queue_mean_s_by_tenant",
-    "jct_tenant_N_mean_s": "jct_mean_s_by_tenant",
-    "above_quota_tenant_N_gpu_s": "above_quota_gpu_s_by_tenant",
-    "below_quota_tenant_N_s": "below_quota_s_by_tenant",
-    "taken_back_tenant_N": "taken_back_by_tenant",
-}
-"""The field of `Metrics` for more such keys, in which N is a tenant or group; with quotas."""
-
-METRIC_OF = {"training_usage": "gpu_usage", "ttd_s": "makespan_s", "lease_losses": "losses"}
-"""The field of `Metrics` for each key that has another name."""
 
 
 def step_means(time_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> np.ndarray:
@@ -206,7 +154,7 @@ class FinishedReplay:
         setup, metrics = self.setup, asdict(self.metrics)
         settings = {POOLS: self._of_pools, TYPES: self._of_types, RACKS: self._of_racks}
         keys = [*FIGURES[setup.kind], *(part.key for part in TIME_PARTS)]
-        keys += LOAN_FIGURES if setup.loaning is not None else ()
+        keys += FIGURES["loans"] if setup.loaning is not None else ()
         if any(job.is_elastic for job in setup.workload.jobs):
             keys.append("scaling_operations")
         if len(setup.cluster.own_gpus) > 1:
@@ -216,8 +164,8 @@ class FinishedReplay:
             **settings[setup.kind](),
             "dropped": setup.dropped,
             **({"load_by_type": loads} if (loads := load_by_type(setup)) else {}),
-            **{key: metrics[METRIC_OF.get(key, key)] for key in keys},
-            **{key: metrics[key] for key in WISH_FIGURES if metrics[key] is not None},
+            **{key: metrics[FIGURES["renamed"].get(key, key)] for key in keys},
+            **{key: metrics[key] for key in FIGURES["if_known"] if metrics[key] is not None},
             **self._by_priority(),
             **self._by_tenant(),
             **(self._usage_of_pools() if setup.kind == POOLS else {}),
@@ -229,7 +177,7 @@ class FinishedReplay:
     def _by_priority(self) -> dict[str, Any]:
         if self.metrics.preemptions_by_priority is None:
             return {}
-        return {"lost_gpu_s": self.metrics.lost_gpu_s} | self._by_level(PRIORITY_FIGURES)
+        return {"lost_gpu_s": self.metrics.lost_gpu_s} | self._by_level(FIGURES["by_priority"])
 
     def _by_tenant(self) -> dict[str, Any]:
         metrics = self.metrics
@@ -240,7 +188,7 @@ class FinishedReplay:
         return {
             "jain_index": metrics.jain_index,
             "taken_back": sum(taken_back.get(name, 0) for name in groups_and_others),
-            **self._by_level(TENANT_FIGURES),
+            **self._by_level(FIGURES["by_tenant"]),
         }
 
     def _by_level(self, figures: Mapping[str, str]) -> dict[str, Any]:
