@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.texts import show_list
 from lyra_opt.experiments.planning.questions import Fit
+from lyra_opt.instances.snapshots.owners import OWNER_KINDS
 from lyra_opt.instances.snapshots.placement import Taint
 
 if TYPE_CHECKING:
@@ -53,24 +54,11 @@ class Steps(NamedTuple):
     undo: tuple[Step, ...]
 
 
-SUSPENDED = ("spec", "suspend")
-RUN_POLICY = ("spec", "runPolicy", "suspend")
-
 ACTIVE = ("spec", "active")
 KUEUE_WORKLOADS = "workloads.kueue.x-k8s.io"
 
 SUSPEND_FIELDS = {
-    "jobs.batch": SUSPENDED,
-    "jobsets.jobset.x-k8s.io": SUSPENDED,
-    "trainjobs.trainer.kubeflow.org": SUSPENDED,
-    "rayjobs.ray.io": SUSPENDED,
-    "rayclusters.ray.io": SUSPENDED,
-    "pytorchjobs.kubeflow.org": RUN_POLICY,
-    "tfjobs.kubeflow.org": RUN_POLICY,
-    "mpijobs.kubeflow.org": RUN_POLICY,
-    "xgboostjobs.kubeflow.org": RUN_POLICY,
-    "paddlejobs.kubeflow.org": RUN_POLICY,
-    "jaxjobs.kubeflow.org": RUN_POLICY,
+    **{name: tuple(each.suspend.split(".")) for name, each in OWNER_KINDS.items() if each.suspend},
     KUEUE_WORKLOADS: ACTIVE,
 }
 """The field that suspends an object, by the name that ``kubectl`` takes for its kind."""

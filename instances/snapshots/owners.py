@@ -8,7 +8,10 @@ KAI, scheduler-plugins, Kueue, LeaderWorkerSet, JobSet, KubeRay and the Kubeflow
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from lyra_opt.instances.snapshots.snapshot import Owner
 
@@ -20,29 +23,22 @@ if TYPE_CHECKING:
 Form: TypeAlias = Literal["gang", "single", "fixed"]
 """How the pods of an owner stand: together, each on its own, or on their nodes for good."""
 
+
+class OwnerKind(msgspec.Struct, frozen=True):
+    """A kind of owners: how its pods stand, and the field that suspends it, if there is one."""
+
+    kind: str
+    pods: Form
+    suspend: str = ""
+
+
+_KINDS = files("lyra_opt.instances.snapshots").joinpath("owner_kinds.toml").read_text("utf-8")
+OWNER_KINDS = msgspec.toml.decode(_KINDS, type=dict[str, OwnerKind])
+"""The kinds of owners by the name that ``kubectl`` takes."""
+
 KINDS: Mapping[tuple[str, str], tuple[str, Form]] = {
-    ("DaemonSet", "apps"): ("daemonsets.apps", "fixed"),
-    ("Node", ""): ("nodes", "fixed"),
-    ("Deployment", "apps"): ("deployments.apps", "single"),
-    ("ReplicaSet", "apps"): ("replicasets.apps", "single"),
-    ("StatefulSet", "apps"): ("statefulsets.apps", "single"),
-    ("ReplicationController", ""): ("replicationcontrollers", "single"),
-    ("Job", "batch"): ("jobs.batch", "gang"),
-    ("Job", "batch.volcano.sh"): ("jobs.batch.volcano.sh", "gang"),
-    ("JobSet", "jobset.x-k8s.io"): ("jobsets.jobset.x-k8s.io", "gang"),
-    ("LeaderWorkerSet", "leaderworkerset.x-k8s.io"): (
-        "leaderworkersets.leaderworkerset.x-k8s.io",
-        "gang",
-    ),
-    **{
-        (kind, "kubeflow.org"): (f"{kind.lower()}s.kubeflow.org", "gang")
-        for kind in ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
-    },
-    ("TrainJob", "trainer.kubeflow.org"): ("trainjobs.trainer.kubeflow.org", "gang"),
-    **{
-        (kind, "ray.io"): (f"{kind.lower()}s.ray.io", "gang")
-        for kind in ("RayCluster", "RayJob", "RayService")
-    },
+    (each.kind, resource.partition(".")[2]): (resource, each.pods)
+    for resource, each in OWNER_KINDS.items()
 }
 """By kind and API group of an owner: the name that ``kubectl`` takes, and how its pods stand."""
 
