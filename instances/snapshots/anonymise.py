@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from lyra_opt.instances.snapshots.snapshot import GPU_TYPES
 
@@ -19,43 +22,14 @@ if TYPE_CHECKING:
 
     from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
 
-KEPT_FIELDS = frozenset(
-    {
-        *("operator", "effect", "phase", "restartPolicy", "preemptionPolicy"),
-        *("preemptibility", "mode", "disruptionMode", "allocationMode", "type", "status"),
-        *("job_state", "state", "state_flags", "preempt_mode", "shared", "exclusive", "depth"),
-    }
+_WORDS = msgspec.toml.decode(
+    files("lyra_opt.instances.snapshots").joinpath("anonymise.toml").read_text("utf-8"),
+    type=dict[str, frozenset[str]],
 )
-"""The fields whose texts are words of the API and stay."""
-
-QUANTITY_FIELDS = frozenset({"allocatable", "requests", "limits", "overhead"})
-"""The fields with amounts by resource, whose texts are numbers."""
+"""Groups of fields and of texts; the comments of ``anonymise.toml`` explain them."""
 
 TRES_FIELDS = re.compile("tres_.*|gres.*|[a-z]*Gres")
 """The fields with amounts of resources in the notation of Slurm."""
-
-KEYED_FIELDS = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
-"""The fields whose keys are keys of labels or annotations."""
-
-TIME_FIELDS = frozenset(
-    {"creationTimestamp", "deletionTimestamp", "lastHeartbeatTime", "startTime"}
-)
-
-PUBLIC_DOMAINS = (
-    *("kubernetes.io", "k8s.io", "nvidia.com", "amd.com", "intel.com", "habana.ai", "google.com"),
-    *("volcano.sh", "run.ai", "kai.scheduler", "ray.io", "kubeflow.org", "karpenter.sh"),
-)
-"""The domains of label keys and resources that are the same in all clusters and stay."""
-
-PUBLIC_KEYS = frozenset(
-    {"metadata.name", "pod-group-name", "gpu-fraction", "gpu-memory", "job-name"}
-)
-"""Keys without a domain that stay."""
-
-LEVEL_WORDS = frozenset(
-    {"rack", "block", "zone", "region", "row", "room", "hall", "spine", "leaf", "switch", "clique"}
-)
-"""Ends of label keys that stay, so that ``--level`` takes them."""
 
 NEWEST = datetime(2000, 1, 1, tzinfo=UTC)
 """The newest time in the result."""
@@ -119,9 +93,9 @@ def _rewritten(
     `key` the key of its label.
     """
     if isinstance(value, dict):
-        if field in QUANTITY_FIELDS:
+        if field in _WORDS["quantity_fields"]:
             return {change("key", name): amount for name, amount in value.items()}
-        if field in KEYED_FIELDS:
+        if field in _WORDS["keyed_fields"]:
             return {
                 change("key", name): _rewritten(text, change, field, name)
                 for name, text in value.items()
@@ -142,9 +116,9 @@ def _rewritten(
 
 def _role(text: str, field: str, key: str) -> str:
     """Return the role of a text: a time, a name, or (empty) a text that stays."""
-    if field in TIME_FIELDS or (field == "annotations" and _TIME.match(text)):
+    if field in _WORDS["time_fields"] or (field == "annotations" and _TIME.match(text)):
         return "time"
-    if field in KEPT_FIELDS or TRES_FIELDS.fullmatch(field) or key in GPU_TYPES:
+    if field in _WORDS["kept_fields"] or TRES_FIELDS.fullmatch(field) or key in GPU_TYPES:
         return ""
     return "" if _NUMBER.fullmatch(text) else "name"
 
@@ -152,13 +126,13 @@ def _role(text: str, field: str, key: str) -> str:
 def _parts_to_hide(key: str) -> list[str]:
     """Return the parts of a label key or resource name that need pseudonyms."""
     domain, slash, end = key.rpartition("/")
-    if key in PUBLIC_KEYS or any(
-        domain == public or domain.endswith(f".{public}") for public in PUBLIC_DOMAINS
+    if key in _WORDS["public_keys"] or any(
+        domain == public or domain.endswith(f".{public}") for public in _WORDS["public_domains"]
     ):
         return []
     if not slash and end in ("cpu", "memory", "pods", "ephemeral-storage"):
         return []
-    return [part for part in (domain, "" if end in LEVEL_WORDS else end) if part]
+    return [part for part in (domain, "" if end in _WORDS["level_words"] else end) if part]
 
 
 def anonymised(

@@ -14,8 +14,10 @@ percentiles, as in `_CLASSES`.
 
 from __future__ import annotations
 
+import tomllib
 from bisect import bisect_right
 from dataclasses import replace
+from importlib.resources import files
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -433,23 +435,11 @@ def bootstrapped(workload: Workload, *, days: int = 10, block_days: int = 1, see
     )
 
 
-INFERENCE_BUSY_PER_MILLE = (
-    # Busy inference GPUs in thousandths, for each hour from 1 to 7 October 2020 (figure 1).
-    *(645, 502, 442, 425, 422, 439, 526, 624, 695, 770, 831, 843),
-    *(831, 831, 840, 807, 829, 834, 839, 906, 968, 966, 968, 871),
-    *(606, 487, 426, 420, 402, 420, 467, 529, 621, 698, 805, 820),
-    *(795, 786, 788, 797, 812, 834, 847, 933, 972, 967, 922, 751),
-    *(595, 480, 429, 407, 400, 421, 485, 564, 644, 747, 865, 891),
-    *(850, 839, 752, 779, 777, 787, 785, 871, 926, 927, 847, 685),
-    *(545, 450, 411, 388, 401, 418, 481, 551, 618, 706, 772, 769),
-    *(742, 728, 726, 764, 778, 781, 774, 857, 928, 946, 856, 701),
-    *(585, 493, 463, 454, 450, 465, 529, 589, 669, 735, 808, 812),
-    *(780, 769, 763, 790, 806, 800, 821, 904, 938, 952, 880, 745),
-    *(592, 501, 468, 460, 456, 471, 535, 584, 666, 731, 788, 800),
-    *(782, 769, 762, 768, 803, 812, 816, 885, 916, 932, 840, 687),
-    *(521, 418, 374, 359, 362, 382, 435, 537, 587, 676, 756, 769),
-    *(731, 730, 725, 751, 757, 778, 781, 852, 899, 922, 839, 676),
+_FIGURES = files("lyra_opt.instances.workloads").joinpath("lyra_like.toml")
+INFERENCE_BUSY_PER_MILLE = tuple(
+    tomllib.loads(_FIGURES.read_text("utf-8"))["inference_busy_per_mille"]
 )
+"""Busy inference GPUs in thousandths, for each hour of the week of figure 1."""
 
 LARGEST_DEPARTURE = 0.0282
 """The largest deviation of the busy share from its curve, for a median change of 2 % in 5 min."""
