@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lyra_opt.core.documents import parse_toml, read_text
-from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.errors import FieldError, InputError, UserError, in_file
 from lyra_opt.core.fields import parsed
 from lyra_opt.core.isolation.loading import find_solver_safely
 from lyra_opt.core.own_files import content_sha256, is_reference, located, path_in
@@ -265,10 +265,8 @@ def read_study(
     if solvers and isinstance(document.get("solvers"), list):
         document["solvers"].append({"names": list(solvers)})
         text = f"# run also with the solvers {', '.join(solvers)}\n{text}"
-    try:
+    with in_file(source):
         study = study_of(document, source, text, trace)
-    except FieldError as error:
-        raise InputError(source, str(error)) from None
     if trace is not None and not any(cell.reads_trace for cell in study.cells):
         raise UserError(f"--trace {trace.path}: no family of the study {study.name} reads a trace")
     return study

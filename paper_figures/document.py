@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lyra_opt.core.documents import join_path, parse_toml, unknown_key
-from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.errors import FieldError, in_file
 from lyra_opt.core.fields import Table, key, parsed
 from lyra_opt.core.rules import Anything, Flag, Integer, ListOf, Named, Number, Rule, Text
 from lyra_opt.paper_figures.comparison import Judged, Source
@@ -424,10 +424,8 @@ def read_paper(text: str, source: str) -> PaperTable:
     InputError
         If something in the file is wrong; names field, value and rule.
     """
-    try:
+    with in_file(source):
         return parsed(PaperTable, parse_toml(text, source, "a paper"))
-    except FieldError as error:
-        raise InputError(source, str(error)) from None
 
 
 @cache

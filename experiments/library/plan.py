@@ -23,7 +23,7 @@ from lyra_opt.core.documents import (
     write_bytes,
     write_text,
 )
-from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.errors import FieldError, UserError, in_file
 from lyra_opt.core.fields import Table, key, parsed, written
 from lyra_opt.core.loading import content_hash, instance_text, load_instance
 from lyra_opt.core.problem import problem_of_instance
@@ -196,10 +196,8 @@ def read_plan(path: Path) -> LibraryPlan:
         If the plan breaks a rule; names file, field, value and rule.
     """
     text = read_text(path, LARGEST_PLAN_BYTES)
-    try:
+    with in_file(str(path)):
         return parsed(LibraryPlan, parse_toml(text, str(path), "a library plan"))
-    except FieldError as error:
-        raise InputError(str(path), str(error)) from None
 
 
 LARGEST_FILE_BYTES = 15 * 2**10

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.errors import InputError, in_file
+from lyra_opt.core.rules import located
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus
 from lyra_opt.experiments.simulation.running.tasks import ReplayTask
@@ -61,10 +62,8 @@ class CompiledTask(TrialTask):
             raise InputError(source, f"compiled: scheme {self.scheme} must be fifo")
         if self.scenario.table.jobs.workload is None:
             raise InputError(source, "compiled: the scenario must have generated jobs")
-        try:
+        with in_file(source), located("jobs.parameters"):
             self._gangs()
-        except FieldError as error:
-            raise InputError(source, str(error.inside("jobs.parameters"))) from None
 
     def run(self) -> ReplayRecord:
         """Schedule the jobs with the compiled scheduler, and return a row with the measures."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lyra_opt.core.documents import parse_toml, read_text, unknown_key
-from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.errors import FieldError, InputError, UserError, in_file
 from lyra_opt.core.fields import Table, key, parsed, with_change
 from lyra_opt.core.rules import (
     Anything,
@@ -26,6 +26,7 @@ from lyra_opt.core.rules import (
     Number,
     Seeds,
     Text,
+    located,
 )
 from lyra_opt.experiments.simulation.measuring.measures import MEASURES
 from lyra_opt.experiments.simulation.scenario.documents import plain, toml_text
@@ -201,10 +202,8 @@ class TuningTable:
                 rule = f"must have {len(self.parameters)} values, one for each parameter"
                 raise FieldError(f"start[{place}].values", list(each.values), rule)
             for parameter, value in zip(self.parameters, each.values, strict=True):
-                try:
+                with located(f"start[{place}]"):
                     parameter.step(value)
-                except FieldError as error:
-                    raise error.inside(f"start[{place}]") from None
 
     @property
     def measures(self) -> list[str]:
@@ -299,13 +298,11 @@ def load_tuning(given: str | Mapping[str, Any], changes: Sequence[Change] = ()) 
     else:
         source, document = "the tuning", plain(given)
         text = toml_text(document)
-    try:
+    with in_file(source):
         for change in changes:
             document = with_change(document, change.path, change.value)
             text = f"# run with {change.path} = {change.value}\n{text}"
         table = parsed(TuningTable, document)
-    except FieldError as error:
-        raise InputError(source, str(error)) from None
     return Tuning(source=source, text=text, table=table)
 
 

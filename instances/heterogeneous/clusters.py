@@ -18,10 +18,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import Record, join_path, parse_toml, read_text
-from lyra_opt.core.errors import FieldError, InputError, MissingFieldError
+from lyra_opt.core.errors import FieldError, MissingFieldError, in_file
 from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.plugins import NamedMaker, Plugins
-from lyra_opt.core.rules import require_integer
+from lyra_opt.core.rules import located, require_integer
 from lyra_opt.simulation.cluster import DEFAULT_PRICE_PER_HOUR, Cluster, GpuType, Server
 
 if TYPE_CHECKING:
@@ -73,12 +73,10 @@ def read_gpu_types(path: str | Path) -> Mapping[str, GpuType]:
         If the file cannot be read, or a value breaks its rule.
     """
     source = str(path)
-    try:
+    with in_file(source):
         return known_gpu_types(
             parse_toml(read_text(path, LARGEST_FILE_BYTES), source, "types of GPUs"), field=""
         )
-    except FieldError as error:
-        raise InputError(source, str(error)) from None
 
 
 def types_of(names: Iterable[str], known: Mapping[str, GpuType] | None = None) -> list[GpuType]:
@@ -145,10 +143,8 @@ def _parsed(name: str, fields: object, path: str, known: GpuType | None) -> GpuT
     if "relative_speed" in given:
         given["relative_speed"] = _ratio(given["relative_speed"])
         given.setdefault("source", "")
-    try:
+    with located(path):
         return GpuType(name=name, **given) if known is None else replace(known, **given)
-    except FieldError as error:
-        raise error.inside(path) from None
 
 
 def _ratio(value: object) -> object:

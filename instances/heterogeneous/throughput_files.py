@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import parse_json, read_text
-from lyra_opt.core.errors import FieldError, InputError, UserError, show_value
+from lyra_opt.core.errors import InputError, UserError, in_file, show_value
 from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.plugins import NamedMaker, Plugins
@@ -243,7 +243,7 @@ def parse_throughputs(
             f"no job type has a rate above 0 on the reference type {reference}. "
             "Begin with another type",
         )
-    try:
+    with in_file(source):
         return ThroughputTable(
             name=name,
             reference=reference,
@@ -258,8 +258,6 @@ def parse_throughputs(
             },
             left_out=tuple(f"{name} on {gang}" for name, gang in sorted(left_out)),
         )
-    except FieldError as error:
-        raise InputError(source, str(error)) from None
 
 
 def _rates_in(text: str, source: str) -> Measured:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lyra_opt.core.documents import JsonObject, read_json_object, require_format
-from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.errors import UserError, in_file
 from lyra_opt.core.fields import parsed
 from lyra_opt.core.loading import LoadedInstance, content_hash, load_instance, load_solution
 from lyra_opt.core.nearest_names import meant, nearest
@@ -137,11 +137,9 @@ class Library:
 
 def _read(path: Path, of: type[Any], format_name: str, version: int) -> Any:
     document = read_json_object(path)
-    try:
+    with in_file(str(path)):
         require_format(document, format_name, version)
         return parsed(of, document)
-    except FieldError as error:
-        raise InputError(str(path), str(error)) from None
 
 
 def _generated(entry: Entry) -> Any:

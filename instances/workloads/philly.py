@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import Record, join_path, parse_json
-from lyra_opt.core.errors import FieldError, InputError, show_value
+from lyra_opt.core.errors import FieldError, InputError, in_file, show_value
 from lyra_opt.core.rules import require_text
 from lyra_opt.instances.rows import NO_VALUE, moment_ms
 from lyra_opt.instances.traces import Clusters, TraceJob
@@ -60,14 +60,11 @@ def _read_philly(source: str, text: str, vc: str | None) -> Found:
     clusters = Clusters(source, ["vc"], vc)
     keys: set[str] = set()
     for number, entry in enumerate(document):
-        with found.bad_rows:
-            try:
-                record = Record(entry, f"[{number}]", entry)
-                keys.update(entry)
-                if clusters.take([_text(record, "vc")]):
-                    found.add(number, _philly_job(record))
-            except FieldError as error:
-                raise InputError(source, str(error)) from None
+        with found.bad_rows, in_file(source):
+            record = Record(entry, f"[{number}]", entry)
+            keys.update(entry)
+            if clusters.take([_text(record, "vc")]):
+                found.add(number, _philly_job(record))
     found.ignore(sorted(keys.difference(READ_KEYS)))
     clusters.require_some()
     return found

@@ -6,6 +6,7 @@ import json
 import sys
 import sysconfig
 import traceback
+from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from numbers import Integral
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from lyra_opt.core.nearest_names import meant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
     from types import MethodType
 
     FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -157,6 +158,15 @@ class InputError(UserError):
         super().__init__(one_line(f"{source}: {reason}"))
         self.source = source
         self.reason = reason
+
+
+@contextmanager
+def in_file(source: str) -> Iterator[None]:
+    """Turn the field errors that are raised in a ``with`` block into errors that name the file."""
+    try:
+        yield
+    except FieldError as error:
+        raise InputError(source, str(error)) from None
 
 
 def one_line(text: str) -> str:

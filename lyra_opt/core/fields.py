@@ -31,7 +31,7 @@ from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rows import rows_as_documents
-from lyra_opt.core.rules import Number, OrNull, Rule, require_choice
+from lyra_opt.core.rules import Number, OrNull, Rule, located, require_choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -448,10 +448,8 @@ class Settings(Rule):
         arguments = {
             name: tuple(each) if isinstance(each, list) else each for name, each in given.items()
         }
-        try:
+        with located(path):
             return self.of(**arguments)
-        except FieldError as error:
-            raise error.inside(path) from None
 
     def schema(self) -> dict[str, Any]:
         """Return a JSON schema with the type and the meaning of each argument."""
@@ -561,10 +559,8 @@ def with_change(document: Mapping[str, Any], path: str, value: Any) -> dict[str,
     inner = changed.get(name, {})
     if not isinstance(inner, dict):
         raise FieldError(name, inner, f"must be a table, so that {rest} can be set in it")
-    try:
+    with located(name):
         changed[name] = with_change(inner, rest, value)
-    except FieldError as error:
-        raise error.inside(name) from None
     return changed
 
 

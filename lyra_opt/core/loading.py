@@ -17,7 +17,7 @@ from lyra_opt.core.documents import (
     source_name,
     write_text,
 )
-from lyra_opt.core.errors import FieldError, InputError, show_value
+from lyra_opt.core.errors import FieldError, InputError, in_file, show_value
 from lyra_opt.core.problem import Problem, ProblemInstance, problem_of_format
 from lyra_opt.core.result import Number, Status
 from lyra_opt.core.rules import require_choice, require_number
@@ -49,11 +49,9 @@ def load_instance(path: str | Path) -> LoadedInstance:
         If the file is not a valid instance; names file, field, value and rule.
     """
     document = read_json_object(path)
-    try:
+    with in_file(source_name(path)):
         problem = problem_of_format(document)
         return LoadedInstance(str(path), problem, problem.parse_instance(document), document)
-    except FieldError as error:
-        raise InputError(source_name(path), str(error)) from None
 
 
 def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str, Any]]:
@@ -77,12 +75,10 @@ def load_solution(path: str | Path, problem: Problem) -> tuple[Any, Mapping[str,
             "must be a solution file or one object of solve --format json, not "
             f"{show_value(document)}",
         )
-    try:
+    with in_file(str(path)):
         if "format" in document:
             return problem.parse_solution(document)
         return _solution_of_answer(document, problem)
-    except FieldError as error:
-        raise InputError(str(path), str(error)) from None
 
 
 def _are_of_one_instance(answers: list[Any]) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import parse_toml, read_text, require_format
-from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.errors import FieldError, in_file
 from lyra_opt.core.fields import Table, declared, key, parsed
-from lyra_opt.core.rules import Integer, ListOf, Number, Rule
+from lyra_opt.core.rules import Integer, ListOf, Number, Rule, located
 from lyra_opt.network.heuristics import delay_scheduling
 from lyra_opt.network.heuristics.delay_scheduling import (
     LEAST_NETWORK_LEASES,
@@ -94,10 +94,8 @@ def manual(
     if timers is None:
         return delay_scheduling.manual(rack_leases, network_leases)
     if isinstance(timers, list | tuple):
-        try:
+        with located("timers"):
             return parsed(ClassTimers, {"class": list(timers)}).policy()
-        except FieldError as error:
-            raise error.inside("timers") from None
     if not isinstance(timers, str | os.PathLike):
         rule = "must be a file or a list of tables with timers by class. For one pair of timers, "
         raise FieldError("timers", timers, f"{rule}give rack_leases and network_leases instead")
@@ -118,8 +116,6 @@ def read_timers(path: str | Path) -> ClassTimers:
     """
     source = str(path)
     document = parse_toml(read_text(path, LARGEST_FILE_BYTES), source, "timers")
-    try:
+    with in_file(source):
         require_format(document, TIMERS_FORMAT, VERSION)
         return parsed(ClassTimers, document, beside=("format", "version"))
-    except FieldError as error:
-        raise InputError(source, str(error)) from None

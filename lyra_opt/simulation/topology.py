@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.documents import parse_toml, read_text, require_format
-from lyra_opt.core.errors import FieldError, InputError, MissingFieldError
+from lyra_opt.core.errors import FieldError, MissingFieldError, in_file
 from lyra_opt.core.fields import Table, declared, key, parsed, written
 from lyra_opt.core.rules import (
     Integer,
@@ -262,9 +262,7 @@ def read_topology(path: str | Path, *, network: LinkSet | None = None) -> tuple[
     """
     source = str(path)
     document = parse_toml(read_text(path, LARGEST_FILE_BYTES), source, "a topology")
-    try:
+    with in_file(source):
         require_format(document, TOPOLOGY_FORMAT, VERSION)
         file = parsed(_TopologyFile, document, beside=("format", "version"))
         return file.topology(), network or file.link_set()
-    except FieldError as error:
-        raise InputError(source, str(error)) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, methods_without_inner_frames
 from lyra_opt.core.representations import html_of_object, short_repr
-from lyra_opt.core.rules import require_flag, require_integer, require_number, require_text
+from lyra_opt.core.rules import located, require_flag, require_integer, require_number, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -383,10 +383,8 @@ class Workload:
                 for column, each in zip(columns, cells, strict=True)
                 if each is not None and each is not pd.NA and each == each
             }
-            try:
+            with located(f"jobs[{row}]"):
                 jobs.append(Job(**given))
-            except FieldError as error:
-                raise error.inside(f"jobs[{row}]") from None
         return cls(name=name, jobs=tuple(sorted(jobs, key=lambda job: job.submit_s)))
 
     def to_frame(self) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.errors import FieldError, UserError, in_file
 from lyra_opt.core.run_progress import part_of_run
 from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import (
@@ -273,7 +273,7 @@ def check(scenario: Scenario, file: str, *, schemes: Sequence[str] = ()) -> dict
     made = make_schemes(variant, schemes)
     setup = make_setup(variant, made, seed)
     _, has_copies = _scope(setup, made, wanted=[Reading(certificate.reading)])
-    try:
+    with in_file(file):
         proved_s = proved_mean_s(
             certificate,
             setup.workload,
@@ -281,8 +281,6 @@ def check(scenario: Scenario, file: str, *, schemes: Sequence[str] = ()) -> dict
             plan=setup.plan,
             copy_efficiency=copy_efficiency_of(setup, has_copies=has_copies),
         )
-    except FieldError as error:
-        raise InputError(file, str(error)) from None
     return {
         "file": file,
         "reading": certificate.reading,

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import unknown_key
-from lyra_opt.core.errors import FieldError, InputError, UserError, counted
+from lyra_opt.core.errors import FieldError, InputError, UserError, counted, in_file
+from lyra_opt.core.rules import located
 from lyra_opt.experiments.intervals import Resampling
 from lyra_opt.experiments.simulation.scenario.schemes import (
     abilities_of,
@@ -90,7 +91,7 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
         If an object that the scenario names does not exist or is invalid, or a job can never run.
     """
     table = scenario.table
-    try:
+    with in_file(scenario.source):
         cluster = make_cluster(scenario)
         options = Options(
             seed=seed,
@@ -102,16 +103,12 @@ def make_setup(scenario: Scenario, schemes: Sequence[Scheme], seed: int) -> Setu
             epochs=table.tenure.epochs,
         )
         workload, assumptions, resampling = _jobs(scenario, cluster, seed)
-    except FieldError as error:
-        raise InputError(scenario.source, str(error)) from None
     source, drop = table.jobs.trace or workload.name, table.jobs.oversized == "drop"
     workload, dropped = runnable(workload, cluster, schemes, options, source=source, drop=drop)
     if table.cluster.tenants is not None:
         # Jobs that no cluster of this size could run have no influence on the quotas.
-        try:
+        with in_file(scenario.source):
             cluster = with_quotas(cluster, table.cluster.tenants, workload)
-        except FieldError as error:
-            raise InputError(scenario.source, str(error)) from None
         workload, more = runnable(workload, cluster, schemes, options, source=source, drop=drop)
         dropped += more
     # A job without a speed is reported before the simulation, not after hours of running.
@@ -316,19 +313,15 @@ def _jobs(
             parameters["assumptions"], assumptions = assumptions, None
         if "table" in named.asks_for and table.speed.throughputs is not None:
             parameters["table"] = _throughputs(scenario, table.speed.throughputs)
-        try:
+        with located("jobs.parameters"):
             workload = named.make(cluster, seed, **parameters)
-        except FieldError as error:
-            raise error.inside("jobs.parameters") from None
     elif given.workload is not None and not given.is_trace:
         workload = given.workload
     elif (workload := _trace(scenario)) is not None:
         if jobs.slices == "whole":
             workload = on_whole_gpus(workload)
-        try:
+        with located("jobs"):
             workload = window(workload, jobs.first_day or 1, jobs.days)
-        except FieldError as error:
-            raise error.inside("jobs") from None
         if jobs.count is not None:
             workload = limited(workload, jobs.count)
         if jobs.sample is not None:
@@ -346,10 +339,8 @@ def _jobs(
     if jobs.workload is None and (given.workload is None or given.is_trace):
         workload = _with_models(scenario, workload, cluster, seed, measured_on)
     if jobs.load is not None:
-        try:
+        with located("jobs"):
             workload = rescaled(workload, load=jobs.load, gpus=cluster.gpus)
-        except FieldError as error:
-            raise error.inside("jobs") from None
     resampling = None
     if jobs.bootstrap is not None:
         workload, resampling = _resampled(workload, jobs.bootstrap, seed)
@@ -370,12 +361,10 @@ def _resampled(
         source=zlib.crc32(repr(jobs).encode()),
     )
     draw = seed if bootstrap.draw is None else bootstrap.draw
-    try:
+    with located("jobs.bootstrap"):
         drawn = bootstrapped(
             workload, days=bootstrap.days, block_days=resampling.block_days, seed=draw
         )
-    except FieldError as error:
-        raise error.inside("jobs.bootstrap") from None
     return drawn, resampling
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import parse_toml
-from lyra_opt.core.errors import FieldError, InputError, UserError
+from lyra_opt.core.errors import FieldError, InputError, UserError, in_file
 from lyra_opt.core.fields import parsed, rule_at, with_change
 from lyra_opt.core.own_files import stand_in
-from lyra_opt.core.rules import Text
+from lyra_opt.core.rules import Text, located
 from lyra_opt.experiments.pool import SentOnce
 from lyra_opt.experiments.simulation.scenario.documents import (
     CASE,
@@ -313,7 +313,7 @@ def load_scenario(
         document = plain({**DICTIONARY_DEFAULTS, **scenario})
         text, source, folder = toml_text(document), "scenario", Path()
     given = given or Given()
-    try:
+    with in_file(source):
         if jobs is not None:
             _path_to_read(folder, jobs)
             of_trace = {
@@ -330,15 +330,13 @@ def load_scenario(
             value = change.typed if is_text and change.typed is not None else change.value
             document = with_change(document, change.path, value)
             text = f"{CHANGED}{change.path} = {shown_value(value)}\n{text}"
-    except FieldError as error:
-        raise InputError(source, str(error)) from None
     return _scenario(source, folder, text, document, given)
 
 
 def _scenario(
     source: str, folder: Path, text: str, document: Mapping[str, Any], given: Given
 ) -> Scenario:
-    try:
+    with in_file(source):
         # A scenario with cases may lack a cluster, so it is validated together with its first case.
         cases = document.get("cases")
         if isinstance(cases, list) and cases and isinstance(cases[0], str):
@@ -346,8 +344,6 @@ def _scenario(
         else:
             table = parsed(ScenarioTable, document)
         given.require_alone(document)
-    except FieldError as error:
-        raise InputError(source, str(error)) from None
     return Scenario(
         source=source, folder=folder, text=text, document=document, table=table, given=given
     )
@@ -384,12 +380,10 @@ def variants(scenario: Scenario) -> list[tuple[dict[str, Any], Scenario]]:
         for values in product(*axes.values()):
             named = {path: _of_axis(value) for path, value in zip(axes, values, strict=True)}
             document = of_case
-            try:
+            with in_file(scenario.source), located("axes"):
                 for path, value in zip(axes, values, strict=True):
                     as_in_file = list(value) if isinstance(value, tuple) else value
                     document = with_change(document, path, as_in_file)
-            except FieldError as error:
-                raise InputError(scenario.source, str(error.inside("axes"))) from None
             variant = _scenario(
                 scenario.source, scenario.folder, scenario.text, document, scenario.given
             )

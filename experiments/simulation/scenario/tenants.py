@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import join_path, unknown_key
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.rules import located
 from lyra_opt.simulation.quotas import (
     BY_REQUEST,
     EQUALLY,
@@ -36,18 +37,14 @@ def with_quotas(cluster: Cluster, table: TenantsTable, workload: Workload) -> Cl
     FieldError
         If groups are unknown or in a circle, or members have more than their group.
     """
-    try:
+    with located(PATH):
         if table.divide is not None:
             quotas = divided(workload, cluster.gpus, table.divide, limit=table.limit)
         else:
             quotas = _stated(table, cluster.gpus)
-    except FieldError as error:
-        raise error.inside(PATH) from None
     assumptions = (*cluster.assumptions, _in_words(table, quotas))
-    try:
+    with located("cluster"):
         return replace(cluster, tenants=quotas, assumptions=assumptions)
-    except FieldError as error:
-        raise error.inside("cluster") from None
 
 
 def _stated(table: TenantsTable, gpus: int) -> Quotas:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.documents import read_json_object, require_format
-from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.errors import FieldError, in_file
 from lyra_opt.core.fields import key, parsed
 from lyra_opt.core.rules import Integer, ListOf, Number, Text
 from lyra_opt.simulation.bounds.checker import Checker
@@ -82,12 +82,10 @@ def document_of(
 
 def read_certificate(path: str | Path) -> CertificateTable:
     """Read a certificate file; raise `InputError`, naming file and field, if it is not valid."""
-    try:
+    with in_file(str(path)):
         document = read_json_object(path)
         require_format(document, CERTIFICATE_FORMAT, CERTIFICATE_VERSION)
         return parsed(CertificateTable, document)
-    except FieldError as error:
-        raise InputError(str(path), str(error)) from None
 
 
 def proved_mean_s(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.own_files import is_reference
-from lyra_opt.core.rules import require_choice, require_flag
+from lyra_opt.core.rules import located, require_choice, require_flag
 from lyra_opt.simulation.policies.parts import LoanRule, RunTimeCaps, VoluntaryPreemption
 from lyra_opt.simulation.queue_orders import ORDERS, PRIORITY, own_order
 from lyra_opt.simulation.slices import BEST_FIT, PLACEMENTS
@@ -165,7 +165,5 @@ def _part(field: str, given: Any, part: type) -> Any:
     for name, value in given.items():
         if name not in known:
             raise FieldError(f"{field}.{name}", value, unknown_key(name, known))
-    try:
+    with located(field):
         return part(**given)
-    except FieldError as error:
-        raise error.inside(field) from None
