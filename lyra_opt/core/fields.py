@@ -443,7 +443,8 @@ class Settings(Rule):
         known = [each.name for each in fields(self.of)]
         given = Record(value, path, known).chosen(*known)
         for name, default, _ in self.arguments():
-            if name in given and isinstance(default, tuple) and not isinstance(given[name], list):
+            is_list = isinstance(given.get(name), list | tuple)
+            if name in given and isinstance(default, tuple) and not is_list:
                 raise FieldError(join_path(path, name), given[name], "must be a list")
         arguments = {
             name: tuple(each) if isinstance(each, list) else each for name, each in given.items()

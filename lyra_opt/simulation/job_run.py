@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import neg
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -457,20 +457,17 @@ class Totals:
 
     def copy(self) -> Totals:
         """Return a copy of the totals without the decision times."""
-        copied = Totals.__new__(Totals)
-        for name in _NUMBERS:
-            setattr(copied, name, getattr(self, name))
-        copied.held_gpu_s, copied.there_gpu_s = list(self.held_gpu_s), list(self.there_gpu_s)
-        copied.decision_s = []
-        return copied
+        lists = {"held_gpu_s": list(self.held_gpu_s), "there_gpu_s": list(self.there_gpu_s)}
+        return replace(self, **lists, decision_s=[])
 
     def sums(self, names: Sequence[str]) -> list[float]:
         """Return the named totals, followed by the GPU-seconds held in each pool."""
         return [*(getattr(self, name) for name in names), *self.held_gpu_s]
 
 
-_NUMBERS = tuple(
+NUMBERS = tuple(
     each.name
     for each in fields(Totals)
     if each.name not in ("held_gpu_s", "there_gpu_s", "decision_s")
 )
+"""The names of the totals that are single numbers."""

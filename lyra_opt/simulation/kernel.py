@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lyra_opt.core.errors import UserError, failure_of
 from lyra_opt.simulation.decisions import DecisionError
-from lyra_opt.simulation.job_run import added
+from lyra_opt.simulation.job_run import NUMBERS, added
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Forever
 from lyra_opt.simulation.view import WORK_TOLERANCE, PolicyError, View
@@ -339,19 +339,6 @@ _SUMS_OF_RUN = (
     "preemptions",
     "migrations",
 )
-_SUMS_OF_TOTALS = (
-    "stranded_gpu_s",
-    "handed_over_gpu_s",
-    "opened_free_gpu_s",
-    "useless_gpu_s",
-    "partly_free_host_s",
-    "busy_server_s",
-    "distance_gpu_s",
-    "waiting_job_s",
-    "running_job_s",
-    "more_copy_s",
-    "decisions",
-)
 
 
 class _Mark:
@@ -361,7 +348,7 @@ class _Mark:
         self.gpus, self.began_s, self.left = run.gpus, now_s, run.left
         self._sums = [
             (target, name, getattr(target, name))
-            for target, names in ((run, _SUMS_OF_RUN), (totals, _SUMS_OF_TOTALS))
+            for target, names in ((run, _SUMS_OF_RUN), (totals, NUMBERS))
             for name in names
         ]
         lists = (run.allocations_by_tier, run.gpu_s_by_tier, totals.held_gpu_s)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.fields import Settings
 from lyra_opt.core.own_files import is_reference
-from lyra_opt.core.rules import located, require_choice, require_flag
+from lyra_opt.core.rules import require_choice, require_flag
 from lyra_opt.simulation.policies.parts import LoanRule, RunTimeCaps, VoluntaryPreemption
 from lyra_opt.simulation.queue_orders import ORDERS, PRIORITY, own_order
 from lyra_opt.simulation.slices import BEST_FIT, PLACEMENTS
@@ -155,15 +155,8 @@ _PARTS = {
 
 def _part(field: str, given: Any, part: type) -> Any:
     """Return the object for a part given as an object, a table of settings, or true or false."""
-    if given is None or isinstance(given, part):
-        return given
-    if isinstance(given, bool):
+    if given is None or isinstance(given, bool):
         return part() if given else None
-    if not isinstance(given, Mapping):
+    if not isinstance(given, part | Mapping):
         raise FieldError(field, given, "must be true, false or a table")
-    known = [each.name for each in fields(part)]
-    for name, value in given.items():
-        if name not in known:
-            raise FieldError(f"{field}.{name}", value, unknown_key(name, known))
-    with located(field):
-        return part(**given)
+    return Settings(part).check(field, given)
