@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from lyra_opt.experiments.planning.questions import Question
     from lyra_opt.instances.snapshots.owners import Form
-    from lyra_opt.instances.snapshots.snapshot import Snapshot
 
 DESCRIPTION = """\
 Read what kubectl or Slurm printed about a cluster. Print the best plan, the commands for it, whom
@@ -125,8 +123,8 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="number of nodes to choose, besides NODE",
     )
     _add_among(drain, "open nodes with GPUs")
-    add_repeated_option(drain, "--not", "NODE", "a node that must not be chosen")
-    drain.set_defaults(question=_drain)
+    add_repeated_option(drain, "--not", "NODE", "a node that must not be chosen", dest="without")
+    drain.set_defaults(question="drain")
     _add_common(drain)
 
     fit = add_command(
@@ -136,14 +134,15 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         "Choose the jobs of lower priority that give way to a pending gang, or to described pods.",
         EPILOG.format(examples=FIT_EXAMPLE),
     )
-    fit.add_argument("gang", nargs="?", metavar="GANG", help="a pending gang or job, by name")
+    fit.add_argument("names", nargs="?", metavar="GANG", help="a pending gang or job, by name")
     fit.add_argument(
         "--pods", type=integer_from(1), metavar="N", help="number of pods, if no GANG is named"
     )
     fit.add_argument("--gpus", metavar="N", help="GPUs of each pod, such as 8")
     fit.add_argument("--cpu", metavar="N", help="CPUs of each pod, such as 32 or 500m")
     fit.add_argument("--memory", metavar="SIZE", help="memory of each pod, such as 128Gi")
-    add_repeated_option(fit, "--resource", "NAME=N", "another resource, by its full name")
+    resource = "another resource, by its full name"
+    add_repeated_option(fit, "--resource", "NAME=N", resource, dest="resource")
     fit.add_argument(
         "--priority", metavar="CLASS|N", help="priority class, partition or number (default: 0)"
     )
@@ -155,11 +154,13 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
     fit.add_argument(
         "--type", metavar="TEXT", help="use only nodes whose GPU type contains TEXT, such as h100"
     )
-    add_repeated_option(fit, "--tolerate", "KEY", "a taint that the described pods tolerate")
+    add_repeated_option(
+        fit, "--tolerate", "KEY", "a taint that the described pods tolerate", dest="tolerate"
+    )
     _add_among(fit, "all open nodes")
-    add_repeated_option(fit, "--not", "NODE", "a node that must not be used")
-    add_repeated_option(fit, "--drain", "NODE", "a node that is drained first")
-    fit.set_defaults(question=_fit)
+    add_repeated_option(fit, "--not", "NODE", "a node that must not be used", dest="without")
+    add_repeated_option(fit, "--drain", "NODE", "a node that is drained first", dest="drain")
+    fit.set_defaults(question="fit")
     _add_common(fit)
 
     consolidate = add_command(
@@ -177,7 +178,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="largest number of pods that move (default: any)",
     )
     _add_among(consolidate, "open nodes with GPUs")
-    consolidate.set_defaults(question=_consolidate)
+    consolidate.set_defaults(question="consolidate")
     _add_common(consolidate)
 
     example = add_command(
@@ -258,73 +259,59 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def _drain(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
-    from lyra_opt.experiments.planning.asking import drain
-
-    return drain(arguments.names, arguments.nodes, arguments.among, arguments.nots)
-
-
-def _fit(arguments: argparse.Namespace, snapshot: Snapshot) -> Question:
-    from lyra_opt.experiments.planning.asking import fit
-
-    request = {"gpu": arguments.gpus, "cpu": arguments.cpu, "memory": arguments.memory}
-    for text in arguments.resources:
+def _resources(texts: list[str]) -> dict[str, str]:
+    """Return the amounts of the resources of ``--resource``, by name."""
+    found = {}
+    for text in texts:
         name, equals, number = text.partition("=")
         if not equals:
             raise UserError(f"--resource {text}: must be NAME=N, such as nvidia.com/gpu=2")
-        request[name] = number
-    names = ("pods", "priority", "level", "type", "among")
-    given: dict[str, Any] = {name: getattr(arguments, name) for name in names}
-    given |= {"tolerate": arguments.tolerates, "without": arguments.nots, "drain": arguments.drains}
-    return fit(snapshot, arguments.gang, request=request, **given)
-
-
-def _consolidate(arguments: argparse.Namespace, _snapshot: Snapshot) -> Question:
-    from lyra_opt.experiments.planning.asking import consolidate
-
-    return consolidate(arguments.moves, arguments.among)
+        found[name] = number
+    return found
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt plan`` and return the exit code."""
     from lyra_opt.core.pictures import require_picture_path
-    from lyra_opt.experiments.planning.page import plan_page, require_page_path
-    from lyra_opt.experiments.planning.picture import plan_picture
-    from lyra_opt.experiments.planning.planning import plan
-    from lyra_opt.experiments.planning.questions import choices_of
+    from lyra_opt.experiments.planning.asking import names_in
+    from lyra_opt.experiments.planning.page import require_page_path
     from lyra_opt.experiments.planning.showing import print_plan, text_of
-    from lyra_opt.experiments.planning.words import explanation_sentences, headline
-    from lyra_opt.instances.snapshots.reading import read_snapshot
+    from lyra_opt.front_door.planning import OPTIONS, plan
 
     if arguments.plot is not None:
         require_picture_path("--plot", arguments.plot, arguments.snapshots)
         require_file_path("--plot", arguments.plot)
     if arguments.page is not None:
         require_page_path("--page", arguments.page)
-    choices = choices_of(
-        cost=arguments.cost, is_forced=arguments.force, keeps_budgets=arguments.keep_budgets
+    options = {name: getattr(arguments, name) for name in OPTIONS[arguments.question]}
+    if "resource" in options:
+        options["resource"] = _resources(options["resource"])
+    found = plan(
+        arguments.snapshots or ["-"],
+        arguments.question,
+        *names_in(getattr(arguments, "names", None) or ()),
+        cost=arguments.cost,
+        force=arguments.force,
+        keep_budgets=arguments.keep_budgets,
+        time_limit_s=arguments.time_limit,
+        explain=arguments.explains,
+        reader=arguments.reader,
+        owner=dict(_owner(text) for text in arguments.owners),
+        progress=True,
+        **options,
     )
-    owners = dict(_owner(text) for text in arguments.owners)
-    files = arguments.snapshots or ["-"]
-    snapshot = read_snapshot(files, reader=arguments.reader, owners=owners)
-    question = arguments.question(arguments, snapshot)
-    limit_s: float = arguments.time_limit
-    found = plan(snapshot, question, choices, time_limit_s=limit_s, shows_progress=True)
-    reasons = explanation_sentences(found, arguments.explains, arguments.time_limit)
     if arguments.plot is not None and found.exists:
-        plan_picture(found, arguments.style, arguments.plot)
+        found.plot(style=arguments.style, file=arguments.plot)
     elif arguments.plot is not None:
         complain(f"--plot {arguments.plot}: not written, because there is no plan to draw")
     if arguments.page is not None:
-        from lyra_opt.core.documents import write_text
-
-        write_text(arguments.page, plan_page(found, reasons, files))
+        found.page(arguments.page)
     if arguments.form == "table":
-        print_plan(found, reasons)
+        print_plan(found, found.explanations)
     else:
-        print(text_of(found, arguments.form, reasons), end="")
+        print(text_of(found, arguments.form, found.explanations), end="")
     if arguments.form == "csv":
-        for sentence in (*[headline(found)] * (not found.exists), *reasons):
+        for sentence in (*[found.proof] * (not found.exists), *found.explanations):
             complain(sentence)
     return 0 if found.exists else 1
 

@@ -133,6 +133,14 @@ class ClusterPlan:
         """Whether a plan was found."""
         return self.answer.solution is not None
 
+    @property
+    def status(self) -> Status:
+        """Whether the plan is proved to be best (optimal), or only known to work (feasible)."""
+        if self.exists and self.most_nodes is not None:
+            is_proved = self.most_nodes <= len(self.nodes)
+            return Status.OPTIMAL if is_proved else Status.FEASIBLE
+        return self.answer.status
+
 
 def plan(
     snapshot: Snapshot,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import one_line
-from lyra_opt.core.result import Status
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.planning import words
 from lyra_opt.experiments.planning.steps import steps_of
@@ -87,20 +86,13 @@ def _markdown(plan: ClusterPlan, reasons: Sequence[str]) -> str:
     return "\n\n".join((*parts, "### What the plan rests on", limits)) + "\n"
 
 
-def _status(plan: ClusterPlan) -> str:
-    """Return the status of a plan; the answer of `Consolidate` does not know its own bound."""
-    if plan.most_nodes is not None and plan.exists and plan.most_nodes == len(plan.nodes):
-        return str(Status.OPTIMAL)
-    return str(plan.answer.status)
-
-
 def as_json_object(plan: ClusterPlan) -> dict[str, Any]:
     """Return the plan as the JSON object that ``lyra-opt plan --format json`` prints."""
     answer, exists = plan.answer, plan.exists
     steps = steps_of(plan)
     return {
         "headline": words.headline(plan),
-        "status": _status(plan),
+        "status": str(plan.status),
         "terms": dict(answer.measures.get("terms") or {}),
         "proof": words.proof_sentence(plan) if exists else None,
         "rule": words.rule_sentence(plan) or None,

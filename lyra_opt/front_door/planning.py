@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lyra_opt.core.errors import UserError, show_value, without_inner_frames
 from lyra_opt.core.nearest_names import meant, one_of
-from lyra_opt.core.result import Status
 from lyra_opt.core.texts import PrintedText
 from lyra_opt.experiments.planning import asking, words
 from lyra_opt.experiments.planning.page import plan_page, require_page_path
@@ -44,7 +43,7 @@ OPTIONS: Mapping[Kind, tuple[str, ...]] = {
 }
 """The options of each question."""
 
-COMMON = ("cost", "force", "keep_budgets", "time_limit_s", "explain", "reader", "owner")
+COMMON = ("cost", "force", "keep_budgets", "time_limit_s", "explain", "reader", "owner", "progress")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -81,14 +80,6 @@ class ReadablePlan(Printed, ClusterPlan):
         pods = [[*each.lost, *(pod for pod, _ in each.moved)] for each in self.disruptions]
         found["nodes"] = [", ".join(dict.fromkeys(pod.node for pod in of)) for of in pods]
         return found
-
-    @property
-    def status(self) -> Status:
-        """Whether the plan is proved to be best (optimal), or only known to work (feasible)."""
-        if self.exists and self.most_nodes is not None:
-            is_proved = self.most_nodes <= len(self.nodes)
-            return Status.OPTIMAL if is_proved else Status.FEASIBLE
-        return self.answer.status
 
     @property
     def proof(self) -> str:
@@ -142,6 +133,7 @@ def plan(
     explain: str | Iterable[str] = (),
     reader: str | None = None,
     owner: Mapping[str, Form] | None = None,
+    progress: bool = False,
     **options: Any,
 ) -> ReadablePlan:
     """Return the best plan for a real cluster, with its proof and the commands for it.
@@ -173,6 +165,8 @@ def plan(
         The name of the reader; None recognises it by the content of the files.
     owner
         How the pods of unknown kinds of owners stand, by kind: ``gang``, ``single`` or ``fixed``.
+    progress
+        Whether a terminal shows the best plan and the proved bound while the search runs.
     **options
         The options of the question, named as on the command line: ``nodes``, ``among`` and
         ``without`` (for ``--not``) for a drain; ``pods``, ``gpus``, ``cpu``, ``memory``,
@@ -201,7 +195,7 @@ def plan(
         snapshot = read_snapshot(files, reader, owners=owner or {})
     choices = choices_of(cost=cost, is_forced=force, keeps_budgets=keep_budgets)
     asked = _question(snapshot, question, names, options)
-    found = plan_of(snapshot, asked, choices, time_limit_s=time_limit_s)
+    found = plan_of(snapshot, asked, choices, time_limit_s=time_limit_s, shows_progress=progress)
     reasons = words.explanation_sentences(found, asking.names_in(explain), time_limit_s)
     return ReadablePlan(**vars(found), explanations=reasons, files=files)
 
