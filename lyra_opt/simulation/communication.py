@@ -8,8 +8,10 @@ S) and takes it from ASTRA-sim. In this module it comes from a closed form or fr
 from __future__ import annotations
 
 import math
+import tomllib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.csv_text import csv_rows
@@ -59,19 +61,10 @@ class TrainedModel:
             object.__setattr__(self, name, number)
 
 
+_MODELS = files("lyra_opt.simulation").joinpath("models.toml")
 MODELS: Mapping[str, TrainedModel] = {
-    name: TrainedModel(
-        name=name, layers=layers, compute_s=compute_s, all_reduce_bytes=all_reduce_bytes
-    )
-    for name, layers, compute_s, all_reduce_bytes in (
-        ("resnet50", 54, 11.82e-3, 102.0e6),  # batch 512
-        ("resnet18", 21, 0.180e-3, 46.7e6),  # batch 512
-        ("vgg11", 11, 3.84e-3, 531.4e6),  # batch 256
-        ("alexnet", 8, 1.21e-3, 244.4e6),  # batch 512
-        ("mobilenetv3", 52, 0.063e-3, 9.87e6),  # small; batch 512
-        # The header of bert says 145 layers, its rows are 66.
-        ("bert", 66, 1.71e-3, 562e6),  # large; batch 256
-    )
+    name: TrainedModel(name=name, **row)
+    for name, row in tomllib.loads(_MODELS.read_text("utf-8")).items()
 }
 """Sums over the per-layer profiles of Dally's public simulator, with its compute scale applied.
 

@@ -457,8 +457,8 @@ class Totals:
 
     def copy(self) -> Totals:
         """Return a copy of the totals without the decision times."""
-        lists = {"held_gpu_s": list(self.held_gpu_s), "there_gpu_s": list(self.there_gpu_s)}
-        return replace(self, **lists, decision_s=[])
+        held_gpu_s, there_gpu_s = list(self.held_gpu_s), list(self.there_gpu_s)
+        return replace(self, held_gpu_s=held_gpu_s, there_gpu_s=there_gpu_s, decision_s=[])
 
     def sums(self, names: Sequence[str]) -> list[float]:
         """Return the named totals, followed by the GPU-seconds held in each pool."""

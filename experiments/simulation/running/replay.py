@@ -19,7 +19,6 @@ from lyra_opt.experiments.simulation.scenario.setup import (
     DAY_S,
     POOLS,
     RACKS,
-    TYPES,
     SimulationError,
 )
 from lyra_opt.instances.rows import GPU_TYPE_SEPARATOR
@@ -152,7 +151,6 @@ class FinishedReplay:
     def as_json_object(self) -> dict[str, Any]:
         """Return the object of ``simulate --format json``; its keys depend on the setup."""
         setup, metrics = self.setup, asdict(self.metrics)
-        settings = {POOLS: self._of_pools, TYPES: self._of_types, RACKS: self._of_racks}
         keys = [*FIGURES[setup.kind], *(part.key for part in TIME_PARTS)]
         keys += FIGURES["loans"] if setup.loaning is not None else ()
         if any(job.is_elastic for job in setup.workload.jobs):
@@ -161,7 +159,7 @@ class FinishedReplay:
             keys.append("gpu_usage_by_type")
         return {
             "workload": setup.workload.name,
-            **settings[setup.kind](),
+            **self._settings(),
             "dropped": setup.dropped,
             **({"load_by_type": loads} if (loads := load_by_type(setup)) else {}),
             **{key: metrics[FIGURES["renamed"].get(key, key)] for key in keys},
@@ -199,20 +197,39 @@ class FinishedReplay:
             for level, value in getattr(self.metrics, name).items()
         }
 
-    def _of_pools(self) -> dict[str, Any]:
-        setup, cluster, loaning = self.setup, self.setup.cluster, self.setup.loaning
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings that ``simulate --format json`` prints for this kind of setup."""
+        setup, cluster, options = self.setup, self.setup.cluster, self.setup.options
+        tenure, topology = self.scheme.tenure, cluster.topology
+        orchestrator = None if setup.loaning is None else setup.loaning.orchestrator
+        leases = options.leases if tenure == LEASES else None
+        rounds = options.rounds if tenure == ROUNDS else None
         load = setup.workload.load(cluster.gpus)
-        return {
+        known = {
             "scenario": setup.scenario,
+            "cluster": cluster.name,
+            "topology": topology and topology.name,
+            "network": cluster.network,
             "scheme": self.scheme.name,
-            "seed": setup.options.seed,
+            "engine": ENGINE_NAMES[tenure],
+            "seed": options.seed,
             "servers": len(cluster.own_servers),
             "gpus_per_server": max(cluster.most_on_a_server.values()),
             "inference_servers": cluster.inference_servers,
-            "forecaster": None if loaning is None else loaning.orchestrator.forecaster.name,
-            "headroom": None if loaning is None else loaning.orchestrator.headroom,
+            "racks": topology and len(topology.racks),
+            "machines": topology and topology.machines,
+            "gpus": cluster.gpus if setup.kind == RACKS else dict(cluster.gpus_of_type),
+            "forecaster": orchestrator and orchestrator.forecaster.name,
+            "headroom": orchestrator and orchestrator.headroom,
             "load": load if math.isfinite(load) else None,
+            "lease_s": leases and leases.lease_s,
+            "hand_over_s_per_gpu": leases and leases.hand_over_s_per_gpu,
+            "round_s": rounds and rounds.round_s,
+            "restart_s": rounds and rounds.restart_s,
+            "merge_s": rounds and rounds.merge_s,
+            "copy_efficiency": rounds and list(rounds.copy_efficiency),
         }
+        return {key: known[key] for key in FIGURES["settings"][setup.kind]}
 
     def _usage_of_pools(self) -> dict[str, Any]:
         cluster, series, loaning = self.setup.cluster, self.series, self.setup.loaning
@@ -241,41 +258,6 @@ class FinishedReplay:
         if edges_s[0] == edges_s[1]:
             return None
         return float(step_means(self.series.time_s, values, edges_s)[0])
-
-    def _of_types(self) -> dict[str, Any]:
-        setup, cluster = self.setup, self.setup.cluster
-        rounds = setup.options.rounds if self.scheme.tenure == ROUNDS else None
-        return {
-            "cluster": cluster.name,
-            "scheme": self.scheme.name,
-            "seed": setup.options.seed,
-            "servers": len(cluster.own_servers),
-            "gpus": dict(cluster.gpus_of_type),
-            "round_s": rounds and rounds.round_s,
-            "restart_s": rounds and rounds.restart_s,
-            "merge_s": rounds and rounds.merge_s,
-            "copy_efficiency": rounds and list(rounds.copy_efficiency),
-        }
-
-    def _of_racks(self) -> dict[str, Any]:
-        setup, topology = self.setup, self.setup.cluster.topology
-        assert topology is not None, "distance is that of a topology"
-        leases = setup.options.leases if self.scheme.tenure == LEASES else None
-        rounds = setup.options.rounds if self.scheme.tenure == ROUNDS else None
-        return {
-            "topology": topology.name,
-            "network": setup.cluster.network,
-            "scheme": self.scheme.name,
-            "engine": ENGINE_NAMES[self.scheme.tenure],
-            "seed": setup.options.seed,
-            "racks": len(topology.racks),
-            "machines": topology.machines,
-            "gpus": topology.gpus,
-            "lease_s": leases and leases.lease_s,
-            "hand_over_s_per_gpu": leases and leases.hand_over_s_per_gpu,
-            "round_s": rounds and rounds.round_s,
-            "restart_s": rounds and rounds.restart_s,
-        }
 
 
 def replay(
