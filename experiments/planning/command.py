@@ -127,42 +127,7 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
     drain.set_defaults(question="drain")
     _add_common(drain)
 
-    fit = add_command(
-        questions,
-        "fit",
-        "whom to preempt so that pending pods fit",
-        "Choose the jobs of lower priority that give way to a pending gang, or to described pods.",
-        EPILOG.format(examples=FIT_EXAMPLE),
-    )
-    fit.add_argument("names", nargs="?", metavar="GANG", help="a pending gang or job, by name")
-    fit.add_argument(
-        "--pods", type=integer_from(1), metavar="N", help="number of pods, if no GANG is named"
-    )
-    fit.add_argument("--gpus", metavar="N", help="GPUs of each pod, such as 8")
-    fit.add_argument("--cpu", metavar="N", help="CPUs of each pod, such as 32 or 500m")
-    fit.add_argument("--memory", metavar="SIZE", help="memory of each pod, such as 128Gi")
-    resource = "another resource, by its full name"
-    add_repeated_option(fit, "--resource", "NAME=N", resource, dest="resource")
-    fit.add_argument(
-        "--priority", metavar="CLASS|N", help="priority class, partition or number (default: 0)"
-    )
-    fit.add_argument(
-        "--level",
-        metavar="LABEL",
-        help="label, or its end, that the nodes of all pods share: rack",
-    )
-    fit.add_argument(
-        "--type", metavar="TEXT", help="use only nodes whose GPU type contains TEXT, such as h100"
-    )
-    add_repeated_option(
-        fit, "--tolerate", "KEY", "a taint that the described pods tolerate", dest="tolerate"
-    )
-    _add_among(fit, "all open nodes")
-    add_repeated_option(fit, "--not", "NODE", "a node that must not be used", dest="without")
-    add_repeated_option(fit, "--drain", "NODE", "a node that is drained first", dest="drain")
-    fit.set_defaults(question="fit")
-    _add_common(fit)
-
+    _add_fit(questions)
     consolidate = add_command(
         questions,
         "consolidate",
@@ -198,6 +163,45 @@ def _add_plan(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add_seed_option(example, "the cluster")
     example.set_defaults(run=run_example)
+
+
+def _add_fit(questions: argparse._SubParsersAction[Any]) -> None:
+    """Add the question whom to preempt to the sub-command ``plan``."""
+    fit = add_command(
+        questions,
+        "fit",
+        "whom to preempt so that pending pods fit",
+        "Choose the jobs of lower priority that give way to a pending gang, or to described pods.",
+        EPILOG.format(examples=FIT_EXAMPLE),
+    )
+    fit.add_argument("names", nargs="?", metavar="GANG", help="a pending gang or job, by name")
+    fit.add_argument(
+        "--pods", type=integer_from(1), metavar="N", help="number of pods, if no GANG is named"
+    )
+    fit.add_argument("--gpus", metavar="N", help="GPUs of each pod, such as 8")
+    fit.add_argument("--cpu", metavar="N", help="CPUs of each pod, such as 32 or 500m")
+    fit.add_argument("--memory", metavar="SIZE", help="memory of each pod, such as 128Gi")
+    resource = "another resource, by its full name"
+    add_repeated_option(fit, "--resource", "NAME=N", resource, dest="resource")
+    fit.add_argument(
+        "--priority", metavar="CLASS|N", help="priority class, partition or number (default: 0)"
+    )
+    fit.add_argument(
+        "--level",
+        metavar="LABEL",
+        help="label, or its end, that the nodes of all pods share: rack",
+    )
+    fit.add_argument(
+        "--type", metavar="TEXT", help="use only nodes whose GPU type contains TEXT, such as h100"
+    )
+    add_repeated_option(
+        fit, "--tolerate", "KEY", "a taint that the described pods tolerate", dest="tolerate"
+    )
+    _add_among(fit, "all open nodes")
+    add_repeated_option(fit, "--not", "NODE", "a node that must not be used", dest="without")
+    add_repeated_option(fit, "--drain", "NODE", "a node that is drained first", dest="drain")
+    fit.set_defaults(question="fit")
+    _add_common(fit)
 
 
 def run_example(arguments: argparse.Namespace) -> int:
