@@ -109,7 +109,7 @@ def generic_resources(
         match = _GRES.fullmatch(re.sub(r"^gres[:/]|:no_consume", "", part))
         if match is None:
             rule = "is not a generic resource; it must be like gpu:4, gpu:a100:4 or gres/gpu=4"
-            raise ValueError(f"{field} {show_value(part)} {rule}")
+            raise ValueError(f"{field} {show_value(part)} {rule}".lstrip())
         kind, more = match["type"] or "", match["more"] or ""
         is_profile = bool(_MIG_PROFILE.fullmatch(kind))
         counted = re.fullmatch(r"\(CNT:(\d+)\)", more)
@@ -118,7 +118,7 @@ def generic_resources(
         is_one = is_name and not is_counted and (not more or more.startswith("(S:"))
         if count is None and not is_one:
             rule = f"has no amount of {match['name']}; it must be a number, as in gpu:a100:4"
-            raise ValueError(f"{field} {show_value(part)} {rule}")
+            raise ValueError(f"{field} {show_value(part)} {rule}".lstrip())
         number = int(count or 1) * 1024 ** " KMGTP".index(match["unit"] or " ")
         if match["name"] != "gpu":
             amounts[f"gres/{match['name']}"] += number
@@ -146,7 +146,7 @@ def trackable_resources(text: str, field: str = "") -> Counter[str]:
     for part in _split("" if text in ("(null)", "N/A") else text):
         if _TRES.fullmatch(part) is None:
             rule = "is not a trackable resource; it must be like cpu=4, mem=32G or gres/gpu:a100=4"
-            raise ValueError(f"{field} {show_value(part)} {rule}")
+            raise ValueError(f"{field} {show_value(part)} {rule}".lstrip())
         name, _, value = part.partition("=")
         if name == "cpu":
             amounts["cpu"] = 1000 * int(value)
