@@ -2,12 +2,14 @@
 
 import time
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.isolation.child import Child, ChildDiedError, send
 from lyra_opt.core.solver import SOLVERS, Solver, find_solver
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 LONGEST_LOADING_S = 60.0
 
@@ -27,7 +29,7 @@ def require_loadable(name: str, problem: str | None = None) -> None:
     if not SOLVERS.is_foreign(name, problem):
         return
 
-    def load(connection: Connection[Any, Any]) -> None:
+    def load(connection: "Connection[Any, Any]") -> None:
         with suppress(UserError):
             SOLVERS.find(name, problem)
         send(connection, True)
