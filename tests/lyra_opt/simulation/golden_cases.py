@@ -384,49 +384,22 @@ def _on_racks(
     return _across(GENERATORS[generator](seed=seed, jobs=jobs, **rate), topology, links, **given)
 
 
-def _last_alone() -> Situation:
-    """Return short gangs, and two long ones of which the last is alone for hundreds of leases."""
-    cluster = linked(_uniform(2, 2, 4), "congested-2")
-    sizes = ((3, 500), (8, 2_000), (2, 900), (6, 20_000), (1, 700), (5, 90_000), (4, 1_234))
-    models = ("vgg11", "resnet50", "bert", "alexnet", "resnet18", "mobilenetv3")
-    jobs = [
-        Job.rigid(
-            id=f"j{place}",
-            submit_s=100.0 * (place // 3),
-            gpus=gang,
-            work_gpu_s=gang * work_s / 1.7,
-            model=models[place % len(models)],
-        )
-        for place, (gang, work_s) in enumerate(sizes * 2)
+def _listed(
+    name: str,
+    jobs: Sequence[tuple[float, int, float, str]],
+    cluster: Sequence[int],
+    *,
+    links: str | None = None,
+    **options: Mapping[str, float],
+) -> Situation:
+    """Return listed gangs on uniform racks, slowed down by 1, 2 and 4 if there are no links."""
+    gangs = [
+        Job.rigid(id=f"j{place}", submit_s=at_s, gpus=gang, work_gpu_s=work_gpu_s, model=model)
+        for place, (at_s, gang, work_gpu_s, model) in enumerate(jobs)
     ]
-    options = Options(leases=Leases(lease_s=300.0), rounds=Rounds(round_s=1800.0, restart_s=60.0))
-    return Situation(workload_of(*jobs, name="last-alone"), cluster, options=options)
-
-
-def _tabled() -> Situation:
-    """Return whole seconds, many at one moment, and slowdowns of a table: 1, 2 and 4."""
-    stream = IntegerStream(workload="golden-rack-ties", seed=0)
-    models = ("resnet50", "vgg11")
-    drawn = []
-    for _ in range(45):
-        gang = stream.between(1, 9)
-        drawn.append(
-            Job.rigid(
-                id="drawn",
-                submit_s=50.0 * stream.below(40),
-                gpus=gang,
-                work_gpu_s=float(gang * 10 * stream.between(1, 60)),
-                model=models[stream.below(2)],
-            )
-        )
-    return Situation(
-        _in_order("tabled", drawn),
-        racks_of(2, 3, 3, models=models),
-        options=Options(
-            leases=Leases(lease_s=100.0, hand_over_s_per_gpu=0.0),
-            rounds=Rounds(round_s=50.0, restart_s=5.0),
-        ),
-    )
+    tabled = racks_of(*cluster, models={gang.model for gang in gangs})
+    racks = linked(_uniform(*cluster), links) if links else tabled
+    return Situation(workload_of(*gangs, name=name), racks, options=_options(**options))
 
 
 # Cases.
@@ -439,8 +412,7 @@ SITUATIONS: Mapping[str, Callable[..., Situation]] = {
     "mix": _mixes,
     "tied-gangs": _tied_gangs,
     "racks": _on_racks,
-    "last-alone": _last_alone,
-    "tabled": _tabled,
+    "listed": _listed,
 }
 
 
