@@ -6,10 +6,11 @@ from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.store import ResultStore
 from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import THREE_JOBS, figures, schemes
-from tests.tables import beside
+from tests.tables import beside, tables
 
 FILE = beside(__file__, "own_schemes.txt")
 SCENARIO = beside(__file__, "own_schemes.toml")
+REFUSED = tables(__file__, "own_schemes_refused")
 
 
 @pytest.fixture
@@ -59,29 +60,13 @@ def test_named_on_the_command_line(name, folder, simulate):
     assert mine["jct_mean_s"] == other["jct_mean_s"]
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("../mine.py:Shorter", ["mine.py: does not define Shorter; did you mean Shortest?"]),
-        ("mine.py:MIXED", ["mine.py: cannot be read"]),
-        ("../mine.py:Greedy", ["must be a lyra_opt.simulation.scheme.Scheme"]),
-        ("../mine.py:MISSPELT", ["own.toml", "'lyra-gredy'", "did you mean lyra-greedy?"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "parts"), REFUSED["schemes"])
 def test_refused_before_the_run(name, parts, folder, simulate):
     """The error is one line, and no simulation runs."""
     assert_one_line_error(simulate(folder / "own.toml", *schemes(name)), *parts)
 
 
-@pytest.mark.parametrize(
-    ("queue", "parts"),
-    [
-        ("mine.py:kay", ["mine.py: does not define kay; ", "did you mean key?"]),
-        ("mine.py:no_view", ["schemes.fifo.queue is", "must be a function key(run, view)"]),
-        ("mine.py:Shortest", ["schemes.fifo.queue is", "must be a function key(run, view)"]),
-        ("mine.py", ["name the class or object to load from it"]),
-    ],
-)
+@pytest.mark.parametrize(("queue", "parts"), REFUSED["queues"])
 def test_queues_that_are_refused(queue, parts, folder, simulate):
     """The name, the parameters and the kind of an own order are checked before the run."""
     entry = f'schemes=[{{name="fifo", queue="{queue}"}}]'

@@ -55,8 +55,8 @@ class TestGavelLike:
         """Golden hashes: a change of what a seed gives is a new version."""
         given = {"jobs": 50, "gpu_types": MEASURED_TYPES, "arrivals_per_hour": 2.0}
         first, second = gavel_like(seed=0, **given), gavel_like(seed=1, **given)
-        assert digest(first) == GOLDEN["gavel-like-0"]
-        assert digest(second) == GOLDEN["gavel-like-1"]
+        assert digest(first) == TABLES["golden"]["gavel-like-0"]
+        assert digest(second) == TABLES["golden"]["gavel-like-1"]
 
     def test_options_leave_the_other_draws(self):
         """Priorities, deadlines and arrivals are drawn from streams of their own."""
@@ -156,7 +156,7 @@ class TestHadar480:
         first, again, other = (
             hadar_480(self.TRACE, seed=seed, gpu_types=MEASURED_TYPES) for seed in (0, 0, 1)
         )
-        assert digest(first) == digest(again) == GOLDEN["hadar-480"]
+        assert digest(first) == digest(again) == TABLES["golden"]["hadar-480"]
         assert digest(other) != digest(first)
         assert {job.id.split("-")[-1] for job in first.jobs} == {"t1", "t2", "t3", "t4", "t9"}
         assert first.assumptions[0] == "Of a test."
@@ -176,10 +176,3 @@ class TestHadar480:
         """A trace of short jobs will not do."""
         with pytest.raises(FieldError, match="class M"):
             hadar_480(trace_of((3.0, 0.5, 1)), seed=0, gpu_types=MEASURED_TYPES)
-
-
-GOLDEN = {
-    "gavel-like-0": "ae3be9afca29",
-    "gavel-like-1": "27f5e1fed873",
-    "hadar-480": "8c72e57cdb5a",
-}

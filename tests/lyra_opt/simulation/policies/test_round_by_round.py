@@ -19,6 +19,9 @@ from tests.lyra_opt.simulation.in_rounds import (
 )
 from tests.lyra_opt.simulation.replays import completions
 from tests.lyra_opt.simulation.test_by_hand import replayed
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 # Rules that let GPUs idle on purpose, and rounds that end as a job does.
 
@@ -47,13 +50,7 @@ def test_a_round_is_decided_once(rate, rounds):
 # What a policy may not do, and what cannot be.
 
 
-@pytest.mark.parametrize(
-    ("rates", "message"),
-    [
-        ({"a": 1, "b": 1}, "job x needs 3 GPUs of one type, but cluster small has 2 of a, 1 of b"),
-        ({"b": 1}, "job x has a gang of 2 GPUs, but no GPU type in cluster small can run it"),
-    ],
-)
+@pytest.mark.parametrize(("rates", "message"), TABLES["too_large"])
 def test_gangs_too_large(rates, message):
     """A gang that fits no type alone, of those that can run it, is refused beforehand."""
     jobs = [gang("x", 1, gang=1 + len(rates), **rates)]
@@ -84,13 +81,7 @@ def test_all_that_is_conserved(scheme):
     assert completions(replayed(case)) == completions(simulation)
 
 
-@pytest.mark.parametrize(
-    ("scheme", "message"),
-    [
-        ("gavel-las", "the workload has no throughputs of such pairs"),
-        ("gavel-las-agnostic", "packs is true: must be false for a policy that ignores GPU types"),
-    ],
-)
+@pytest.mark.parametrize(("scheme", "message"), TABLES["packing"])
 def test_packing_is_refused(scheme, message):
     """Without packed rates, and for policies that are blind to types."""
     case = {"jobs": [("x", 0, 30)], "servers": [{"a": 1}], "parameters": {"packs": True}}
