@@ -6,7 +6,6 @@ import pytest
 
 from lyra_opt.core.solver import SOLVERS
 from lyra_opt.instances.family import FAMILIES
-from tests.experiments import plugin as plugin_module
 from tests.tables import beside
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -46,7 +45,7 @@ def plugin(tmp_path, monkeypatch):
     metadata = site / "misbehaving-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: misbehaving\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(plugin_module.ENTRY_POINTS)
+    (metadata / "entry_points.txt").write_text(beside(__file__, "entry_points.txt"))
     monkeypatch.syspath_prepend(site)
     monkeypatch.syspath_prepend(REPOSITORY)
     _forget_entry_points()

@@ -13,19 +13,6 @@ from lyra_opt.instances.family import find_family
 from lyra_opt.reclaim.checker import check
 from lyra_opt.reclaim.instance import Instance, Solution
 
-ENTRY_POINTS = """\
-[lyra_opt.solvers]
-reclaim.first-servers = tests.experiments.plugin:FIRST_SERVERS
-reclaim.boasting = tests.experiments.plugin:BOASTING
-reclaim.raising = tests.experiments.plugin:RAISING
-reclaim.dying = tests.experiments.plugin:DYING
-reclaim.leaving = tests.experiments.plugin:LEAVING
-reclaim.waiting = tests.experiments.plugin:WAITING
-
-[lyra_opt.instance_families]
-reclaim.breaking = tests.experiments.plugin:BREAKING
-"""
-
 
 def first_servers(instance: Instance) -> SolveResult[Solution]:
     """Give back the first servers of the file."""

@@ -10,24 +10,16 @@ from lyra_opt.experiments.command import find_study
 from lyra_opt.experiments.study import read_study
 from lyra_opt.instances.library import library
 from tests.experiments.test_runner import runs_of
-from tests.tables import beside
+from tests.tables import beside, tables
 
 STUDY = beside(__file__, "library_study.toml")
-
-OWN = """
-from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
-
-
-class Mine(LyraGreedy):
-    name = "mine"
-"""
 
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """Return a solver of reclaiming in a file of the working folder."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "mine.py").write_text(tables(__file__, "library_score")["solvers"])
     return "mine.py:Mine"
 
 

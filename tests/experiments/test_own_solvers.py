@@ -14,17 +14,7 @@ from tests.tables import tables
 
 TABLES = tables(__file__)
 
-OWN = """
-from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
-
-
-class Mine(LyraGreedy):
-    name = "my-greedy"
-
-
-class Mixed(LyraGreedy):
-    name = "lyra-greedy"
-"""
+OWN = TABLES["solvers"]
 NAMED = ('"scf"', '"mine.py:Mine"')
 
 

@@ -16,37 +16,13 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.frames import load_study
 from tests.reference.drawing import Draw
 from tests.signals import hear_signals
+from tests.tables import tables
 
 KILLS = 12
 SLEEP_S = 86531
 RUNS = 160
-SLOWLY = """
-import time
-from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
-
-class Slowly(LyraGreedy):
-    name = "slowly"
-
-    def apply(self, instance, rng):
-        time.sleep(0.05)
-        return super().apply(instance, rng)
-"""
-STUDY = f"""
-format = "lyra-opt/study"
-version = 2
-name = "killed"
-problem = "reclaim"
-seeds = {RUNS // 4}
-
-[[instances]]
-group = "all"
-families = ["rnd-trace"]
-servers = [10, 20]
-reclaim_percent = [30]
-
-[[solvers]]
-names = ["slowly.py:Slowly", "scf"]
-"""
+TABLES = tables(__file__)
+STUDY = TABLES["study"]
 
 
 def rows_of(folder):
@@ -67,7 +43,7 @@ def rows_of(folder):
 def test_rows_outlive_every_kill(seed, tmp_path):
     """The study's process alone is killed or asked to end, or its workers are killed with it."""
     draw = Draw(f"{seed} kills")
-    (tmp_path / "slowly.py").write_text(SLOWLY)
+    (tmp_path / "slowly.py").write_text(TABLES["slowly"])
     (tmp_path / "killed.toml").write_text(STUDY)
     folder = tmp_path / "out"
     command = [sys.executable, "-m", "lyra_opt", "study", str(tmp_path / "killed.toml")]
@@ -99,21 +75,6 @@ def test_rows_outlive_every_kill(seed, tmp_path):
     assert {run: rows[run] for run in kept} == kept
 
 
-TELLS = f"""
-import subprocess, time
-from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
-
-class Tells(LyraGreedy):
-    name = "tells"
-
-    def solve(self, instance, *, observer=None, **others):
-        found = super().solve(instance, **others)
-        subprocess.Popen(["sleep", "{SLEEP_S}"], start_new_session=True)
-        observer("objective", found.objective, found.solution)
-        time.sleep(600)
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "number",
@@ -122,7 +83,7 @@ class Tells(LyraGreedy):
 )
 def test_answers_outlive_every_end(number, tmp_path):
     """What a solver told is printed and written, and what it started is gone, session or not."""
-    (tmp_path / "tells.py").write_text(TELLS)
+    (tmp_path / "tells.py").write_text(TABLES["tells"])
     fleet = lo.generate("reclaim", "messy-dist", servers=20)
     lo.save(fleet, tmp_path / "fleet.json")
     command = [sys.executable, "-m", "lyra_opt", "solve", "fleet.json", "--solver", "scf"]

@@ -28,23 +28,12 @@ from lyra_opt.experiments.store import STORE_FILE
 from lyra_opt.experiments.study import read_study
 from tests.experiments.machines.test_machines import rows_of
 from tests.experiments.test_executor import STUDY, Replay
+from tests.fuzz.test_kills import TABLES as KILLS
 from tests.tables import beside
 
 pytestmark = pytest.mark.slow
 
-SLOW = """
-import time
-from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
-
-
-class Slow(LyraGreedy):
-    name = "slow"
-
-    def solve(self, instance, **rest):
-        time.sleep(0.3)
-        return super().solve(instance, **rest)
-"""
-
+SLOWLY = KILLS["slowly"].replace("0.05", "0.3")
 STUDY_TEXT = beside(__file__, "slow.toml")
 
 
@@ -68,7 +57,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a working folder with a study of some seconds."""
     home = tmp_path / "home"
     home.mkdir()
-    (home / "slow.py").write_text(SLOW)
+    (home / "slow.py").write_text(SLOWLY)
     (home / "study.toml").write_text(STUDY_TEXT)
     monkeypatch.chdir(home)
     return home
