@@ -36,6 +36,7 @@ from tests.malformed import SOLUTIONS
 from tests.odd_instances import odd_document, odd_instance
 from tests.reference import PROBLEMS
 from tests.reference.drawing import Draw
+from tests.tables import tables
 
 ROOT = Path(__file__).parent.parent.parent
 ODD_VALUES: tuple[Any, ...] = (
@@ -59,20 +60,6 @@ ODD_CELLS = (
 )
 """The same for tables and TOML."""
 CELL = re.compile(rb"[^\s,|=\[\]{}\"]+")
-USAGE = "time,total_gpu_num,running_gpu_num\n" + "".join(
-    f"2020-05-01 00:{minute:02}:00,8,{minute % 9}\n" for minute in range(10)
-)
-SLOWDOWNS = "model,gpus,tier,slowdown\nmine,2,machine,1\nmine,2,rack,1.25\nmine,2,network,4\n"
-THROUGHPUTS = "model,batch_size,gpus,V100,K80,K80_unconsolidated\na,16,1,2.5,1,1\na,16,2,4,,1.5\n"
-NODES = "node,gpus,gpu_type\nn1,4,T4\nn2,8,A100\nn3,8,mine\nhead,0,\n"
-TIMERS = """\
-format = "lyra-opt/timers"
-version = 1
-[[class]]
-largest_gang = 8
-rack_leases = 1
-network_leases = inf
-"""
 
 
 def _read_and_check(problem: str, path: Path) -> None:
@@ -163,14 +150,7 @@ def undamaged(draw: Draw, kind: str) -> Any:
         return LAYOUTS[rest]
     if first == "proof":
         return deepcopy(_proof(rest))
-    texts = {
-        "usage": USAGE,
-        "slowdowns": SLOWDOWNS,
-        "throughputs": THROUGHPUTS,
-        "node list": NODES,
-        "timers": TIMERS,
-        "job trace": OURS,
-    }
+    texts = tables(__file__) | {"job trace": OURS}
     if kind in texts:
         return texts[kind]
     folders = {

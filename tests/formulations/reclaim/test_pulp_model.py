@@ -4,47 +4,25 @@ import pytest
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.formulations.backends.pulp import read_cbc_log
+from tests.tables import tables
 
-OPTIMAL = """
-Cbc0045I MIPStart provided solution with cost 4
-
-Result - Optimal solution found
-
-Objective value:                4.00000000
-Enumerated nodes:               12
-Total iterations:               90
-"""
-STOPPED = """
-Result - Stopped on time limit
-
-Objective value:                88.00000000
-Lower bound:                    45.378
-Gap:                            0.94
-Enumerated nodes:               0
-"""
-STOPPED_WITHOUT_SOLUTION = """
-Result - Stopped on time limit
-
-No feasible solution found
-Lower bound:                    45.378
-Enumerated nodes:               0
-"""
+LOGS = tables(__file__)
 
 
 def test_optimal_run():
-    run = read_cbc_log(OPTIMAL, [1.0])
+    run = read_cbc_log(LOGS["optimal"], [1.0])
     assert (run.values, run.bound, run.stopped_by) == ([1.0], 4.0, None)
     assert run.counters == {"nodes": 12}
 
 
 def test_stopped_run_has_the_bound_before_it_was_rounded_at_best():
-    run = read_cbc_log(STOPPED, [1.0])
+    run = read_cbc_log(LOGS["stopped"], [1.0])
     assert (run.values, run.stopped_by) == ([1.0], StoppedBy.TIME)
     assert run.bound == pytest.approx(45.3775)
 
 
 def test_stopped_run_without_a_solution_has_no_values():
-    run = read_cbc_log(STOPPED_WITHOUT_SOLUTION, [0.0])
+    run = read_cbc_log(LOGS["stopped_without_solution"], [0.0])
     assert run.values is None
     assert run.bound == pytest.approx(45.3775)
 
