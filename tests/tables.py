@@ -4,6 +4,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from lyra_opt.instances.family import generate
+
 
 def tables(file: str, name: str | None = None) -> dict[str, Any]:
     """Return the TOML file beside a test module, such as ``refused.toml`` for ``test_refused.py``.
@@ -18,3 +20,15 @@ def tables(file: str, name: str | None = None) -> dict[str, Any]:
 def beside(file: str, name: str) -> str:
     """Return the text of the example file `name` in the folder of a test module."""
     return Path(file).with_name(name).read_text(encoding="utf-8")
+
+
+def generated(families: dict[str, Any], **shared_by_all: Any) -> dict[str, list[Any]]:
+    """Return the instances of each problem, from pairs of shared parameters and those of each."""
+    return {
+        problem: [
+            generate(problem, **shared_by_all, **shared, **own)
+            for shared, of_each in pairs
+            for own in of_each
+        ]
+        for problem, pairs in families.items()
+    }

@@ -13,58 +13,13 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.instances.family import generate
 from lyra_opt.testing.conformance import assert_conforms
 from tests.draws import sampled
 from tests.optima import optimum
 from tests.reference.drawing import UNKNOWN
-from tests.tables import tables
+from tests.tables import generated, tables
 
 TABLES = tables(__file__)
-RECLAIM_CASES = [
-    *(
-        {"family": family, "servers": 9, "reclaim": reclaim, "semantics": semantics}
-        for family, reclaim, semantics in product(
-            ("messy-dist", "rnd-trace", "hyp8"), (0, 3, 9), ("rigid", "interchangeable")
-        )
-        if reclaim == 3 or family == "messy-dist"
-    ),
-    *(
-        {
-            "family": "messy-dist",
-            "servers": 12,
-            "reclaim": 4,
-            "semantics": semantics,
-            "off_loan_percent": 30,
-        }
-        for semantics in ("rigid", "interchangeable")
-    ),
-    {"family": "grid", "servers": 9, "reclaim": 4},
-    {"family": "decoy", "reclaim": 1},
-]
-
-
-ONE_SHOT = ("jct_reduction", "two_phase", "joint")
-ALLOCATION_CASES = [
-    *(
-        {"family": "load", "jobs": 4, "objective": objective, **parameters}
-        for objective, parameters in product(
-            (*ONE_SHOT, "mean_jct"),
-            (
-                {"load_percent": 60},
-                {"load_percent": 400, "gpus_per_worker": "mixed"},
-                {"load_percent": 200, "scaling_loss_percent": 20, "release_percent": 100},
-            ),
-        )
-    ),
-    *({"family": "light", "jobs": 4, "objective": kind} for kind in (*ONE_SHOT, "mean_jct")),
-    *(
-        {"family": "load", "jobs": 3, "objective": objective, "extra_workers": 0}
-        for objective in ONE_SHOT
-    ),
-    {"family": "load", "jobs": 3, "objective": "two_phase", "gpus": 1, "gpus_per_worker": "2"},
-    {"family": "worst-case", "jobs": 4},
-]
 
 
 def _two_gangs(objective, work=1.0, gang=2, **fields):
@@ -110,8 +65,7 @@ def _crowded(moves, kind):
 
 
 INSTANCES: dict[str, list[Any]] = {
-    "reclaim": [generate("reclaim", seed=1, **case) for case in RECLAIM_CASES],
-    "allocation": [generate("allocation", seed=1, **case) for case in ALLOCATION_CASES],
+    **generated(TABLES["generated"], seed=1),
     "heterogeneous": [
         *(_two_gangs(objective) for objective in (*ROUND_OBJECTIVES, *SHARE_OBJECTIVES)),
         *(_two_gangs(objective, forking=True) for objective in ROUND_OBJECTIVES),

@@ -1,7 +1,6 @@
 """Every registered solver looks at the clock: on one that moves on by each look at it."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -11,14 +10,10 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import solve_and_check
-from lyra_opt.instances.family import generate
-from tests.tables import tables
+from tests.tables import generated, tables
 
 TABLES = tables(__file__)
-INSTANCES: dict[str, list[Any]] = {
-    problem: [generate(problem, **shared, **own) for shared, of_each in families for own in of_each]
-    for problem, families in TABLES["instances"].items()
-}
+INSTANCES = generated(TABLES["instances"])
 TAKEN = [
     pytest.param(problem, name, instance, id=f"{problem}.{name}-{instance.variant}")
     for problem, instances in INSTANCES.items()
