@@ -5,18 +5,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from lyra_opt.allocation import WorkerAllocation
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits, Status, StoppedBy
+from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
+from lyra_opt.formulations.preemption.model_data import LARGEST_STAGE
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
+from tests.draws import draws
 from tests.formulations.backends import BACKENDS, lying
 from tests.lyra_opt.heterogeneous import examples as heterogeneous
 from tests.lyra_opt.network import examples as network
 from tests.lyra_opt.preemption import examples as preemption
+from tests.odd_instances import odd_instances
+from tests.test_right_answers import SOLUTIONS, UNFILTERED
 
 
 class Case(NamedTuple):
@@ -153,3 +159,37 @@ def test_a_worse_solution_does_not_replace_the_start(problem):
     worse = lying(backend_of(problem), values=values_of(problem, case.poor))
     answer = solve_and_check(of, case.instance, worse, warm_start=best.solution)
     assert (answer.solution, answer.objective) == (best.solution, best.objective)
+
+
+@pytest.mark.parametrize(
+    ("problem", "form"), [(problem, form) for problem in CASES for form in CASES[problem].forms]
+)
+@draws(30, **UNFILTERED)
+@given(data=st.data())
+def test_starts_satisfy_every_row_and_become_a_solution_that_is_no_worse(problem, form, data):
+    """A start that breaks a row would be dropped by a backend without a word.
+
+    The model values it no worse than the checker, unless its cost is only that of the first stage.
+    """
+    of, solver = find_problem(problem), find_solver(problem, f"pulp-highs{form}")
+    variants, solutions = SOLUTIONS[problem]
+    one = data.draw(st.sampled_from(variants).flatmap(lambda v: odd_instances(problem, v)))
+    assume(solver.supports(one) is None)
+    drawn = data.draw(solutions(one))
+    assume(of.check(one, drawn).objective is not None)
+    drawn = solver.formulation.tidied(one, drawn)
+    value = of.check(one, drawn).objective
+    model = solver.formulation.data(one, (drawn, value), True)
+    assume(not model.is_settled)
+    built, start = solver.build(model), model.start(drawn)
+    for variable, number in zip(built.in_order, start, strict=True):
+        assert 0 <= number <= variable.upBound
+        variable.setInitialValue(number)
+    assert [row.name for row in built.model.constraints() if not row.valid(1e-3)] == []
+    back = of.check(one, model.solution(start))
+    sign = 1 if one.variant.sense == "min" else -1
+    assert back.violations == ()
+    assert sign * back.objective <= sign * value or same_value(back.objective, value)
+    worth = float(model.unit.scale) * built.model.objective.value() + float(model.unit.offset)
+    if problem != "preemption" or one.terms.largest <= LARGEST_STAGE:
+        assert sign * worth <= sign * value + 1e-6 * max(1, abs(value))

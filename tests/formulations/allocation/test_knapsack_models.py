@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 import lyra_opt as lo
 from lyra_opt.allocation import Instance
 from lyra_opt.allocation.exact.mckp_dp import MckpDp
-from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.formulations.allocation.cpsat_model import CPSAT
-from lyra_opt.formulations.allocation.model_data import KnapsackModel, plain, strengthened
+from lyra_opt.formulations.allocation.model_data import KnapsackModel, plain
 from lyra_opt.formulations.exact_solver import proved_cost
 from lyra_opt.testing.strategies import allocation_instances
 from tests.formulations.backends import BACKENDS, lying
@@ -54,21 +53,6 @@ def test_costs_are_rounded_down_and_little(instance, power):
     floats = plain(task, np.full(task.knapsack.classes, -1), 2.0**power, in_floats=True)
     shift = Fraction(2) ** (floats.exponent - data.exponent)
     assert [Fraction(cost) for cost in floats.cost] == [cost * shift for cost in data.cost]
-
-
-@given(drawn)
-def test_strengthened_keeps_the_start_and_an_optimum(instance):
-    """Whatever it leaves out, the optimum of what is left is the same."""
-    task = AllocationKnapsack.of(instance)
-    reduced = task.knapsack.reduced()
-    if not reduced.items:
-        return
-    start = reduced.original(greedy_choice(reduced))
-    data = strengthened(task, start, 1.0)
-    assert data.chosen(data.start(task.allocation(start))).tolist() == start.tolist()
-    assert len(data.items) <= len(plain(task, start, 1.0).items)
-    answer = lo.solve(instance, "cpsat-strengthened")
-    assert same_value(answer.objective, lo.solve(instance, MckpDp).objective)
 
 
 # The answers

@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 import lyra_opt as lo
 from lyra_opt.core.result import Status, same_value
@@ -13,8 +11,6 @@ from lyra_opt.formulations.backends.backend import Settings
 from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.heterogeneous import GpuServer, check
-from lyra_opt.heterogeneous.heuristics.list_schedule import without_waste
-from lyra_opt.testing.strategies import heterogeneous_instances, round_schedules_of
 from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.heterogeneous.examples import RATES, entry, instance, job, schedule
 from tests.lyra_opt.heterogeneous.heuristics import cases
@@ -27,28 +23,6 @@ def solved(one, name):
     found = lo.solve(one, name)
     assert found.status is not Status.ERROR, found.message
     return found
-
-
-@given(st.data())
-def test_schedules_are_solutions_of_the_model(data):
-    """A schedule becomes values that keep every row, and comes back worth no less."""
-    one = data.draw(
-        st.sampled_from(VARIANTS).flatmap(lambda kind: heterogeneous_instances(objective=kind))
-    )
-    drawn = without_waste(one, data.draw(round_schedules_of(one)))
-    value = check(one, drawn).objective
-    assume(value is not None)
-    model = RoundModel.of(one, (drawn, value), in_floats=True)
-    built = find_solver("heterogeneous", "pulp-highs").build(model)
-    start = model.start(drawn)
-    for variable, number in zip(built.in_order, start, strict=True):
-        variable.setInitialValue(number)
-    broken = [row.name for row in built.model.constraints() if not row.valid(1e-3)]
-    assert broken == []
-    back = check(one, model.solution(start))
-    assert back.violations == ()
-    sign = -1 if one.objective.sense == "max" else 1
-    assert sign * back.objective <= sign * value or same_value(back.objective, value)
 
 
 @pytest.mark.parametrize("name", BACKENDS)

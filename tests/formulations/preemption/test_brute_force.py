@@ -1,35 +1,15 @@
 """Brute force against the reference, which enumerates the documents by itself."""
 
 import numpy as np
-import pytest
 
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits, Status, StoppedBy
+from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.preemption.brute_force import BruteForce
 from lyra_opt.preemption import Gang, Instance, PodGroup
-from tests.fuzz.judging import Truth, attempt
-from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.heuristics.small import cluster
-from tests.optima import document_of
 
 PREEMPTION = find_problem("preemption")
-
-
-def assert_agrees(solver, instance):
-    """Require the optimum of the reference with a proof, or a proof that there is none."""
-    truth = Truth.of("preemption", document_of(instance))
-    answer, failures = attempt(truth, instance, solver, Limits(), None)
-    assert failures == []
-    assert answer.status in (Status.OPTIMAL, Status.INFEASIBLE), answer.message
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("count", [150, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_brute_force_agrees_with_the_reference(kind, count):
-    rng = np.random.default_rng(37)
-    for _ in range(count):
-        assert_agrees(BruteForce(), draw(rng, kind))
 
 
 def crowded(nodes: int) -> Instance:

@@ -9,14 +9,13 @@ from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.backends.backend import BackendRun, NoSolutionError
 from lyra_opt.formulations.preemption import model_data
-from lyra_opt.formulations.preemption.brute_force import BruteForce
-from lyra_opt.formulations.preemption.model import CONSTRAINTS
 from lyra_opt.formulations.preemption.model import SOLVERS as MODELS
 from lyra_opt.formulations.preemption.model_data import PreemptionModel
 from lyra_opt.formulations.preemption.staged import StagedSolver
 from lyra_opt.instances.family import generate
 from lyra_opt.preemption import Budget, Demand, Instance, Shape
-from tests.formulations.preemption.test_brute_force import PREEMPTION, assert_agrees
+from tests.formulations.preemption.test_brute_force import PREEMPTION
+from tests.fuzz.judging import Truth, attempt
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.heuristics.small import cluster, gang, pending
 from tests.optima import document_of
@@ -34,6 +33,14 @@ SCATTERED = generate("preemption", seed=1, family="scattered", nodes=54, pods=8)
 def stage(request, monkeypatch):
     """Merge no terms, or as usual; the drawn instances have one stage otherwise."""
     monkeypatch.setattr(model_data, "LARGEST_STAGE", request.param)
+
+
+def assert_agrees(solver, instance):
+    """Require the optimum of the reference with a proof, or a proof that there is none."""
+    truth = Truth.of("preemption", document_of(instance))
+    answer, failures = attempt(truth, instance, solver, Limits(), None)
+    assert failures == []
+    assert answer.status in (Status.OPTIMAL, Status.INFEASIBLE), answer.message
 
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -63,30 +70,6 @@ def test_exported_models_have_the_objective_of_the_instance(kind):
         best = reference.optimum(document_of(instance))
         assert (status == cp_model.INFEASIBLE) == (best == "infeasible")
         assert best == "infeasible" or round(solver.objective_value) == best
-
-
-@every_kind
-def test_starts_satisfy_every_row_and_become_the_solution_again(kind):
-    """A start that breaks a row would be dropped by a backend without a word."""
-    rng = np.random.default_rng(41)
-    for _ in range(60):
-        instance = draw(rng, kind)
-        best = solve_and_check(PREEMPTION, instance, BruteForce())
-        if best.solution is None:
-            continue
-        model = PreemptionModel.whole(instance, 2**1000)
-        values = iter(model.start(best.solution))
-        found = type(model.largest)(
-            *({key: next(values) for key in kind_of} for kind_of in model.largest)
-        )
-        for of_kind, most in zip(found, model.largest, strict=True):
-            assert all(0 <= value <= most[key] for key, value in of_kind.items())
-        for row in (row for rows in CONSTRAINTS for row in rows(model, found)):
-            total = sum(a * value for a, value in row.terms)
-            assert total == row.limit if row.is_equation else total <= row.limit, row.name
-        assert sum(a * value for a, value in model.cost(found)) == best.objective
-        again = model.solution(model.start(best.solution))
-        assert PREEMPTION.check(instance, again).objective == best.objective
 
 
 def with_run(run):
