@@ -1,7 +1,6 @@
 """``lyra-opt paper``: bad input, and Table 5 from end to end at a hundredth of the size."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -106,13 +105,6 @@ def test_worked_examples_need_no_simulation(run, tmp_path):
 BASELINE = "fifo queue=first-come-overtaking scenario=basic seed=0"
 
 
-def folder_of(paper: str, scale: str, *parts: str, path: Path) -> Path:
-    """Run tables and figures of a paper with one seed; return their folder."""
-    options = ["--scale", scale, "--seeds", "1", "--processes", "1", "--out", str(path)]
-    assert main(["paper", paper, "--run", *parts, *options]) == 0
-    return path
-
-
 def test_runs_are_kept_and_gone_on_with(run, tmp_path):
     """What is stored is not run again, neither for the same table nor for another one."""
     options = ("--scale", "0.01", "--seeds", "1", "--processes", "1", "--out", tmp_path)
@@ -164,59 +156,23 @@ def test_a_paper_without_its_traces(run, tmp_path, monkeypatch, paper, trace):
 
 
 @pytest.mark.slow
-def test_table_5_from_end_to_end(tmp_path):
-    """Every row has its number of ours, and the page of pages says how all was made."""
-    folder = folder_of("lyra", "0.01", "--table", "5", path=tmp_path)
-    page = (folder / "lyra-table-5.md").read_text()
-    assert page.startswith("# Lyra (EuroSys 2023), Table 5")
-    assert "116 published numbers. Verdicts on values: " in page
-    assert " Verdicts on gains: " in page
-    rows = [line.split(" | ") for line in page.splitlines() if line.startswith(("| Baseline |",))]
-    assert rows[1][1:3] == ["queue mean (s)", "3072"]
-    assert float(rows[1][3]) > 0
-    assert "4 training servers and 5 inference servers" in page
-    assert (folder / "plots" / "table_5.svg").is_file()
-    page = (folder / "index.html").read_text()
+@pytest.mark.parametrize("paper", TABLES["end_to_end"])
+def test_a_paper_from_end_to_end(paper, tmp_path, monkeypatch):
+    """Pages have numbers of ours, and the page of pages says how all was made."""
+    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+    table = TABLES["end_to_end"][paper]
+    chosen = [*table["options"], "--seeds", "1", "--processes", "1", "--out", str(tmp_path)]
+    assert main(["paper", paper, "--run", *chosen]) == 0
+    for name, patterns in table["pages"].items():
+        page = (tmp_path / f"{paper}-{name}.md").read_text()
+        assert [each for each in patterns if not re.search(each, page)] == []
+        assert ("not run" in page) == (name in table["partly_run"]), name
+    assert sorted(path.stem for path in (tmp_path / "plots").glob("*.svg")) == table["plots"]
+    page = (tmp_path / "index.html").read_text()
     assert_needs_no_other_file(page)
     links = Page(page)
-    assert {"#all", "#lyra-table-5", "#how"} <= set(links.addresses)
-    assert {link.removeprefix("#") for link in links.addresses} <= set(links.ids)
-    assert f"lyra-opt {__version__}, 20" in page
-    assert "lyra-opt paper lyra --run --table 5 --scale 0.01" in page
-    assert "(21 runs)" in page  # of 14 schemes, and under other readings of their queues and loans
-
-
-@pytest.mark.slow
-def test_hadar_from_end_to_end(tmp_path):
-    """Every claim has its number of ours, a verdict and where the paper's number is from."""
-    parts = ("--table=1", "--table=2", "--table=3", "--figure=1")
-    hadar_folder = folder_of("hadar", "0.02", *parts, path=tmp_path)
-    for name, entries in (("table-1", 4), ("table-2", 4), ("table-3", 8), ("figure-1", 4)):
-        page = (hadar_folder / f"hadar-{name}.md").read_text()
-        assert f"{entries} published numbers. " in page
-        assert "not run" not in page
-        assert (hadar_folder / "plots" / f"{name.replace('-', '_')}.svg").is_file()
-    page = (hadar_folder / "index.html").read_text()
-    assert_needs_no_other_file(page)
-    assert "10 jobs on 24 GPUs" in page
-    assert "from memory, with little confidence" in page
-
-
-@pytest.mark.slow
-def test_dally_from_end_to_end(tmp_path, monkeypatch):
-    """Claims have numbers of ours; all schemes of all papers stand on one page."""
-    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-    parts = ("--table=1", "--table=2", "--table=3", "--table=4")
-    parts += ("--figure=1", "--figure=2", "--figure=3")
-    dally_folder = folder_of("dally", "0.01", *parts, path=tmp_path)
-    for name in ("table-1", "table-2", "table-3"):
-        page = (dally_folder / f"dally-{name}.md").read_text()
-        assert "1 published number. Verdicts on gains: " in page
-        assert "not run" not in page
-    page = (dally_folder / "dally-table-4.md").read_text()
-    for scheme in ("dally", "priced-placement", "lyra", "hadar", "gavel-las", "tiresias-skew"):
-        assert len(re.findall(rf"^\| \d+\. {scheme} \|", page, re.MULTILINE)) == 2
-    assert "Not run: ITP 2021 and Philly" in (dally_folder / "dally-figure-3.md").read_text()
-    drawn = {path.stem for path in (dally_folder / "plots").glob("*.svg")}
-    assert_needs_no_other_file((dally_folder / "index.html").read_text())
-    assert drawn == {"table_1", "table_2", "table_3", "table_4", "figure_1", "figure_2"}
+    addresses = {link.removeprefix("#") for link in links.addresses}
+    assert {"all", *(f"{paper}-{name}" for name in table["pages"]), "how"} <= addresses
+    assert addresses <= set(links.ids)
+    for said in (f"lyra-opt {__version__}, 20", *table["index"]):
+        assert said in page
