@@ -1,7 +1,6 @@
 """The store: what goes in comes out, and what is no store is refused in one line."""
 
 import shutil
-import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -56,14 +55,10 @@ def test_whatever_a_simulation_says_comes_back(tmp_path, **columns):
 
 
 def test_a_kind_of_run_that_nobody_knows_is_named(tmp_path):
-    with ResultStore.create(tmp_path, make_study(1)):
-        pass
-    _change(tmp_path, "UPDATE study SET kind = 'dream'")
-    with (
-        ResultStore.open(tmp_path) as store,
-        pytest.raises(UserError, match="kind of runs is dream: must be one of: solver, replay"),
-    ):
-        store.runs()
+    with ResultStore.create(tmp_path, make_study(1)) as store:
+        store._connection.execute("UPDATE study SET kind = 'dream'")
+        with pytest.raises(UserError, match="runs is dream: must be one of: solver, replay"):
+            store.runs()
 
 
 def test_numbers_and_messages_of_any_size_and_kind_are_stored(tmp_path):
@@ -133,13 +128,6 @@ def test_a_full_disk_is_called_full(tmp_path):
         assert store.runs() == [run]
 
 
-def _change(folder, statement):
-    connection = sqlite3.connect(folder / STORE_FILE)
-    with connection:
-        connection.execute(statement)
-    connection.close()
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -150,19 +138,11 @@ def _change(folder, statement):
         ),
         (lambda path: path.write_bytes(path.read_bytes()[:5000]), "malformed"),
         (lambda path: path.write_bytes(b""), "is not a store of results of lyra-opt"),
-        ("PRAGMA application_id = 7", "is not a store of results of lyra-opt"),
-        ("PRAGMA user_version = 99", "has version 99"),
-        ("ALTER TABLE run ADD COLUMN colour", "is damaged"),
-        ("UPDATE run SET status = 'brilliant'", "is damaged"),
-        ("DELETE FROM run", "has no runs yet"),
     ],
 )
 def test_report_refuses_what_is_no_store(spoil, message, tmp_path, run):
     with ResultStore.create(tmp_path, make_study(1)) as store:
         store.add(make_run("c", "s", Status.UNKNOWN))
-    if isinstance(spoil, str):
-        _change(tmp_path, spoil)
-    else:
-        spoil(tmp_path / STORE_FILE)
+    spoil(tmp_path / STORE_FILE)
     assert_one_line_error(run("report", tmp_path), message)
     assert not (tmp_path / "report.html").exists()

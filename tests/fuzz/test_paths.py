@@ -8,8 +8,10 @@ import pytest
 
 from lyra_opt.__main__ import main
 from tests.fuzz.test_stores import TRACE
+from tests.tables import tables
 
 SIMULATE = ("simulate", "plain", "--processes", "1", "--set", "cluster.servers=1", "--scheme=fifo")
+COMMANDS = tables(__file__)["commands"]
 
 
 @pytest.fixture
@@ -22,23 +24,10 @@ def trace(tmp_path, monkeypatch):
     return "three.csv"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("solve", "a"),
-        ("solve", "lyra-figure-5", "--out", "a"),
-        ("verify", "a", "a"),
-        ("report", "a"),
-        ("study", "a"),
-        (*SIMULATE, "--jobs", "a"),
-        (*SIMULATE, "--jobs", "three.csv", "--capture", "a"),
-        (*SIMULATE, "--jobs", "three.csv", "--out", "a/b"),
-        (*SIMULATE, "--jobs", "x\udcff.csv"),
-        (*SIMULATE, "--jobs", "three.csv", "--set", "schemes=[lyra]"),
-    ],
-)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_one_line_and_nothing_else(command, trace, capsys):
-    assert main(list(command)) == 2
+    words = [*SIMULATE, *command[1:]] if command[0] == "simulate" else command
+    assert main([word.replace("NO_UTF_8", "x\udcff") for word in words]) == 2
     written = capsys.readouterr()
     assert (written.out, written.err.count("\n")) == ("", 1)
     assert "internal error" not in written.err

@@ -113,6 +113,7 @@ SPOILED = tables(__file__)["spoiled"]
 def test_a_report_names_file_and_row(name, stores, tmp_path, run):
     kind, statement, message = SPOILED[name]
     folder = shutil.copytree(stores[kind], tmp_path / "spoiled")
+    (folder / "report.html").unlink(missing_ok=True)
     if statement:
         with sqlite3.connect(folder / STORE_FILE) as connection:
             connection.execute(statement)
@@ -120,3 +121,4 @@ def test_a_report_names_file_and_row(name, stores, tmp_path, run):
         (table,) = folder.glob("runs/*/jobs.csv.gz")
         table.write_bytes(table.read_bytes()[:-20])
     assert_one_line_error(run("report", folder), f": error: {folder}", message)
+    assert not (folder / "report.html").exists()
