@@ -44,6 +44,11 @@ def replays(jct_s: Sequence[float], **columns: Any) -> list[RunRecord]:
     ]
 
 
+def compared(folder: Path, a: Sequence[RunRecord], b: Sequence[RunRecord]) -> Diff:
+    """Return the differences between two stores of these runs."""
+    return compare_folders(stored(folder / "a", a), stored(folder / "b", b))
+
+
 def row(diff: Diff, measure: str, axis: str = "", value: Any = "") -> Any:
     found = diff.measures
     found = found[(found.measure == measure) & (found.axis == axis) & (found.value == value)]
@@ -53,9 +58,7 @@ def row(diff: Diff, measure: str, axis: str = "", value: Any = "") -> Any:
 
 def test_interval_is_that_of_the_paired_t_test(tmp_path):
     """Differences 1, 2, 3: mean 2, standard error 1 / sqrt(3), and 4.3027 of them at 95 %."""
-    a = stored(tmp_path / "a", replays([10.0, 20.0, 30.0]))
-    b = stored(tmp_path / "b", replays([11.0, 22.0, 33.0]))
-    diff = compare_folders(a, b)
+    diff = compared(tmp_path, replays([10.0, 20.0, 30.0]), replays([11.0, 22.0, 33.0]))
     found = row(diff, "jct_mean_s")
     assert (found.pairs, found.draws) == (3, 3)
     assert (found.mean_a, found.mean_b, found.difference) == (20.0, 22.0, 2.0)
@@ -67,12 +70,11 @@ def test_interval_is_that_of_the_paired_t_test(tmp_path):
 
 def test_runs_that_share_their_draws_count_as_one(tmp_path):
     """Two loads of one seed are no two samples: their differences are averaged first."""
-    of_folder = {"a": ([10.0, 20.0], [10.0, 20.0]), "b": ([11.0, 22.0], [13.0, 24.0])}
-    folders = []
-    for name, (low, high) in of_folder.items():
-        runs = replays(low, axes={"load": 0.5}) + replays(high, axes={"load": 0.9})
-        folders.append(stored(tmp_path / name, runs))
-    diff = compare_folders(*folders)
+    diff = compared(
+        tmp_path,
+        replays([10.0, 20.0], axes={"load": 0.5}) + replays([10.0, 20.0], axes={"load": 0.9}),
+        replays([11.0, 22.0], axes={"load": 0.5}) + replays([13.0, 24.0], axes={"load": 0.9}),
+    )
     overall = row(diff, "jct_mean_s")
     assert (overall.pairs, overall.draws) == (4, 2)
     assert (overall.difference, overall.mean_a, overall.mean_b) == (2.5, 15.0, 17.5)
@@ -148,27 +150,27 @@ def test_digits_are_those_of_simulate_and_equal_measures_come_last(tmp_path, run
 
 
 def test_one_draw_has_no_interval(tmp_path):
-    diff = compare_folders(
-        stored(tmp_path / "a", replays([1.0])), stored(tmp_path / "b", replays([2.0]))
-    )
+    diff = compared(tmp_path, replays([1.0]), replays([2.0]))
     assert math.isnan(row(diff, "jct_mean_s").low)
     assert diff.method == "A dash stands for too few seeds: fewer than 3 have no interval."
 
 
 def test_what_all_runs_of_a_folder_share_is_a_setting(tmp_path):
     """Two schemes are paired seed by seed, although no key is in both folders."""
-    a = stored(tmp_path / "a", replays([1.0, 2.0], scheme="fifo", axes={"scheme": "fifo"}))
-    b = stored(tmp_path / "b", replays([2.0, 1.0], scheme="lyra", axes={"scheme": "lyra"}))
-    diff = compare_folders(a, b)
+    diff = compared(
+        tmp_path,
+        replays([1.0, 2.0], scheme="fifo", axes={"scheme": "fifo"}),
+        replays([2.0, 1.0], scheme="lyra", axes={"scheme": "lyra"}),
+    )
     assert diff.settings == {"scheme": {"a": "fifo", "b": "lyra"}}
     assert (diff.pairs, diff.only_a, diff.only_b) == (2, [], [])
 
 
 def test_failed_runs_hide_no_setting(tmp_path):
     failed = make_replay(2, status=ReplayStatus.ERROR, scheme="lyra", workload="", cluster="")
-    a = stored(tmp_path / "a", replays([1.0, 2.0, 3.0]))
-    b = stored(tmp_path / "b", [*replays([2.0, 1.0], scheme="lyra"), failed])
-    diff = compare_folders(a, b)
+    diff = compared(
+        tmp_path, replays([1.0, 2.0, 3.0]), [*replays([2.0, 1.0], scheme="lyra"), failed]
+    )
     assert (diff.pairs, diff.settings["scheme"]["b"]) == (2, "lyra")
     assert diff.failed == ["lyra, load=0.5, seed=2"]
     assert "Left out: 2 runs that failed or have no partner." in diff.for_papers().title
@@ -177,9 +179,9 @@ def test_failed_runs_hide_no_setting(tmp_path):
 def test_runs_without_a_pair_and_failed_ones_are_named(tmp_path):
     # A failed run does not know what it would have run.
     failed = make_replay(1, status=ReplayStatus.ERROR, message="no", workload="", cluster="")
-    a = stored(tmp_path / "a", [*replays([1.0, 2.0]), make_replay(7)])
-    b = stored(tmp_path / "b", [*replays([4.0]), failed, make_replay(8)])
-    diff = compare_folders(a, b)
+    diff = compared(
+        tmp_path, [*replays([1.0, 2.0]), make_replay(7)], [*replays([4.0]), failed, make_replay(8)]
+    )
     assert row(diff, "jct_mean_s").pairs == diff.pairs == 1
     assert diff.failed == ["fifo, load=0.5, seed=1"]
     assert (diff.only_a, diff.only_b) == (["fifo, load=0.5, seed=7"], ["fifo, load=0.5, seed=8"])
@@ -223,7 +225,7 @@ def test_an_axis_that_some_runs_lack_pairs_them_all_the_same(tmp_path):
         make_run("c2", "quick", Status.FEASIBLE, objective=1),
     ]
     other = [replace(run, objective=3) for run in runs]
-    diff = compare_folders(stored(tmp_path / "a", runs), stored(tmp_path / "b", other))
+    diff = compared(tmp_path, runs, other)
     assert (diff.pairs, diff.only_a) == (2, [])
 
 
@@ -267,7 +269,7 @@ def test_two_schemes_of_one_folder_compare_as_two_folders_do(tmp_path):
         *replays([5.0, 9.0], scheme="lyra", **slow),
     ]
     both = stored(tmp_path / "both", [*of_fifo, *of_lyra])
-    apart = compare_folders(stored(tmp_path / "a", of_fifo), stored(tmp_path / "b", of_lyra))
+    apart = compared(tmp_path, of_fifo, of_lyra)
     together = compare_folders(both, by=("scheme", "fifo", "lyra"))
     assert together.measures.equals(apart.measures)
     assert (together.pairs, together.only_a, together.settings) == (4, [], {})
