@@ -2,8 +2,10 @@
 
 import ast
 import re
-import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,22 +33,19 @@ def test_an_example_has_a_title_and_ends_in_a_picture(script):
 
 
 @pytest.fixture
-def links(monkeypatch: pytest.MonkeyPatch) -> object:
-    """Return the extension that leads links of included files right."""
+def extension(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Return a function that imports an extension of the site by its name."""
     monkeypatch.syspath_prepend(str(DOCS / "extensions"))
-    import tree_links
-
-    yield tree_links
-    sys.modules.pop("tree_links")
+    return import_module
 
 
-def test_links_of_included_files_lead_where_they_lead_in_the_tree(links):
+def test_links_of_included_files_lead_where_they_lead_in_the_tree(extension):
     """To a page, to a file that can be read, or nowhere where that is a folder; not in code."""
     file = DOCS.parent / "lyra_opt/reclaim/README.md"
     pages = {"formulations/reclaim/README.md": "problems/reclaim_mathematics"}
 
     def led(text: str) -> str:
-        return links.led_right(text, file, DOCS, pages)  # type: ignore[attr-defined,no-any-return]
+        return extension("tree_links").led_right(text, file, DOCS, pages)
 
     assert led("[f](../../docs/formats/reclaim.md#a)") == "[f](/formats/reclaim.md#a)"
     mathematics = "[m](../../formulations/reclaim/README.md#5-the-bound)"
@@ -55,16 +54,6 @@ def test_links_of_included_files_lead_where_they_lead_in_the_tree(links):
     assert led("the [bounds](bounds)") == "the bounds"
     assert led("[w](https://a.b/c.md) [h](#here)") == "[w](https://a.b/c.md) [h](#here)"
     assert led("```\n[c](checker.py)\n```\n") == "```\n[c](checker.py)\n```\n"
-
-
-@pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch) -> object:
-    """Return the extension that shows the code of models below their mathematics."""
-    monkeypatch.syspath_prepend(str(DOCS / "extensions"))
-    import models_beside
-
-    yield models_beside
-    sys.modules.pop("models_beside")
 
 
 def shown_models() -> dict[str, list[str]]:
@@ -80,11 +69,12 @@ def shown_models() -> dict[str, list[str]]:
     return files
 
 
-def test_code_stands_below_what_names_it(beside):
+def test_code_stands_below_what_names_it(extension):
     """Each function once, below the first formula that names it, with what stands around them."""
+    beside = extension("models_beside")
     text = "```math\n\\text{whole\\_gang: each } t\n```\n\nAnd `work_done`.\n\n```math\nx\n```\n"
     names = ["add_variables", "whole_gang", "work_done", "add_objective", "build"]
-    shown = beside.with_code(text + text, {"a/b.py": ["build"], "a/c.py": names})  # type: ignore[attr-defined]
+    shown = beside.with_code(text + text, {"a/b.py": ["build"], "a/c.py": names})
     objects = re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", shown)
     assert objects == [
         ("/../a/c.py", name) for name in ("add_variables", "whole_gang", "add_objective")
@@ -93,14 +83,11 @@ def test_code_stands_below_what_names_it(beside):
 
 
 @pytest.mark.parametrize("file", shown_models())
-def test_every_constraint_stands_beside_its_mathematics(beside, file):
+def test_every_constraint_stands_beside_its_mathematics(extension, file):
     """A new one that the mathematics does not name in a formula is missed."""
-    root = DOCS.parent
-    modules = {
-        module: beside.functions_of(root / module)  # type: ignore[attr-defined]
-        for module in shown_models()[file]
-    }
-    shown = beside.with_code((root / file).read_text(encoding="utf-8"), modules)  # type: ignore[attr-defined]
+    beside, root = extension("models_beside"), DOCS.parent
+    modules = {module: beside.functions_of(root / module) for module in shown_models()[file]}
+    shown = beside.with_code((root / file).read_text(encoding="utf-8"), modules)
     for module, functions in modules.items():
         (constraints,) = re.findall(
             r"^CONSTRAINTS = \((.*?)\)$", (root / module).read_text(), re.DOTALL | re.MULTILINE
