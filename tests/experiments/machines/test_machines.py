@@ -28,7 +28,6 @@ MEASURED = {"wall_time_s", "cpu_time_s", "certify_time_s", "peak_memory_mib", "s
 """Columns in which two runs of the same differ."""
 
 OWN = """
-import os
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from of_mine.choice import chosen
 
@@ -38,13 +37,6 @@ class Mine(ReclaimHeuristic):
 
     def choose(self, instance, rng):
         return chosen(instance)
-
-
-class Killer(ReclaimHeuristic):
-    name = "killer"
-
-    def choose(self, instance, rng):
-        os.kill(os.getpid(), 9)
 """
 
 BESIDE = """
