@@ -76,11 +76,6 @@ def saved_files(page: str) -> dict[str, str]:
     return dict(shown)
 
 
-def test_a_page_has_its_readers_save_a_file():
-    """The fleet of one's own with which they begin."""
-    assert set(saved_files("docs/get_started.md")) == {"mine.json"}
-
-
 def without_times(lines: list[str]) -> list[str]:
     """Return the lines of a session without the times at their ends."""
     is_timed = any(re.search(r"time \(m?s\)$", line) for line in lines)

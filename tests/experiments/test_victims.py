@@ -13,21 +13,11 @@ from lyra_opt.instances.preemption.recorded import recorded_decisions
 from lyra_opt.preemption import check
 from lyra_opt.preemption.put_back import could_stay
 from tests.tables import beside
+from tests.tables import tables as read_tables
 
-HUGE = 2**70
 COLUMNS = ["group", "solver", "cell", "is_single", "optimum", "objective", "lost", "could_stay"]
-BY_HAND = pd.DataFrame(
-    [
-        ("g", "rule", "a", True, 10, 15, 4, 1),
-        ("g", "rule", "b", True, 20, 20, 5, 0),
-        ("g", "rule", "c", True, 10, 12, 1, 0),
-        ("g", "rule", "d", True, 10, None, None, None),
-        ("g", "exact", "a", True, 10, 10, 2, 0),
-        ("several terms", "rule", "e", False, HUGE, HUGE + 1, 2, 2),
-        ("several terms", "rule", "f", False, HUGE, HUGE, 2, 0),
-    ],
-    columns=COLUMNS,
-).astype({"optimum": object, "objective": object})
+ROWS = [dict(zip(COLUMNS, row, strict=False)) for row in read_tables(__file__)["by_hand"]]
+BY_HAND = pd.DataFrame(ROWS).astype({"optimum": object, "objective": object})
 BY_HAND["family"] = ["one", "one", "one", "one", "one", "two", "two"]
 
 
@@ -54,7 +44,7 @@ def test_tables_name_each_group():
 
 def test_rows_are_the_runs_that_need_victims(tmp_path, capsys):
     path = tmp_path / "victims.toml"
-    path.write_text(beside(__file__, "victims.toml"))
+    path.write_text(beside(__file__, "victims_study.toml"))
     assert run_study(read_study(path), tmp_path / "out", engine=LocalProcesses(1)) == 0
     frame = victims_frame(tmp_path / "out")
     assert set(frame.group) == {"recorded", "trap"}, "no victims are needed in the others"
