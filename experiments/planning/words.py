@@ -18,7 +18,7 @@ from lyra_opt.experiments.planning.steps import steps_of, suspended_gangs
 from lyra_opt.preemption.put_back import could_stay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lyra_opt.core.solving import Answer
     from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption, Explanation
@@ -138,42 +138,38 @@ def term_phrase(case: Case, key: str, value: int, rounding: str | None = None) -
 
     A lower bound on the value is rounded with `lyra_opt.core.numbers.DOWN`.
     """
-    name, _, priority = key.partition("@")
-    of_priority = f" of priority {priority}" if priority else ""
-    if name == "lost_gangs":
-        return f"stops {counted(value, 'job')}{of_priority}"
-    if name == "lost_pods":
-        return f"evicts {counted(value, _part(case))}{of_priority}"
-    if name == "moved_pods":
-        return f"moves {counted(value, 'pod')}"
-    if name == "unplaced":
-        return f"leaves {counted(value, f'pending {_part(case)}')} without a node"
-    if name == "budget_excess":
-        return f"evicts {counted(value, 'pod')} more than disruption budgets allow"
-    if name == "weighted_gangs":
+    if key == "weighted_gangs":
         cost = case.choices.cost
         if cost.startswith(ANNOTATION):
             return f"costs {value} by {cost}"
         return f"loses {in_unit(HOURS)(value, rounding=rounding)} GPU hours of work"
-    resource = name.removeprefix("lost:")
-    unit = "GPU" if resource == "gpu" else f"unit of {resource}"
-    return f"takes {counted(value, unit)} from running {_whole(case)}"
+    return _phrase(case, key, lambda noun: counted(value, noun))
 
 
 def zero_phrase(case: Case, key: str) -> str:
     """Return the meaning of the value 0 of a term of the objective, as a verb phrase."""
-    name, _, priority = key.partition("@")
     phrases = {
-        "lost_gangs": "stops no job",
-        "lost_pods": f"evicts no {_part(case)}",
-        "moved_pods": "moves no pod",
         "unplaced": f"places every pending {_part(case)}",
         "budget_excess": "keeps every disruption budget",
         "weighted_gangs": "loses no work",
     }
-    resource = name.removeprefix("lost:")
-    unit = "GPU" if resource == "gpu" else resource
-    phrase = phrases.get(name, f"takes no {unit} from running {_whole(case)}")
+    none = phrases.get(key)
+    return none or _phrase(case, key, lambda noun: f"no {noun.removeprefix('unit of ')}")
+
+
+def _phrase(case: Case, key: str, amount: Callable[[str], str]) -> str:
+    """Return the meaning of a term that counts something; `amount` puts a number to a noun."""
+    name, _, priority = key.partition("@")
+    resource, part = name.removeprefix("lost:"), _part(case)
+    unit = "GPU" if resource == "gpu" else f"unit of {resource}"
+    phrases = {
+        "lost_gangs": f"stops {amount('job')}",
+        "lost_pods": f"evicts {amount(part)}",
+        "moved_pods": f"moves {amount('pod')}",
+        "unplaced": f"leaves {amount(f'pending {part}')} without a node",
+        "budget_excess": f"evicts {amount('pod')} more than disruption budgets allow",
+    }
+    phrase = phrases.get(name, f"takes {amount(unit)} from running {_whole(case)}")
     return f"{phrase} of priority {priority}" if priority else phrase
 
 

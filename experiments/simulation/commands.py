@@ -304,11 +304,10 @@ def run_scenarios(arguments: argparse.Namespace) -> int:
         catalogue.print_scenarios(arguments.form)
     elif arguments.what == "keys":
         catalogue.print_keys(arguments.text)
+    elif arguments.what == "parts":
+        catalogue.print_parts()
     else:
-        {
-            "parts": catalogue.print_parts,
-            "schema": catalogue.print_schema,
-        }[arguments.what]()
+        catalogue.print_schema()
     return 0
 
 
