@@ -9,6 +9,8 @@ from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.backends.backend import BackendRun, NoSolutionError
 from lyra_opt.formulations.preemption import model_data
+from lyra_opt.formulations.preemption.brute_force import BruteForce
+from lyra_opt.formulations.preemption.model import CONSTRAINTS
 from lyra_opt.formulations.preemption.model import SOLVERS as MODELS
 from lyra_opt.formulations.preemption.model_data import PreemptionModel
 from lyra_opt.formulations.preemption.staged import StagedSolver
@@ -70,6 +72,30 @@ def test_exported_models_have_the_objective_of_the_instance(kind):
         best = reference.optimum(document_of(instance))
         assert (status == cp_model.INFEASIBLE) == (best == "infeasible")
         assert best == "infeasible" or round(solver.objective_value) == best
+
+
+@every_kind
+def test_starts_satisfy_every_row_and_become_the_solution_again(kind):
+    """A start that breaks a row would be dropped by a backend without a word."""
+    rng = np.random.default_rng(41)
+    for _ in range(60):
+        instance = draw(rng, kind)
+        best = solve_and_check(PREEMPTION, instance, BruteForce())
+        if best.solution is None:
+            continue
+        model = PreemptionModel.whole(instance, 2**1000)
+        values = iter(model.start(best.solution))
+        found = type(model.largest)(
+            *({key: next(values) for key in kind_of} for kind_of in model.largest)
+        )
+        for of_kind, most in zip(found, model.largest, strict=True):
+            assert all(0 <= value <= most[key] for key, value in of_kind.items())
+        for row in (row for rows in CONSTRAINTS for row in rows(model, found)):
+            total = sum(a * value for a, value in row.terms)
+            assert total == row.limit if row.is_equation else total <= row.limit, row.name
+        assert sum(a * value for a, value in model.cost(found)) == best.objective
+        again = model.solution(model.start(best.solution))
+        assert PREEMPTION.check(instance, again).objective == best.objective
 
 
 def with_run(run):
