@@ -20,7 +20,7 @@ from lyra_opt.instances.library.command import GRADES, add_variant_option, requi
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lyra_opt.experiments.pool import Engine
     from lyra_opt.experiments.records import SolverRecord
@@ -78,12 +78,17 @@ def add_parser(library: argparse._SubParsersAction[Any]) -> None:
 
 
 class Scored(NamedTuple):
-    """The ranking of a solver: its problem and name, all runs, and a sentence on the machines."""
+    """The ranking of a solver: its problem and name, and all runs.
+
+    ``times`` is a sentence on the machines, and ``missing`` has one for each reason why runs of the
+    solver have no result.
+    """
 
     problem: str
     name: str
     board: Scoreboard
     times: str
+    missing: list[str]
 
 
 def scored(
@@ -99,6 +104,7 @@ def scored(
 
     The parameters are the options of the command.
     """
+    from lyra_opt.commands.messages import complain
     from lyra_opt.core.temporary import TemporaryFolder
     from lyra_opt.experiments.analysis import Analysis
     from lyra_opt.experiments.records import SolverRecord
@@ -120,7 +126,10 @@ def scored(
     stored = stored_runs(solved, {entry.id for entry in entries})
     others = [run for run in stored if run.configuration != name]
     board = Scoreboard(record, Analysis([*own, *others]))
-    return status, Scored(solved, name, board, _times_in_words(name, own, others))
+    missing = list(_missing_in_words(own, record.runs))
+    for sentence in missing:
+        complain(sentence)
+    return status, Scored(solved, name, board, _times_in_words(name, own, others), missing)
 
 
 def run_score(arguments: argparse.Namespace) -> int:
@@ -141,7 +150,7 @@ def run_score(arguments: argparse.Namespace) -> int:
     status, found = scored(arguments.solver, *selected, arguments.time_limit_s, engine)
     if found is None:
         return status
-    problem, name, board, times = found
+    problem, name, board, times, _ = found
     ranking, instances = board.shown(problem, name), board.results_of(name)
     better = [run for run in board.improvements() if run.configuration == name]
     commands = _written(better, Path(arguments.out))
@@ -244,6 +253,22 @@ def _written(better: Sequence[SolverRecord], folder: Path) -> list[str]:
         write_text(files[-1], format_document(dict(run.solution)))
     names = " ".join(map(str, files))
     return [f'To submit: lyra-opt library submit {names} --by "YOUR NAME"'] if files else []
+
+
+def _missing_in_words(own: Sequence[SolverRecord], wanted: int) -> Iterator[str]:
+    """Yield how many of the runs of a solver have no result, and why."""
+    from lyra_opt.core.result import Status
+
+    of = f"of {wanted} runs of {own[0].configuration}"
+    for status, words in {
+        Status.ERROR: "failed and count as runs without a solution",
+        Status.UNSUPPORTED: "are left out, because the solver does not support the instance",
+    }.items():
+        runs = [run for run in own if run.status == status]
+        if runs:
+            yield f"{len(runs)} {of} {words}; the first: {runs[0].instance_name}: {runs[0].message}"
+    if len(own) < wanted:
+        yield f"{wanted - len(own)} {of} are missing, because they were interrupted"
 
 
 def _times_in_words(name: str, own: Sequence[SolverRecord], others: Sequence[SolverRecord]) -> str:

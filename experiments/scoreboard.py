@@ -17,7 +17,13 @@ from lyra_opt.experiments.analysis import PROVED, counted_proof_time_s
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
 from lyra_opt.experiments.page import PLOTS_FOLDER, how_run
 from lyra_opt.experiments.study_cells import LIBRARY
-from lyra_opt.experiments.tables import column_of, table_of_frame, values_of
+from lyra_opt.experiments.tables import (
+    ENDS,
+    column_of,
+    table_of_frame,
+    texts_with_interval,
+    values_of,
+)
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import Grade
 
@@ -360,11 +366,8 @@ def _of_times(name: str, times_s: pd.Series) -> dict[str, float]:
 
 def _with_interval(rows: pd.DataFrame, name: str, show: Show) -> list[str]:
     """Return each value of a measure as text, with its interval in brackets if it has one."""
-    ends = zip(rows[name], rows[f"{name}_low"], rows[f"{name}_high"], strict=True)
-    return [
-        show(value) + ("" if np.isnan(low) else f" [{show(low)}, {show(high)}]")
-        for value, low, high in ends
-    ]
+    low, high = (rows[f"{name}{end}"] for end in ENDS)
+    return texts_with_interval(rows[name], low, high, show)
 
 
 def scoreboard_page(scoreboard: Scoreboard, plots: Sequence[Plot]) -> str:

@@ -70,9 +70,9 @@ class Comparison(Listing):
         return Comparison
 
     def _table(self) -> Table:
-        from lyra_opt.experiments.tables import table_of_frame
+        from lyra_opt.experiments.tables import table_of_frame, with_intervals
 
-        return table_of_frame(self._labelled()).without_empty()
+        return with_intervals(table_of_frame(self._labelled())).without_empty()
 
 
 class Published(Listing):

@@ -52,7 +52,9 @@ def score(
     -------
     DataFrame
         The ranking: a row for each grade and solver, best first. ``frame.attrs`` has the
-        ``results`` of the solver on each instance as dictionaries, and a sentence on the ``times``.
+        ``results`` of the solver on each instance as dictionaries, a sentence on the ``times``, and
+        as ``missing`` how many runs failed, are unsupported or were interrupted, and why. These
+        sentences are also printed to stderr.
 
     Raises
     ------
@@ -80,7 +82,11 @@ def score(
         raise KeyboardInterrupt
     frame = Comparison(found.board.ranking(found.problem).reset_index(drop=True))
     own = found.board.results[found.board.results.solver == found.name]
-    frame.attrs = {"results": own.to_dict("records"), "times": found.times}
+    frame.attrs = {
+        "results": own.to_dict("records"),
+        "times": found.times,
+        "missing": found.missing,
+    }
     return frame
 
 

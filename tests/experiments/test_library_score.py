@@ -4,14 +4,17 @@ import io
 import json
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.solver import SOLVERS
-from lyra_opt.experiments.library_score import STORED_LIMIT_S
+from lyra_opt.experiments.library_score import STORED_LIMIT_S, scored
+from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.scoreboard_results import stored_runs
+from lyra_opt.front_door.listed_frame import Comparison
 from lyra_opt.instances.library import library
 from tests.tables import tables
 
@@ -63,6 +66,54 @@ def test_python_gives_the_same_ranking(capsys):
     expected = [each["solver"] for each in json.loads(out)["ranking"]]
     assert sorted(frame.solver) == sorted(expected)
     assert frame.attrs["results"][0]["objective"] == json.loads(out)["results"][0]["objective"]
+
+
+def test_runs_without_a_result_are_counted_with_the_reason(capsys):
+    """Unsupported instances in the output of the command and of Python, which is quiet else."""
+    ids = [ID, "messy-dist-v1-s20-k6-seed0"]
+    frame = lo.score("my.py:Small", ids=ids)
+    (sentence,) = frame.attrs["missing"]
+    assert sentence.startswith("1 of 2 runs of small are left out, because the solver does not")
+    assert sentence.endswith(f"the first: {ids[1]}: only small fleets")
+    assert sentence in capsys.readouterr().err
+    assert lo.score("my.py:Mine", ids=ids).attrs["missing"] == []
+
+
+def test_interrupted_runs_are_counted():
+    """Ctrl-C or SIGTERM leaves a ranking of the results so far."""
+
+    class Interrupted(LocalProcesses):
+        def start(self, tasks, folder, shares):
+            yield from super().start(tasks[:1], folder, shares)
+            raise KeyboardInterrupt
+
+    asked = ("my.py:Mine", None, None, None, [ID, "messy-dist-v1-s20-k6-seed0"], None)
+    status, found = scored(*asked, Interrupted(1))
+    assert status == 130
+    assert found.missing == ["1 of 2 runs of mine are missing, because they were interrupted"]
+
+
+def test_the_frame_prints_intervals_in_the_cell_of_their_measure():
+    """Percentages and shares, with and without an interval; each end has the unit of its value."""
+    frame = Comparison(
+        {
+            "solver": ["a", "b"],
+            "gap_to_best_percent": [44.3, 0.0],
+            "gap_to_best_percent_low": [29.86, np.nan],
+            "gap_to_best_percent_high": [59.07, np.nan],
+            "gap": [0.5, 0.25],
+            "gap_low": [0.4, 0.2],
+            "gap_high": [0.6, 0.3],
+        }
+    )
+    rows = [line.split("  ") for line in str(frame).splitlines()[-2:]]
+    assert [[cell.strip() for cell in row if cell] for row in rows] == [
+        ["a", "44.3 [29.9, 59.1]", "50.0 [40.0, 60.0]"],
+        ["b", "0.0", "25.0 [20.0, 30.0]"],
+    ]
+    without_value = frame[["gap_to_best_percent_low", "gap_high"]]
+    assert "gap to best low (%)" in str(without_value)
+    assert "29.9" in str(without_value)
 
 
 def ranks(out: str) -> list[str]:
