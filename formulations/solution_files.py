@@ -16,6 +16,11 @@ INTEGER_TOLERANCE = 1e-5
 EMPTY = "Model status\nEmpty\n"
 """HiGHS' file for a model without variables, whose only solution is empty."""
 
+NO_SOLUTION = re.compile(
+    r"^(?:Model status\n|solution status:\s*)(.*infeasible.*)", re.MULTILINE | re.IGNORECASE
+)
+"""The lines in which HiGHS and SCIP state that no solution exists."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -105,6 +110,10 @@ def read_solver_file(path: str | Path) -> SolverFile:
     part = re.search(layout.rows, text, re.MULTILINE)
     if part is None:
         return SolverFile(None, {} if text.startswith(EMPTY) else None)
+    stated = NO_SOLUTION.search(text, 0, part.start("rows"))
+    if stated is not None:
+        rule = "so its values are not a solution; write the file of a run that found one"
+        raise InputError(str(path), f"states {show_value(stated[1])}, {rule}")
     values: dict[str, float] = {}
     before = text.count("\n", 0, part.start("rows"))
     for number, line in enumerate(part["rows"].splitlines(), before + 1):

@@ -85,7 +85,7 @@ def verify(
     claims
         ``instance`` (its name) and any of ``objective``, the problem's measures and, from a
         solver's answer, ``status``, ``dual_bound`` and ``gap``. The dual bound is not proved again,
-        only compared with the objective.
+        only compared with the objective. ``hint`` is a text for the message on a false objective.
     """
     other = for_another_instance(instance, claims)
     violations = [] if other is None else [f"the solution {other}"]
@@ -103,6 +103,7 @@ def verify(
         found = {"objective": report.objective, **report.measures()}
         violations.extend(
             f"{key} is claimed to be {_show(claims[key])}, but is {_show(found[key])}"
+            + (claims.get("hint", "") if key == "objective" else "")
             for key in found
             if key in claims and not _agree(claims[key], found[key])
         )

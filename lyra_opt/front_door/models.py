@@ -44,6 +44,9 @@ SOLVER_FILE = ".sol"
 CLAIM_TOLERANCE = 1e-6
 """Objectives in these files are sums of unrounded values, and have few digits."""
 
+PERHAPS_OF_ANOTHER = "; the file may belong to another instance or model"
+"""The likely reason why the variables are known but the objective differs."""
+
 SolutionT = TypeVar("SolutionT")
 
 
@@ -296,7 +299,8 @@ def claimed_solution(instance: ProblemInstance, path: str | Path) -> tuple[Any, 
         elif objective is not None and _is_close(given.objective, objective):
             return solution, unclaimed | {"objective": objective}
         else:
-            found.append((solution, unclaimed | {"objective": given.objective}))
+            claimed = {"objective": given.objective, "hint": PERHAPS_OF_ANOTHER}
+            found.append((solution, unclaimed | claimed))
     if not found:
         rule = refused[0] if refused else "no model of the instance can be exported"
         raise InputError(str(path), rule)

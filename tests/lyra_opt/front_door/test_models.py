@@ -273,7 +273,20 @@ def test_damaged_solution_files_are_refused_in_a_line(old, new, says, tmp_path):
 def test_a_false_objective_is_a_violation(tmp_path):
     path = tmp_path / "solver.sol"
     path.write_text(TABLES["solution_files"]["gurobi"].replace("value = 8", "value = 7"))
-    assert lo.verify(FLEET, path).violations == ("objective is claimed to be 7.0, but is 8",)
+    assert lo.verify(FLEET, path).violations == (
+        "objective is claimed to be 7.0, but is 8; the file may belong to another instance or "
+        "model",
+    )
+
+
+def test_a_file_that_states_infeasibility_is_refused(tmp_path):
+    """Even if its values are a solution; the same word in the name of a model means nothing."""
+    path = tmp_path / "solver.sol"
+    path.write_text("solution status: infeasible\n" + TABLES["solution_files"]["scip"].lstrip())
+    with pytest.raises(UserError, match="states 'infeasible', so its values are not a solution"):
+        lo.verify(FLEET, path)
+    path.write_text(TABLES["solution_files"]["gurobi"].replace("fleet", "infeasible"))
+    assert lo.verify(FLEET, path)
 
 
 def test_files_of_cp_sat_are_read_back(tmp_path):
