@@ -31,6 +31,7 @@ from lyra_opt.commands.output import (
     require_file_path,
     stdout_kept_clean,
 )
+from lyra_opt.commands.progress import lines_until_done
 from lyra_opt.core.documents import gzip_bytes, write_bytes
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.core.nearest_names import meant, nearest
@@ -298,14 +299,17 @@ def _beside(out: Path, solver: str) -> Path:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Mapping[str, Number]], None] | None]:
-    """Show the smallest counterexample so far, if stderr is a terminal."""
-    if is_quiet() or not sys.stderr.isatty():
+    """Show the smallest counterexample so far: on a terminal, or as a line every 15 s."""
+    if is_quiet():
         yield None
-        return
-    from rich.console import Console
+    elif sys.stderr.isatty():
+        from rich.console import Console
 
-    with Console(stderr=True).status("searching") as status:
-        yield lambda measures: status.update(f"searching below {_shown(measures)}")
+        with Console(stderr=True).status("searching") as status:
+            yield lambda measures: status.update(f"searching below {_shown(measures)}")
+    else:
+        with lines_until_done("counterexample", "searching") as update:
+            yield lambda measures: update(f"searching below {_shown(measures)}")
 
 
 def _write(found: Counterexample, files: list[Path]) -> None:

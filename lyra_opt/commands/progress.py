@@ -154,6 +154,33 @@ def solving(
         looking.join()
 
 
+@contextmanager
+def lines_until_done(description: str, words: str) -> Iterator[Callable[[str], None]]:
+    """Print a line with the elapsed time every 15 s, for logs; yield a function to change `words`.
+
+    It suits work whose total is unknown.
+    """
+    ended = threading.Event()
+    begun_s = time.monotonic()
+
+    def update(changed: str) -> None:
+        nonlocal words
+        words = changed
+
+    def look() -> None:
+        while not ended.wait(SECONDS_BETWEEN_LINES):
+            elapsed_s = time.monotonic() - begun_s
+            print(f"{description}: {words}, {elapsed_s:.0f} s gone", file=sys.stderr)
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield update
+    finally:
+        ended.set()
+        looking.join()
+
+
 def moment_in_words(time_s: float) -> str:
     """Return a simulated time in seconds as text, such as "hour 1.5" or "day 10.0".
 

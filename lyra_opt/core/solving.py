@@ -556,9 +556,10 @@ def _check_claims(
     if report.objective is None:
         raise RefutedClaimError(f"the solution is not valid: {'; '.join(report.violations)}")
     if not same_value(report.objective, result.objective):
+        is_better = instance.variant.is_better(report.objective, result.objective)
         raise RefutedClaimError(
-            f"the solver claims objective {result.objective}, "
-            f"but the checker computes {report.objective}"
+            f"the solver claims objective {result.objective}, but the checker computes "
+            f"{report.objective}, which is {'better' if is_better else 'worse'}"
         )
     checked |= {
         "solution": result.solution,

@@ -526,6 +526,9 @@ def main(arguments: list[str]) -> int:
     except Refuted as error:
         print(f"{arguments[1]}: NOT proved: {error}")
         return 1
+    except OSError as error:
+        print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
+        return 2
     except UNREADABLE as error:
         why = f"{type(error).__name__}: {error}"[:200]
         print(f"{arguments[1]}: not a proof of {arguments[0]}: {why}", file=sys.stderr)

@@ -1,12 +1,14 @@
 """``lyra-opt counterexample``: what it writes stands, and bad input gets one line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lyra_opt as lo
+from lyra_opt.commands import progress
 from lyra_opt.core.loading import load_instance, load_solution
 from lyra_opt.testing import counterexamples
 from tests.conftest import assert_one_line_error
@@ -32,6 +34,14 @@ def _in_a_fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(counterexamples, "DRAWS_OF_A_SIZE", 5)
     monkeypatch.setattr(counterexamples, "DRAWS", 10)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 1000.0)
+
+
+def test_logs_show_how_far_the_search_is(run, monkeypatch):
+    """Without a terminal, a line says from time to time below which size the search looks."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.001)
+    _, _, err = run(*GREEDY)
+    assert re.search(r"counterexample: searching below servers .*, \d+ s gone\n", err)
 
 
 def searched(run: Any, *arguments: object) -> tuple[int, dict[str, Any]]:

@@ -29,8 +29,16 @@ def answer_of(instance: Any, solver: Scripted, **options: Any) -> Answer[Any]:
 
 
 LIES = {
-    "the solver claims objective 2, but the checker computes 3": (Status.FEASIBLE, BAD, 2),
-    "the solver claims objective 4, but the checker computes 1": (Status.FEASIBLE, GOOD, 4),
+    "the solver claims objective 2, but the checker computes 3, which is worse": (
+        Status.FEASIBLE,
+        BAD,
+        2,
+    ),
+    "the solver claims objective 4, but the checker computes 1, which is better": (
+        Status.FEASIBLE,
+        GOOD,
+        4,
+    ),
     "the solver claims that 3 is optimal, but its own dual bound is 1": (Status.OPTIMAL, BAD, 3, 1),
     "the dual bound 2 contradicts a valid solution with objective 1": (Status.FEASIBLE, GOOD, 1, 2),
     "the solution is not valid: 1 servers are chosen, but reclaim_servers is 2": (

@@ -90,6 +90,12 @@ def test_it_is_short_and_needs_nothing_but_python(tmp_path):
     assert_stands_alone(Path(stand_alone.__file__), 545, tmp_path, cases)
 
 
+def test_a_file_that_cannot_be_read_is_named(capsys):
+    assert stand_alone.main([stand_alone.__file__[:-1], "none.json"]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith(": cannot be read: No such file or directory\n")
+
+
 @pytest.mark.parametrize(("family", "variant"), VARIANTS)
 @pytest.mark.parametrize("first", [0, pytest.param(1000, marks=pytest.mark.slow)])
 def test_optima_are_proved_and_nothing_beyond(family, variant, first):
