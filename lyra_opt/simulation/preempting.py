@@ -252,8 +252,7 @@ def preemption_instance(
     capacity = hosts.size if victims is None else _free_without(view, victims, pending.room)
     gangs = []
     for run, part in _parts_in(among, pending.room):
-        if weighs_lost_work:
-            view.account(run)
+        view.account(run)
         gpus, held = run.job.gpus_per_worker, part.by_host()
         least = part.gpus[0] if len(run.parts) == 1 else held
         gangs.append(
