@@ -44,8 +44,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_there_is_one_of_each():
-    """Two solvers, a policy, a scheme and a waiting order, on the command line and in Python."""
-    assert len(FILES) == len(SNIPPETS) == 5
+    """Four solvers, a policy, a scheme and a waiting order, on the command line and in Python."""
+    assert len(FILES) == len(SNIPPETS) == 7
     for name in FILES:
         assert any(f"{name}:" in command for command in COMMANDS)
         assert any(f"from {name.removesuffix('.py')} " in snippet for snippet in SNIPPETS)
