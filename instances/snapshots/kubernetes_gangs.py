@@ -1,11 +1,9 @@
 """The gangs of a Kubernetes cluster: which pods stand together, and the rules for each gang."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.frozen import FrozenDict
@@ -13,6 +11,7 @@ from lyra_opt.instances.snapshots.kubernetes_files import Objects, titled
 from lyra_opt.instances.snapshots.kubernetes_objects import (
     DisruptionMode,
     KubernetesObject,
+    Pod,
     PodGroup,
     PodGroupSpec,
     PriorityClass,
@@ -22,6 +21,7 @@ from lyra_opt.instances.snapshots.kubernetes_objects import (
 from lyra_opt.instances.snapshots.owners import (
     KAI,
     KUBEFLOW_JOB,
+    Form,
     Owners,
     Reference,
     controller_of,
@@ -29,15 +29,14 @@ from lyra_opt.instances.snapshots.owners import (
     pod_group_of,
     reference_to,
 )
-from lyra_opt.instances.snapshots.snapshot import PendingGang, PendingPods, RunningGang, RunningPod
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.instances.snapshots.kubernetes_objects import Pod
-    from lyra_opt.instances.snapshots.owners import Form
-    from lyra_opt.instances.snapshots.placement import Placement
-    from lyra_opt.instances.snapshots.snapshot import Owner
+from lyra_opt.instances.snapshots.placement import Placement
+from lyra_opt.instances.snapshots.snapshot import (
+    Owner,
+    PendingGang,
+    PendingPods,
+    RunningGang,
+    RunningPod,
+)
 
 SYSTEM_PRIORITY = 2_000_000_000
 """The lowest priority of the classes that Kubernetes reserves for its own pods."""

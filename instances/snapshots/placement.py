@@ -4,13 +4,9 @@ Source: the Kubernetes documentation, "Assigning Pods to Nodes" and "Taints and 
 Affinities between pods and topology spread constraints are not modelled.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Literal, Protocol, TypeAlias
 
 Effect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 """The effect of a taint on the pods that do not tolerate it."""

@@ -1,19 +1,14 @@
 """Notations of Slurm: lists of hosts, generic resources (GRES), trackable resources and times."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import show_value
 from lyra_opt.instances.snapshots.snapshot import GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MOST_HOSTS = 1_000_000
 

@@ -6,17 +6,12 @@ Sources: ``slurm.h``, ``slurm_protocol_defs.c`` and the data parsers of SchedMD/
 v0.0.46), the page "Job State Codes", and the section "Node State Codes" of ``man sinfo``.
 """
 
-from __future__ import annotations
-
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import show_value
 from lyra_opt.core.nearest_names import suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 _TABLES = tomllib.loads(
     files("lyra_opt.instances.snapshots").joinpath("slurm_states.toml").read_text("utf-8")

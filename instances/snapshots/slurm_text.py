@@ -3,11 +3,10 @@
 Source: the functions that print it in SchedMD/slurm, and the output of Slurm 22.05.8.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,9 +22,6 @@ from lyra_opt.instances.snapshots.slurm_records import (
     SlurmSwitch,
     decoded,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 STARTS = ("JobId=", "NodeName=", "PartitionName=", "SwitchName=", "BlockName=", "Name|")
 """How the texts begin."""

@@ -6,19 +6,12 @@ only one such resource, whoever made the GPUs; all others keep the name of their
 ``nvidia.com/mig-1g.10gb``.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.frozen import FrozenDict
-from lyra_opt.instances.snapshots.placement import ANYWHERE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.instances.snapshots.placement import Placement, Taint
+from lyra_opt.instances.snapshots.placement import ANYWHERE, Placement, Taint
 
 GPU = "gpu"
 """The name of the resource that counts whole GPUs, if the cluster has only one such resource."""

@@ -4,25 +4,19 @@ A layout is a file format of job traces. `lyra_opt.registry` lists the built-in 
 packages register layouts in the entry-point group ``lyra_opt.trace_layouts``.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.csv_text import LONGEST_ROW
 from lyra_opt.core.errors import InputError
+from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.instances.rows import BadRows, Row
 from lyra_opt.instances.traces import JOB_BYTES, TraceJob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from lyra_opt.core.reading_memory import ReadingMemory
 
 # Reasons for leaving out rows of a published trace; each reason completes "12 jobs ...".
 NO_GPUS = "without GPUs"

@@ -10,14 +10,13 @@ Source: the Parallel Workloads Archive (Feitelson),
 https://www.cs.huji.ac.il/labs/parallel/workload.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import InputError
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
+from lyra_opt.instances.heterogeneous.throughputs import JobType
 from lyra_opt.instances.rows import MILLISECONDS, Row
 from lyra_opt.instances.traces import Clusters, TraceJob, model_name
 from lyra_opt.instances.workloads.layout import (
@@ -28,12 +27,6 @@ from lyra_opt.instances.workloads.layout import (
     first_line,
     line_rows,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.instances.heterogeneous.throughputs import JobType
-    from lyra_opt.instances.rows import Row
 
 _COMMAND = ("job_type", "command")
 _STEPS = ("num_steps_arg", "needs_data_dir", "total_steps")

@@ -4,12 +4,12 @@
 entry-point group ``lyra_opt.workloads``.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import Settings
@@ -22,6 +22,7 @@ from lyra_opt.instances.heterogeneous.generated_jobs import (
     hadar_480,
     mix,
 )
+from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
 from lyra_opt.instances.network.jobs import (
     dally_batch,
     dally_distributed,
@@ -45,14 +46,8 @@ from lyra_opt.instances.workloads.pollux import POLLUX_FILES, pollux_jobs
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.transform import JobAssumptions
 from lyra_opt.simulation.clairvoyant.gangs import Gangs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.workload import Workload
 
 GAVEL_LIKE_JOBS = 200
 ARRIVALS_PER_HOUR_PER_GPU = 2 / 108

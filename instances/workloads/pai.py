@@ -1,12 +1,11 @@
 """The trace of Alibaba's PAI cluster of 2020: a task table and a job table, without headers."""
 
-from __future__ import annotations
-
 import math
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
@@ -21,9 +20,6 @@ from lyra_opt.instances.workloads.layout import (
     count_memory,
     first_row,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 PAI_JOB_COLUMNS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 PAI_TASK_COLUMNS = (

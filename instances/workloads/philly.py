@@ -1,8 +1,6 @@
 """The layout of Microsoft's Philly trace: a JSON list of jobs, each with its attempts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from lyra_opt.core.documents import Record, join_path, parse_json
 from lyra_opt.core.errors import FieldError, InputError, in_file, show_value
@@ -17,9 +15,6 @@ from lyra_opt.instances.workloads.layout import (
     first_line,
     of_cluster,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 READ_KEYS = frozenset({"attempts", "jobid", "submitted_time", "vc"})
 HOUR_MS = 3_600_000

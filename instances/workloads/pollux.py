@@ -9,23 +9,18 @@ seconds per step on servers of four T4, computed by ``get_configurations`` of
 simulator/applications.py and rounded to four digits.
 """
 
-from __future__ import annotations
-
 import csv
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.rules import require_integer
-from lyra_opt.instances.rows import MILLISECONDS
+from lyra_opt.instances.rows import MILLISECONDS, Row
 from lyra_opt.instances.traces import TraceJob, locate, model_name, not_there
 from lyra_opt.instances.workloads.tables import TableLayout
 from lyra_opt.simulation.goodput.model import PROFILES, fixed_duration_s
 from lyra_opt.simulation.workload import Job, Workload
-
-if TYPE_CHECKING:
-    from lyra_opt.instances.rows import Row
 
 RUNS = "adaptdl_runs.csv"
 T4 = "t4"

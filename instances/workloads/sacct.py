@@ -5,25 +5,18 @@ sacct(1) of Slurm 25.11 and src/sacct/sacct.c of SchedMD/slurm for the fields, a
 trackable resources (TRES) in slurm.conf(5).
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from lyra_opt.instances.rows import LARGEST_COUNT, LARGEST_SECONDS, MILLISECONDS, NO_VALUE
+from lyra_opt.instances.rows import LARGEST_COUNT, LARGEST_SECONDS, MILLISECONDS, NO_VALUE, Row
 from lyra_opt.instances.snapshots.slurm_names import generic_resources
 from lyra_opt.instances.snapshots.snapshot import GPU
 from lyra_opt.instances.traces import TraceJob
 from lyra_opt.instances.workloads.layout import NO_GPUS, NOT_ENDED
 from lyra_opt.instances.workloads.tables import TableLayout
 from lyra_opt.simulation.workload import WHOLE_GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.instances.rows import Row
 
 COMPLETED = "COMPLETED"
 ENDED = frozenset(

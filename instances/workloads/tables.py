@@ -1,9 +1,7 @@
 """Trace layouts that are CSV tables with a header."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.errors import InputError
@@ -12,6 +10,8 @@ from lyra_opt.instances.traces import (
     COLUMNS,
     MOMENT_COLUMN,
     Clusters,
+    Trace,
+    TraceJob,
     read_trace,
     require_no_demand_column,
 )
@@ -22,11 +22,6 @@ from lyra_opt.instances.workloads.layout import (
     first_line,
     of_cluster,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from lyra_opt.instances.traces import Trace, TraceJob
 
 
 def _no_notes(row: Row) -> Iterable[str]:  # noqa: ARG001

@@ -1,12 +1,10 @@
 """Read a published time series of GPU usage as the demand of an inference cluster."""
 
-from __future__ import annotations
-
 import math
 import sys
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
@@ -16,9 +14,6 @@ from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.rows import Row, require_columns
 from lyra_opt.instances.traces import LARGEST_TRACE_BYTES, name_of
 from lyra_opt.simulation.workload import InferenceDemand
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 USAGE_COLUMNS = ("time", "total_gpu_num", "running_gpu_num")
 STEP_S = 300

@@ -1,10 +1,10 @@
 """Delay timers by gang size for the scheduler Dally, and the TOML files that list them."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lyra_opt.core.documents import parse_toml, read_text, require_format
 from lyra_opt.core.errors import FieldError, in_file
@@ -18,10 +18,6 @@ from lyra_opt.network.heuristics.delay_scheduling import (
     FixedTimers,
     require_leases,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 TIMERS_FORMAT = "lyra-opt/timers"
 VERSION = 1

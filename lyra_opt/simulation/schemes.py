@@ -1,22 +1,21 @@
 """Build the built-in schemes from the tables in ``schemes.toml``."""
 
-from __future__ import annotations
-
 import tomllib
+from collections.abc import Iterator
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.heterogeneous.heuristics.policy_solver import SUMMARIES as ROUND_SUMMARIES
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.network.heuristics.policy_solver import SUMMARIES as PLACEMENT_SUMMARIES
 from lyra_opt.simulation.class_timers import manual
-from lyra_opt.simulation.scheme import ComposedScheme, PlacementScheme, PolluxScheme, RoundScheme
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.simulation.scheme import Scheme
+from lyra_opt.simulation.scheme import (
+    ComposedScheme,
+    PlacementScheme,
+    PolluxScheme,
+    RoundScheme,
+    Scheme,
+)
 
 TABLES = "schemes.toml"
 

@@ -5,39 +5,33 @@ A decision at the start of a round applies until its end. Copies of a job (Hadar
 remaining work in proportion to their speed, so that all of them finish together.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lyra_opt.core.errors import require_returned
 from lyra_opt.core.seeding import generator
+from lyra_opt.core.solver import SolverLike
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.heuristics.policy import (
     ACTIVE_IDS,
     NEVER,
     ActiveJob,
+    Decision,
     RoundDraft,
+    RoundPolicy,
     RoundState,
     place_on_first_type,
 )
-from lyra_opt.heterogeneous.instance import GangJob, Objective
+from lyra_opt.heterogeneous.instance import GangJob, Objective, Placement
 from lyra_opt.heterogeneous.utility import InverseJct
-from lyra_opt.simulation.job_run import Copies
+from lyra_opt.simulation.job_run import Copies, JobRun, Part
 from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
+from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Rounds
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from lyra_opt.core.solver import SolverLike
-    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundPolicy
-    from lyra_opt.heterogeneous.instance import Placement
-    from lyra_opt.simulation.job_run import JobRun, Part
-    from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.view import View
-    from lyra_opt.simulation.workload import Job
+from lyra_opt.simulation.view import View
+from lyra_opt.simulation.workload import Job
 
 MOST_STALLED_ROUNDS = 100
 """Consecutive rounds, in which jobs wait, no job runs and no job is submitted, after which the run
