@@ -12,18 +12,12 @@ import pandas as pd
 from lyra_opt.core.errors import counted
 from lyra_opt.core.numbers import count, exact, percent, three_digits
 from lyra_opt.core.result import Status
-from lyra_opt.core.table import Table, as_text, run_times
+from lyra_opt.core.table import ENDS, Table, as_text, run_times, texts_with_interval
 from lyra_opt.experiments.analysis import PROVED, counted_proof_time_s
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
 from lyra_opt.experiments.page import PLOTS_FOLDER, how_run
 from lyra_opt.experiments.study_cells import LIBRARY
-from lyra_opt.experiments.tables import (
-    ENDS,
-    column_of,
-    table_of_frame,
-    texts_with_interval,
-    values_of,
-)
+from lyra_opt.experiments.tables import column_of, table_of_frame, values_of
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import Grade
 

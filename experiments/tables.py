@@ -6,29 +6,17 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.numbers import (
-    MISSING,
-    UP,
-    count,
-    is_missing,
-    percent,
-    share,
-    six_digits,
-    three_digits,
-)
-from lyra_opt.core.table import Column, Table, as_text, run_times
+from lyra_opt.core.numbers import MISSING, UP, count, percent, share, six_digits, three_digits
+from lyra_opt.core.table import ENDS, Column, Table, as_text, run_times
 from lyra_opt.core.texts import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import pandas as pd
 
     from lyra_opt.core.gaps import GapWords
     from lyra_opt.core.numbers import Show
-
-ENDS = ("_low", "_high")
-"""How the names of the two ends of a measure's interval end."""
 
 
 def column_of(
@@ -49,34 +37,6 @@ def table_of_frame(frame: pd.DataFrame) -> Table:
     return Table([_column_named(str(key), frame[key]) for key in frame.columns])
 
 
-def with_intervals(table: Table) -> Table:
-    """Return a table in which the cells of a measure contain both ends of its interval.
-
-    The ends of ``gap_percent`` are the columns ``gap_percent_low`` and ``gap_percent_high``.
-    """
-    by_key = {each.key: each for each in table.columns}
-    for key in list(by_key):
-        ends = [f"{key}{end}" for end in ENDS]
-        if by_key.keys() >= {*ends}:
-            low, high = (by_key.pop(end).raw for end in ends)
-            texts = texts_with_interval(by_key[key].raw, low, high, by_key[key].show)
-            by_key[key] = replace(by_key[key], texts=texts)
-    return replace(table, columns=list(by_key.values()))
-
-
-def texts_with_interval(
-    values: Sequence[float | None],
-    lows: Sequence[float | None],
-    highs: Sequence[float | None],
-    show: Show,
-) -> list[str]:
-    """Return each value as text, with its interval in brackets if it has one."""
-    return [
-        show(value) + ("" if is_missing(low) else f" [{show(low)}, {show(high)}]")
-        for value, low, high in zip(values, lows, highs, strict=True)
-    ]
-
-
 def _column_named(key: str, series: pd.Series) -> Column:
     """Return the column of a data frame whose name states what its values are."""
     import pandas as pd
@@ -84,8 +44,7 @@ def _column_named(key: str, series: pd.Series) -> Column:
     for end in ENDS:
         if key.endswith(end):
             of = _column_named(key.removesuffix(end), series)
-            heading = words(of.key) if of.heading is None else of.heading
-            return replace(of, key=key, heading=heading + words(end))
+            return replace(of, key=key, heading=(of.heading or words(of.key)) + words(end))
     values, types = values_of(series), pd.api.types
     if not types.is_numeric_dtype(series) or types.is_bool_dtype(series):
         return Column(key=key, values=values)

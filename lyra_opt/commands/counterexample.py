@@ -308,8 +308,13 @@ def _progress() -> Iterator[Callable[[Mapping[str, Number]], None] | None]:
         with Console(stderr=True).status("searching") as status:
             yield lambda measures: status.update(f"searching below {_shown(measures)}")
     else:
-        with lines_until_done("counterexample", "searching") as update:
-            yield lambda measures: update(f"searching below {_shown(measures)}")
+        below: dict[str, Number] = {}
+
+        def line() -> str:
+            return f"counterexample: searching below {_shown(below) or 'the limits of --max'}"
+
+        with lines_until_done(line):
+            yield below.update
 
 
 def _write(found: Counterexample, files: list[Path]) -> None:

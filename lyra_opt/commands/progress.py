@@ -58,7 +58,6 @@ def progress(
         yield lambda: None
         return
     done = 0
-    ended = threading.Event()
 
     def in_words(shown: float) -> str:
         return f"{done if shown == done else round(shown, 1)} of {total} {things}"
@@ -70,17 +69,12 @@ def progress(
             done += 1
             show(done)
 
-        def look() -> None:
+        def look(ended: threading.Event) -> None:
             while not ended.wait(SECONDS_BETWEEN_LOOKS):
                 show(min(total, done + begun()))
 
-        looking = threading.Thread(target=look, daemon=True)
-        looking.start()
-        try:
+        with _looking(look):
             yield advance
-        finally:
-            ended.set()
-            looking.join()
 
 
 @contextmanager
@@ -115,7 +109,6 @@ def solving(
         yield None
         return
     known: dict[str, Number] = {}
-    ended = threading.Event()
     begun_s = time.monotonic()
 
     def line() -> str:
@@ -130,7 +123,7 @@ def solving(
         ]
         return ", ".join(said)
 
-    def look() -> None:
+    def look(ended: threading.Event) -> None:
         if ended.wait(SECONDS_BETWEEN_LOOKS):
             return
         from rich.console import Console
@@ -145,40 +138,34 @@ def solving(
             while not ended.wait(SECONDS_BETWEEN_LOOKS):
                 status.update(shown())
 
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
-    try:
+    with _looking(look):
         yield Improvements(lambda kind, value, _solution=None: known.update({kind: value}), variant)
-    finally:
-        ended.set()
-        looking.join()
 
 
 @contextmanager
-def lines_until_done(description: str, words: str) -> Iterator[Callable[[str], None]]:
-    """Print a line with the elapsed time every 15 s, for logs; yield a function to change `words`.
-
-    It suits work whose total is unknown.
-    """
-    ended = threading.Event()
+def lines_until_done(line: Callable[[], str]) -> Iterator[None]:
+    """Print `line()` and the elapsed time every 15 s, for logs of work whose total is unknown."""
     begun_s = time.monotonic()
 
-    def update(changed: str) -> None:
-        nonlocal words
-        words = changed
-
-    def look() -> None:
+    def look(ended: threading.Event) -> None:
         while not ended.wait(SECONDS_BETWEEN_LINES):
-            elapsed_s = time.monotonic() - begun_s
-            print(f"{description}: {words}, {elapsed_s:.0f} s gone", file=sys.stderr)
+            print(f"{line()}, {time.monotonic() - begun_s:.0f} s gone", file=sys.stderr)
 
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
+    with _looking(look):
+        yield
+
+
+@contextmanager
+def _looking(look: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Call `look` in a thread with an event that is set at the end of the ``with`` block."""
+    ended = threading.Event()
+    thread = threading.Thread(target=look, args=[ended], daemon=True)
+    thread.start()
     try:
-        yield update
+        yield
     finally:
         ended.set()
-        looking.join()
+        thread.join()
 
 
 def moment_in_words(time_s: float) -> str:

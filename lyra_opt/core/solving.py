@@ -559,7 +559,7 @@ def _check_claims(
         is_better = instance.variant.is_better(report.objective, result.objective)
         raise RefutedClaimError(
             f"the solver claims objective {result.objective}, but the checker computes "
-            f"{report.objective}, which is {'better' if is_better else 'worse'}"
+            f"{report.objective} ({'better' if is_better else 'worse'})"
         )
     checked |= {
         "solution": result.solution,

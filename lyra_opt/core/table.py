@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 WIDE = 1_000_000
 """A width larger than any table: output to a file or a pipe is neither folded nor cut."""
 
+ENDS = ("_low", "_high")
+"""How the names of the two ends of a measure's interval end."""
+
 BETWEEN_COLUMNS = 3
 LEAST_BETWEEN_COLUMNS = 2
 
@@ -99,6 +102,16 @@ def run_times(key: str, values_s: Sequence[float | None], heading: str | None = 
     unit = unit_of(max(known, default=0), RUN_UNITS)
     name = words(key.removesuffix("_s")) if heading is None else heading
     return Column(key=key, values=values_s, show=in_unit(unit), heading=name, unit=unit.symbol)
+
+
+def texts_with_interval(
+    values: Iterable[Any], lows: Iterable[Any], highs: Iterable[Any], show: Show
+) -> list[str]:
+    """Return each value as text, with its interval in brackets if it has one."""
+    return [
+        show(value) + ("" if is_missing(low) else f" [{show(low)}, {show(high)}]")
+        for value, low, high in zip(values, lows, highs, strict=True)
+    ]
 
 
 def flat(entries: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -175,6 +188,20 @@ class Table:
         """Return the table without the columns in which no row has a value."""
         kept = [each for each in self.columns if any(value is not None for value in each.raw)]
         return replace(self, columns=kept)
+
+    def with_intervals(self) -> Table:
+        """Return a table in which the cells of a measure contain both ends of its interval.
+
+        The ends of ``gap_percent`` are the columns ``gap_percent_low`` and ``gap_percent_high``.
+        """
+        by_key = {each.key: each for each in self.columns}
+        for key, of in list(by_key.items()):
+            low, high = (by_key.get(key + end) for end in ENDS)
+            if low and high:
+                texts = texts_with_interval(of.raw, low.raw, high.raw, of.show)
+                by_key[key] = replace(of, texts=texts)
+                del by_key[low.key], by_key[high.key]
+        return replace(self, columns=list(by_key.values()))
 
     def records(self) -> list[dict[str, Any]]:
         """Return an object per row, as JSON has it: infinite numbers, too, become None."""

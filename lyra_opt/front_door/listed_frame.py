@@ -70,9 +70,9 @@ class Comparison(Listing):
         return Comparison
 
     def _table(self) -> Table:
-        from lyra_opt.experiments.tables import table_of_frame, with_intervals
+        from lyra_opt.experiments.tables import table_of_frame
 
-        return with_intervals(table_of_frame(self._labelled())).without_empty()
+        return table_of_frame(self._labelled()).with_intervals().without_empty()
 
 
 class Published(Listing):

@@ -82,11 +82,8 @@ def score(
         raise KeyboardInterrupt
     frame = Comparison(found.board.ranking(found.problem).reset_index(drop=True))
     own = found.board.results[found.board.results.solver == found.name]
-    frame.attrs = {
-        "results": own.to_dict("records"),
-        "times": found.times,
-        "missing": found.missing,
-    }
+    frame.attrs = {"results": own.to_dict("records"), "times": found.times}
+    frame.attrs["missing"] = found.missing
     return frame
 
 

@@ -75,7 +75,7 @@ def _tables(results: Any, form: str) -> list[Table]:
     from lyra_opt.commands.summaries import summaries_of_frame, summary_table
     from lyra_opt.core.table import Table
     from lyra_opt.experiments.simulation.showing.results import replays_frame, results_tables
-    from lyra_opt.experiments.tables import table_of_frame, with_intervals
+    from lyra_opt.experiments.tables import table_of_frame
 
     if isinstance(results, str | Path):
         from lyra_opt.experiments.frames import stored_runs
@@ -98,7 +98,7 @@ def _tables(results: Any, form: str) -> list[Table]:
             return [_differences(table, results.attrs["ends"])]
         found = {each.key for each in table.columns}
         if not {"solver", "gap_to_best", "gap_to_optimum_at_most", *COMPARED} <= found:
-            return [with_intervals(table).without_empty()]
+            return [table.with_intervals().without_empty()]
         is_bounded = results.gap_to_optimum_at_most.notna().any()
         gap = "gap_to_optimum_at_most" if is_bounded else "gap_to_best"
         kept = ("instance", "solver", *COMPARED, gap)

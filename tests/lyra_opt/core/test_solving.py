@@ -29,12 +29,8 @@ def answer_of(instance: Any, solver: Scripted, **options: Any) -> Answer[Any]:
 
 
 LIES = {
-    "the solver claims objective 2, but the checker computes 3, which is worse": (
-        Status.FEASIBLE,
-        BAD,
-        2,
-    ),
-    "the solver claims objective 4, but the checker computes 1, which is better": (
+    "the solver claims objective 2, but the checker computes 3 (worse)": (Status.FEASIBLE, BAD, 2),
+    "the solver claims objective 4, but the checker computes 1 (better)": (
         Status.FEASIBLE,
         GOOD,
         4,

@@ -273,10 +273,8 @@ def test_damaged_solution_files_are_refused_in_a_line(old, new, says, tmp_path):
 def test_a_false_objective_is_a_violation(tmp_path):
     path = tmp_path / "solver.sol"
     path.write_text(TABLES["solution_files"]["gurobi"].replace("value = 8", "value = 7"))
-    assert lo.verify(FLEET, path).violations == (
-        "objective is claimed to be 7.0, but is 8; the file may belong to another instance or "
-        "model",
-    )
+    (violation,) = lo.verify(FLEET, path).violations
+    assert violation.startswith("objective is claimed to be 7.0, but is 8; the file may belong to")
 
 
 def test_a_file_that_states_infeasibility_is_refused(tmp_path):
