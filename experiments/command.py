@@ -288,8 +288,8 @@ def run_diff_command(arguments: argparse.Namespace) -> int:
             f"A is {names['a']} and B is {names['b']}, which are different scenarios or studies: "
             "their inputs may differ, too, so the differences compare more than two solvers"
         )
-    table = diff.table() if arguments.form == "csv" else diff.for_papers()
-    if not print_formatted(arguments.form, [table], diff.as_json_object()):
+    tables = [diff.table()] if arguments.form == "csv" else diff.for_papers()
+    if not print_formatted(arguments.form, tables, diff.as_json_object()):
         print_diff(diff)
     return 0
 

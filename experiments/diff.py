@@ -31,6 +31,7 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
     shown_as,
 )
 from lyra_opt.experiments.simulation.measuring.measures import COMPARED, MEASURES
+from lyra_opt.experiments.simulation.scenario.documents import CASE
 from lyra_opt.experiments.store import ResultStore, table_path
 
 if TYPE_CHECKING:
@@ -109,12 +110,15 @@ class Diff:
         for (random, units), value in zip(self.randoms, self.measures.value, strict=True):
             counts.setdefault(random, []).append(units)
             values.setdefault(random, {})[str(value)] = None
-        sentences = {random: random.method(found) for random, found in counts.items()}
-        if len({*values} - {RandomInputs(Sample.JOBS)}) > 1:
-            for random, found in values.items():
-                names = ", ".join(value or "all" for value in found)
-                sentences[random] = f"{names}: {sentences[random]}"
-        return " ".join(sentences.values())
+        names: dict[str, dict[str, None]] = {}
+        for random, found in counts.items():
+            names.setdefault(random.method(found), {}).update(values[random])
+        if len(names) == 1 or len({*values} - {RandomInputs(Sample.JOBS)}) <= 1:
+            return " ".join(names)
+        return " ".join(
+            f"{', '.join(value or 'all' for value in found)}: {sentence}"
+            for sentence, found in names.items()
+        )
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the object that ``diff --format json`` prints."""
@@ -179,10 +183,11 @@ class Diff:
         randoms = [each for each, kept in zip(self.randoms, is_main, strict=True) if kept]
         return replace(self, measures=self.measures[is_main], randoms=randoms)
 
-    def for_papers(self) -> Table:
+    def for_papers(self) -> list[Table]:
         """Return the rows of the main measures, with the method as title.
 
-        The numbers of pairs and draws are left out if they are the same in all rows.
+        The numbers of pairs and draws are left out if they are the same in all rows. If each row
+        belongs to a value of one axis, as with the cases of a scenario, each value has a table.
         """
         main = self.main
         columns = [
@@ -190,10 +195,25 @@ class Diff:
             for each in main.shown().columns
             if each.key not in ("pairs", "draws") or len({*each.values}) > 1
         ]
-        title = f"{self.b} compared with {self.a}. {main.method}"
+        title = f"{self.b} compared with {self.a}"
+        end = f". {main.method}"
         if alone := len(self.failed) + len(self.only_a) + len(self.only_b):
-            title += f" Left out: {counted(alone, 'run')} that failed or have no partner."
-        return paired_table(columns, main.headed, title)
+            end += f" Left out: {counted(alone, 'run')} that failed or have no partner."
+        axes = set(main.measures.axis) - {""}
+        if len(axes) != 1 or "" in set(main.measures.axis):
+            return [paired_table(columns, main.headed, f"{title}{end}")]
+        (axis,) = axes
+        places: dict[Any, list[int]] = {}
+        for place, value in enumerate(main.measures.value):
+            places.setdefault(value, []).append(place)
+        tables = []
+        for value, kept in places.items():
+            case = str(value) if axis == CASE else f"{axis} = {value}"
+            of_case = [each.of_rows(kept) for each in columns[2:]]
+            table = paired_table(of_case, main.headed, f"{title}, {case}{end}")
+            tables.append(replace(table, case=case))
+            end = ""
+        return tables
 
 
 def compare_folders(

@@ -236,7 +236,7 @@ def with_intervals(columns: Sequence[Column], ends: tuple[str, str]) -> list[Col
 def _with_interval(mean: str, low: str, high: str) -> str:
     """Return a difference with its interval, whose ends have no unit of their own."""
     if MISSING in (low, high):
-        return mean
+        return mean if mean == MISSING else f"{mean} ({MISSING})"
     unit = mean.partition(" ")[2]
     ends = (end.removesuffix(unit).rstrip() if unit else end for end in (low, high))
     return "{} ({} to {})".format(mean, *ends)

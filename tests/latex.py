@@ -14,7 +14,7 @@ TEXT_WIDTH = 345
 """The width of a line of the class article in points."""
 
 NEEDS = "% Needs \\usepackage{"
-_COLUMN = r"[lr]|>\{\\ragged(?:left|right)\\arraybackslash\}p\{[\d.]+em\}"
+_COLUMN = r"[lr]|>\{\\ragged(?:left|right)\\arraybackslash\}p\{0\.\d+\\linewidth\}"
 _TABULAR = re.compile(
     rf"\\begin\{{tabular\}}\{{@\{{\}}((?:{_COLUMN})+)@\{{\}}\}}\n(.*?)\n\\end\{{tabular\}}",
     re.DOTALL,

@@ -260,6 +260,8 @@ class Plugins:
             found = None if self._adapt is None else self._adapt(loaded)
             if found is None:
                 found = loaded() if isinstance(loaded, type) else loaded
+        except UserError as error:
+            raise UserError(f"{shown}: {error}") from error.__cause__
         except (Exception, SystemExit) as error:  # a user's constructor may raise anything
             raise UserError(f"{shown} cannot be created: {error}") from error
         if self._kind is not None and not isinstance(found, self._kind):

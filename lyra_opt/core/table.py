@@ -77,6 +77,11 @@ class Column:
         """Whether the column has numbers, which are aligned to the right."""
         return self.show is not as_text
 
+    def of_rows(self, rows: Sequence[int]) -> Column:
+        """Return the column with only the rows at these positions."""
+        texts = [self.cells[row] for row in rows]
+        return replace(self, values=[self.values[row] for row in rows], texts=texts)
+
     @property
     def title(self) -> str:
         """The heading with the unit."""
@@ -384,8 +389,11 @@ LATEX_WIDTH = 68
 LATEX_GAP = 2.4
 """The width of the gap between two columns, in characters."""
 
-EM = 0.5
-"""The width of a character in em, the unit of the widths of columns in LaTeX."""
+LINE_SHARE = 5 / 345
+"""The share of such a line that a character takes: 5 of 345 points.
+
+Folded columns have shares of LaTeX's line, so they are wider in a ``table*`` or in a smaller font.
+"""
 
 _LATIN = re.compile(r"[\x20-\x7e\xc0-\xcf\xd1-\xd6\xd8-\xdd\xdf-\xef\xf1-\xf6\xf8-\xfd\xff]")
 _OPENING = re.compile(r'(?<![^\s(\[])"')
@@ -476,7 +484,9 @@ def _tabular(columns: Sequence[FoldedColumn], cases: Sequence[Table]) -> str:
     for column, width, is_folded in zip(columns, widths, are_folded, strict=True):
         ragged, side = ("left", "r") if column.is_number else ("right", "l")
         alignment += (
-            rf">{{\ragged{ragged}\arraybackslash}}p{{{EM * width:g}em}}" if is_folded else side
+            rf">{{\ragged{ragged}\arraybackslash}}p{{{LINE_SHARE * width:.3f}\linewidth}}"
+            if is_folded
+            else side
         )
         written.append([_latex_cell(each, column, is_folded=is_folded) for each in column.cells])
         headings.append(list(map(latex_text, fold(column.header, width))))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
 from lyra_opt.core.plotting import drawn_figure
-from lyra_opt.core.table import RAW
+from lyra_opt.core.table import RAW, text_of_tables
 from lyra_opt.core.texts import PrintedText
 from lyra_opt.experiments.diff import Diff, compare_folders, print_diff
 from lyra_opt.experiments.plots.paired import drawing_of_diff
@@ -37,8 +37,10 @@ class ReadableDiff(Printed, Diff):
     @without_inner_frames
     def summary(self, format: str = "table") -> str:  # noqa: A002 - the name of the option
         """Return the measures that differ as a table in a format of `lyra_opt.summary`."""
-        table = self.table() if format in RAW else self.for_papers()
-        return PrintedText(table.text(format))
+        tables = [self.main.shown()] if format == "table" else self.for_papers()
+        if format in RAW:
+            tables = [self.table()]
+        return PrintedText(text_of_tables(tables, format))
 
     @without_inner_frames
     def plot(self, *, style: str = "page", file: str | Path | None = None) -> Figure:

@@ -18,6 +18,7 @@ from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.plugins import Plugins, maker_of
 from lyra_opt.core.rules import require_choice, require_number, require_text
+from lyra_opt.core.solver import Solver
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S, ComposedPolicy
@@ -514,6 +515,11 @@ def _scheme_from(given: Any) -> Scheme | None:
             summary = (getdoc(type(made)) or "a user's own policy").partition("\n")[0]
             found: Scheme = scheme(name=made.name, summary=summary, make=make)
             return found
+    if isinstance(made, Solver):
+        rule = f"is a solver of {made.problem}, not a scheme"
+        if made.problem == "reclaim":
+            rule += '. Make it a part of one: {name="lyra", reclaimer="my_file.py:NAME"}'
+        raise UserError(rule)
     return None
 
 

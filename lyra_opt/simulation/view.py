@@ -539,6 +539,9 @@ class View:
     ) -> None:
         if not parts:
             raise self.error(run, "is started without GPUs")
+        if not isinstance(parts, list) or not isinstance(parts[0], Part):
+            rule = f"must get GPUs that `view.fit` or `view.reserve` returned, not {parts}"
+            raise self.error(run, rule)
         if len(parts) == 1:
             part = parts[0]
             gpus, workers = part.held, part.base + part.flexible

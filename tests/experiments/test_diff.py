@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
+from lyra_opt.core.table import latex_of
 from lyra_opt.experiments.diff import Diff, compare_folders
 from lyra_opt.experiments.records import ReplayStatus, RunRecord
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from tests.conftest import assert_one_line_error
 from tests.draws import draws
 from tests.experiments.records import make_replay, make_run, make_study
+from tests.latex import rows_of_latex
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -104,6 +106,10 @@ def test_cases_are_not_pooled(tmp_path):
     found = row(diff, "jct_mean_s", "case", "itp")
     assert (found.pairs, found.draws, found.difference) == (3, 3, 2.0)
     assert "over 2 to 3 seeds" in diff.method
+    itp, philly = diff.for_papers()
+    assert (itp.case, philly.case) == ("itp", "philly")
+    (rows,) = rows_of_latex(latex_of([itp, philly]))
+    assert [row[3:5] for row in rows[1:]] == [["20.0", "22.0"], ["6.00", "5.50"]]
 
 
 def test_papers_have_the_main_measures_under_the_names_of_the_schemes(tmp_path, run):
@@ -173,7 +179,7 @@ def test_failed_runs_hide_no_setting(tmp_path):
     )
     assert (diff.pairs, diff.settings["scheme"]["b"]) == (2, "lyra")
     assert diff.failed == ["lyra, load=0.5, seed=2"]
-    assert "Left out: 2 runs that failed or have no partner." in diff.for_papers().title
+    assert "Left out: 2 runs that failed or have no partner." in diff.for_papers()[0].title
 
 
 def test_runs_without_a_pair_and_failed_ones_are_named(tmp_path):

@@ -202,7 +202,7 @@ def test_intervals_of_replays_cover_as_often_as_the_page_says(tmp_path):
 
 
 def test_an_interval_stands_in_the_cell_of_its_difference():
-    """The unit is written once; a difference without an interval stands alone."""
+    """The unit is written once; a dash marks a difference without an interval."""
     texts = {
         "difference_s": ["−6.2 min", "−1 h"],
         "low_s": ["−14 min", "–"],
@@ -212,5 +212,5 @@ def test_an_interval_stands_in_the_cell_of_its_difference():
         Column(key=key, values=[0, 0], heading=key[:-2], texts=each) for key, each in texts.items()
     ]
     (found,) = with_intervals(columns, ("95 % from", "to"))
-    assert found.cells == ("−6.2 min (−14 to +2)", "−1 h")
+    assert found.cells == ("−6.2 min (−14 to +2)", "−1 h (–)")
     assert found.title == "difference, 95 % interval"

@@ -154,6 +154,20 @@ class VariantRuns:
         """The number of seeds as text; empty if all runs have the same seed."""
         return f"{len(self.seeds)} seeds" if len(self.seeds) > 1 else ""
 
+    @property
+    def assumptions(self) -> list[str]:
+        """The assumptions; a sentence that does not apply to all seeds begins with its seeds."""
+        seeds_of: dict[str, set[int]] = {}
+        for run in self.runs:
+            for sentence in run.assumptions:
+                seeds_of.setdefault(sentence, set()).add(run.seed)
+        return [
+            sentence
+            if len(seeds) == len(self.seeds)
+            else f"Seed {', '.join(map(str, sorted(seeds)))}: {sentence}"
+            for sentence, seeds in seeds_of.items()
+        ]
+
     @cached_property
     def of_first_seed(self) -> dict[str, ReplayRecord]:
         """The run of each scheme with the first seed with which the most schemes finished."""
@@ -170,6 +184,18 @@ class VariantRuns:
     def title(self, words: str, *details: str) -> str:
         """Return the title of a plot: words, the variant's name, and all non-empty details."""
         return ", ".join(filter(None, (words, self.name, *details)))
+
+
+def assumptions_of(variants: Sequence[VariantRuns]) -> list[str]:
+    """Return the assumptions; a sentence that applies to some variants begins with their names."""
+    names_of: dict[str, list[str]] = {}
+    for variant in variants:
+        for sentence in variant.assumptions:
+            names_of.setdefault(sentence, []).append(variant.name)
+    return [
+        sentence if len(names) == len(variants) else f"{'; '.join(names)}: {sentence}"
+        for sentence, names in names_of.items()
+    ]
 
 
 def with_seeds(scheme: str, seeds: int, every: int) -> str:

@@ -307,12 +307,14 @@ def replay(
     try:
         simulation.run()
     except PolicyError as error:
-        raise SimulationError(f"scheme {scheme.name}: {error}") from error
+        # The key of the run, which precedes the message, already names the scheme.
+        policy = f"policy {simulation.policy.name}, "
+        raise SimulationError(str(error).removeprefix(policy)) from error
     wall_time_s, cpu_time_s = stopwatch.elapsed_s, time.process_time() - cpu_before_s
     try:
         require_conserved(simulation)
     except AssertionError as error:
-        where = f"scheme {scheme.name}, at {simulation.now_s:g} s"
+        where = f"at {simulation.now_s:g} s"
         raise SimulationError(f"{where}: error in the simulation: {error}") from error
     return FinishedReplay(
         setup=setup,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -415,9 +416,24 @@ def parse_change(text: str) -> Change:
     except (tomllib.TOMLDecodeError, RecursionError):
         if value.lstrip().startswith(("[", "{")):
             rule = """texts in [] or {} need quotes, such as schemes=["lyra"]"""
+            if missing := _missing_bracket(value):
+                rule = f"{missing} is missing"
             raise UserError(f"--set {text!r}: is not valid TOML: {rule}") from None
         return Change(path, value.strip())
     return Change(path, found, None if isinstance(found, str) else value.strip())
+
+
+def _missing_bracket(text: str) -> str:
+    """Return the first brackets that are not closed in a TOML value; empty if all are."""
+    wanted = ""
+    for sign in re.sub(r""""[^"]*"|'[^']*'""", "", text):
+        if sign in "[{":
+            wanted = {"[": "]", "{": "}"}[sign] + wanted
+        elif sign in "]}" and wanted[:1] != sign:
+            return wanted[:1]
+        elif sign in "]}":
+            wanted = wanted[1:]
+    return wanted
 
 
 def _of_axis(value: Any) -> Any:

@@ -17,7 +17,7 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
     method_in_words,
     rows_of,
 )
-from lyra_opt.experiments.simulation.measuring.measures import shown_measures
+from lyra_opt.experiments.simulation.measuring.measures import assumptions_of, shown_measures
 from lyra_opt.experiments.simulation.showing.axes import scheme_colour
 from lyra_opt.experiments.simulation.showing.figures import draw_plots, figure_of
 
@@ -128,7 +128,7 @@ def page_text(
             ),
         ],
         schemes={run.scheme: run.setting["summary"] for run in runs},
-        assumptions=dict.fromkeys(sentence for run in runs for sentence in run.assumptions),
+        assumptions=assumptions_of(variants),
         how=how_run(replays.study, [*runs, *replays.failed]),
     )
 

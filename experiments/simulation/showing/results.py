@@ -28,7 +28,12 @@ from lyra_opt.experiments.simulation.measuring.comparison import (
     rows_of,
     shown_as,
 )
-from lyra_opt.experiments.simulation.measuring.measures import MEASURES, measure_named, with_seeds
+from lyra_opt.experiments.simulation.measuring.measures import (
+    MEASURES,
+    assumptions_of,
+    measure_named,
+    with_seeds,
+)
 from lyra_opt.experiments.simulation.showing.figures import figure_of
 from lyra_opt.experiments.tables import table_of_frame
 
@@ -70,7 +75,7 @@ def results_tables(
     tables = []
     for variant in replays.variants:
         table = means(replays, variant, measures or None)
-        comments = filter(None, [_reading_of_bounds(variant.runs), *_assumptions(variant.runs)])
+        comments = filter(None, [_reading_of_bounds(variant.runs), *assumptions_of([variant])])
         tables.append(replace(table, comments=list(comments)))
         if found := differences(variant, replays.jobs, baseline):
             table = differences_table(found)
@@ -92,10 +97,6 @@ def _reading_of_bounds(runs: Sequence[ReplayRecord]) -> str:
         f"The proved bounds apply to the reading {' or '.join(readings)}, see "
         '"lyra-opt bound --help".'
     )
-
-
-def _assumptions(runs: Sequence[ReplayRecord]) -> dict[str, None]:
-    return dict.fromkeys(each for run in runs for each in run.assumptions)
 
 
 def _name(replays: Replays, variant: VariantRuns) -> str:
@@ -218,7 +219,7 @@ def print_replays(
     if reading := _reading_of_bounds(replays.runs):
         print_line(reading)
     print("What is assumed:")
-    for sentence in _assumptions(replays.runs):
+    for sentence in assumptions_of(replays.variants):
         print_line(f"- {sentence}", indent="  ")
 
 

@@ -81,6 +81,14 @@ def test_a_sort_key_must_be_a_number(folder, run):
     assert "has the sort key 'a', which must be a number or a tuple of numbers" in err
 
 
+def test_gpus_must_be_reserved(folder, run):
+    """The message says how, and only the key of the run names the policy."""
+    exit_code, _, err = run("simulate", folder / "own.toml", *schemes("../mine.py:Unreserved"))
+    assert exit_code == 1
+    told = "at 0 s: job a must get GPUs that `view.fit` or `view.reserve` returned, not {0: 1}"
+    assert f"failed: Unreserved seed=0: SimulationError: {told}" in err
+
+
 def test_two_of_one_name_are_refused(folder, simulate):
     """Their rows would have the same name."""
     (folder / "theirs.py").write_text(FILE)

@@ -24,6 +24,7 @@ from lyra_opt.experiments.simulation.measuring.comparison import differences, di
 from lyra_opt.experiments.simulation.measuring.measures import (
     TIME_PARTS,
     VariantRuns,
+    assumptions_of,
     variants_of,
 )
 from lyra_opt.experiments.simulation.running.replays import load_replays
@@ -466,6 +467,19 @@ def test_replays_that_do_not_tell_have_no_picture(three_jobs, tmp_path):
         for of_scenario, is_drawn in ((replays.runs, True), (runs, False)):
             plot = time_parts_plot(replays, VariantRuns("", of_scenario), "time_parts")
             assert (plot is not None) == is_drawn
+
+
+def test_assumptions_name_the_seeds_and_cases_that_they_apply_to():
+    runs = [
+        make_replay(seed, axes={"case": case}, assumptions=["All.", *own])
+        for case, seed, own in [
+            ("itp", 0, ["One."]),
+            ("itp", 1, []),
+            ("philly", 0, ["Both."]),
+            ("philly", 1, ["Both."]),
+        ]
+    ]
+    assert assumptions_of(variants_of(runs)) == ["All.", "itp: Seed 0: One.", "philly: Both."]
 
 
 def test_names_of_variants():

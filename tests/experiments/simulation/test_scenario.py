@@ -71,6 +71,19 @@ class TestReading:
         with pytest.raises(UserError, match="must be KEY=VALUE"):
             parse_change(text)
 
+    @pytest.mark.parametrize(
+        ("value", "rule"),
+        [
+            ('[{name="a]"', "}] is missing"),
+            ('[{name="a"]', "} is missing"),
+            ("[a]", "texts in"),
+        ],
+    )
+    def test_brackets_that_are_not_closed(self, value, rule):
+        """The message names them; complete brackets lack quotes."""
+        with pytest.raises(UserError, match=rule):
+            parse_change(f"schemes={value}")
+
     def test_text_may_look_like_a_number(self, folder):
         """A virtual cluster may be named 6214e9."""
         assert small(folder, "jobs.vc=6214e9").table.jobs.vc == "6214e9"
