@@ -481,11 +481,12 @@ def explain(found: ClusterPlan, name: str, *, time_limit_s: float = 60.0) -> Exp
     if isinstance(question, Fit):
         changed = _without(instance, name) if is_used else _with_pod_on(instance, name)
         if not reason and not is_used and changed is None:
-            reason = "closed to the pending pods by its labels, taints, GPU type or the options"
+            closed = "closed to the pending pods by its labels, taints, GPU type or the options"
+            reason = node.not_chosen_because or closed
     else:
         is_candidate = CANDIDATE in instance.nodes[instance.node_position[name]].labels
-        if not is_candidate and not reason:
-            reason = "not among the nodes that can be chosen"
+        if not is_candidate and not reason and not is_used:
+            reason = node.not_chosen_because or "not among the nodes that can be chosen"
         if isinstance(question, Consolidate) and not reason and found.exists:
             return _explained_moves(found, question, name, is_used, time_limit_s)
         changed = _uncandidate(instance, name) if is_used else _forced(instance, name)

@@ -435,7 +435,7 @@ class _Builder:
         question = self._question
         if isinstance(question, Drain) and node.name in (*question.nodes, *question.excluding):
             return False
-        if isinstance(question, Fit) or node.closed_because:
+        if isinstance(question, Fit) or node.not_chosen_because:
             return False
         if self._among:
             return all(condition.holds(node) for condition in self._among)

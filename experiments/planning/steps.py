@@ -13,6 +13,7 @@ from lyra_opt.core.texts import show_list
 from lyra_opt.experiments.planning.questions import Fit
 from lyra_opt.instances.snapshots.owners import OWNER_KINDS
 from lyra_opt.instances.snapshots.placement import Taint
+from lyra_opt.instances.snapshots.snapshot import RESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,11 +21,8 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption
     from lyra_opt.instances.snapshots.snapshot import Owner, PendingGang
 
-RESERVED = "lyra-opt/reserved"
-"""The key of the taint that keeps other pods off the nodes for a pending gang."""
-
 SLURM_NAME = "lyra-opt"
-"""The reason of closed nodes in Slurm, and the name of the reservation for a pending job."""
+"""The reason of closed nodes in Slurm, and how the name of each reservation begins."""
 
 STAYS_CLOSED = ("drained", "down", "failing")
 """Why a node of Slurm was closed before, so that a plan does not open it."""
@@ -161,18 +159,23 @@ def _fit_on_kubernetes(plan: ClusterPlan, question: Fit) -> Steps:
     """Return the steps that reserve the nodes, stop the victims and let the pending pods in.
 
     The pending pods tolerate the taint only when the victims are gone. Otherwise the scheduler
-    would try to place them at once, and preempt pods of its own choice.
+    would try to place them at once, and preempt pods of its own choice. Owners are suspended before
+    a drain evicts their pods, because their controllers would create the pods again.
     """
-    value = re.sub(r"[^A-Za-z0-9_.-]", "-", question.gang.id.rpartition("/")[2])[:63].strip("_.-")
+    whose = _reserved_for(question.gang, plan.nodes).replace("/", ".")
+    value = re.sub(r"[^A-Za-z0-9_.-]", "-", whose)[-63:].strip("_.-")
     taint = Taint(key=RESERVED, value=value)
     reserve = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}={value}:{taint.effect}")
     release = _kubectl("taint", "nodes", *plan.nodes, f"{RESERVED}:{taint.effect}-")
-    stops, resumes = _stops(plan, taint)
+    suspensions, stops, resumes = _stops(plan, taint)
     drain = _drain_on_kubernetes(plan.before) if plan.before else Steps((), ())
+    close, evict = drain.do[:1], drain.do[1:]
     return Steps(
         (
             Step("Keep other pods off the nodes", (reserve,)),
-            *drain.do,
+            *close,
+            *suspensions,
+            *evict,
             *stops,
             _admission(question.gang, taint),
             Step("See which pods are on the nodes", (_list_pods(plan.nodes),)),
@@ -185,13 +188,23 @@ def _fit_on_kubernetes(plan: ClusterPlan, question: Fit) -> Steps:
     )
 
 
+def _reserved_for(gang: PendingGang, nodes: Sequence[str]) -> str:
+    """Return the name of a reservation, which no other plan that is under way has.
+
+    Described pods have no name. The first node names them, as it takes part in one plan at a time.
+    """
+    return gang.id if gang.owner.name else f"{gang.id}-{nodes[0]}"
+
+
 def _if_any(purpose: str, commands: Iterable[str]) -> Sequence[Step]:
     found = tuple(dict.fromkeys(commands))
     return [Step(purpose, found)] if found else []
 
 
-def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
-    """Return the steps that stop the victims, and the commands that let them go on.
+def _stops(
+    plan: ClusterPlan, taint: Taint
+) -> tuple[Sequence[Step], Sequence[Step], Sequence[str]]:
+    """Return the step that suspends victims, those that remove pods, and the commands to resume.
 
     The owner of a whole gang is suspended where its kind allows this, because a controller would at
     once create deleted pods again. It is not suspended if it also owns a gang that stays.
@@ -220,11 +233,11 @@ def _stops(plan: ClusterPlan, taint: Taint) -> tuple[list[Step], list[str]]:
         for name, most, wanted in _exceeded_budgets(plan)
     ]
     deletes = [_kubectl("delete", "pod", *pods, namespace=each) for each, pods in deleted.items()]
-    return [
-        *_if_any("Suspend the victims", suspends),
+    removals = [
         *_if_any("Wait until the pods of suspended victims are gone", waits),
         *_if_any(_sentences(_deletion(deleting, taint), *ignored), deletes),
-    ], resumes
+    ]
+    return _if_any("Suspend the victims", suspends), removals, resumes
 
 
 def _stopped(plan: ClusterPlan) -> list[Disruption]:
@@ -355,7 +368,9 @@ def _fit_on_slurm(nodes: Sequence[str], gang: PendingGang, stops: Sequence[Step]
     The reservation has no end, because Slurm ends jobs whose reservation ends. A running job can
     leave its reservation, which can be deleted only then.
     """
-    job, reservation = gang.owner.name, f"ReservationName={SLURM_NAME}"
+    job = gang.owner.name
+    name = f"{SLURM_NAME}-{job or nodes[0]}"
+    reservation = f"ReservationName={name}"
     user = gang.owner.namespace or "USER"
     reserve = (
         *("scontrol", "create", "reservation", reservation, f"Nodes={','.join(nodes)}"),
@@ -369,7 +384,7 @@ def _fit_on_slurm(nodes: Sequence[str], gang: PendingGang, stops: Sequence[Step]
         leave = Step("Once the job runs, or to give up, let it leave the reservation", (clear,))
     else:
         number = "scontrol update JobId=NUMBER ReservationName="
-        use = Step(f"Submit the job with sbatch --reservation={SLURM_NAME}")
+        use = Step(f"Submit the job with sbatch --reservation={name}")
         leave = Step(f"Once the job runs, let it leave the reservation with {number}")
     who = "" if gang.owner.namespace else "; put the name of the user who submits for USER"
     return Steps(

@@ -121,7 +121,8 @@ def _impossible(plan: ClusterPlan) -> str:
 def _reason(case: Case, answer: Answer[Solution]) -> str:
     """Return the reason of the solver in an operator's words, without the names of shapes."""
     reason = answer.message or "every choice breaks a condition of the question"
-    reason = re.sub(r" of shape '[^']*'", "", reason)
+    reason = re.sub(r" of shape '[^']*'| and 1 pods\b", "", reason)
+    reason = re.sub(r"\b(\d+) gpu\b", lambda found: counted(int(found[1]), "GPU"), reason)
     reason = re.sub(r"\bgang(s?)\b", r"job\1", reason)
     return re.sub(r"\bpod(s?)\b", rf"{_part(case)}\1", reason)
 

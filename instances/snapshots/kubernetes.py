@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.core.errors import InputError, counted
+from lyra_opt.core.errors import InputError, UserError, counted
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.nearest_names import meant
 from lyra_opt.instances.snapshots.kubernetes_files import (
     Objects,
     allowed_fields,
@@ -117,6 +118,10 @@ class _Cluster:
             self._shared.renamed = {whole.pop(): GPU}
         self._add_pods(capacities)
         self._add_waiting_workloads()
+        owners = self._groups.owners
+        for kind in owners.given.keys() - owners.asked:
+            rule = f"no pod has an owner of this kind; {meant(kind, sorted(owners.asked))}"
+            raise UserError(f"owner {kind}: {rule}")
         groups = list(self._groups.groups.values())
         for group in groups:
             self._groups.settle(group)
@@ -139,7 +144,7 @@ class _Cluster:
             ),
             gpu_name=next(iter(self._shared.renamed), ""),
             assumptions=self._assumed.sentences(),
-            not_read=self._ignored.sentences(),
+            not_read=tuple(f"Not read: {each}" for each in self._ignored.sentences()),
             newest_s=max(self._times).timestamp() if self._times else None,
         )
 

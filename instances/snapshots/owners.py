@@ -7,7 +7,7 @@ KAI, scheduler-plugins, Kueue, LeaderWorkerSet, JobSet, KubeRay and the Kubeflow
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -175,14 +175,18 @@ class Owners:
         The objects that may own others.
     given
         How the pods of further kinds stand, as the user states.
+    asked
+        The kinds of all owners for which `form_of` was called.
     """
 
     objects: Mapping[Reference, KubernetesObject]
     given: Mapping[str, Form]
+    asked: set[str] = field(default_factory=set)
 
     def form_of(self, reference: Reference) -> Form | None:
         """Return how the pods of an owner stand; None if its kind is unknown."""
         known = KINDS.get((reference.kind, reference.group))
+        self.asked.add(reference.kind)
         return self.given.get(reference.kind) or (known[1] if known else None)
 
     def topmost(self, reference: Reference) -> Reference:

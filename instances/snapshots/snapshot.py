@@ -16,6 +16,9 @@ from lyra_opt.instances.snapshots.placement import ANYWHERE, Placement, Taint
 GPU = "gpu"
 """The name of the resource that counts whole GPUs, if the cluster has only one such resource."""
 
+RESERVED = "lyra-opt/reserved"
+"""The key of the taint with which a plan keeps other pods off the nodes for a pending gang."""
+
 GPU_TYPES = (
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
@@ -54,6 +57,12 @@ class SnapshotNode:
     taints: tuple[Taint, ...] = ()
     closed_because: str = ""
     gpu_type: str = ""
+
+    @property
+    def not_chosen_because(self) -> str:
+        """Why a plan does not choose it to be emptied, such as "cordoned"; empty if it may."""
+        is_reserved = any(taint.key == RESERVED for taint in self.taints)
+        return self.closed_because or "reserved by an earlier plan" * is_reserved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,11 @@ class ReadablePlan(Printed, ClusterPlan):
         return tuple(command for step in steps_of(self).do for command in step.commands)
 
     @property
+    def undo(self) -> tuple[str, ...]:
+        """The commands that undo the plan, in order."""
+        return tuple(command for step in steps_of(self).undo for command in step.commands)
+
+    @property
     def frame(self) -> pd.DataFrame:
         """The table of the jobs that lose or move pods, with the nodes of these pods."""
         found = words.hurt_table(self).frame()

@@ -108,6 +108,8 @@ def test_python_gives_the_same_plan(run, file, tmp_path, monkeypatch):
     assert list(found.frame.lost_gpu_s) == [each.lost_gpu_s for each in found.disruptions]
     assert found.status == "optimal"
     assert found.proof in str(found)
+    assert all(command in str(found).splitlines() for command in found.undo)
+    assert found.undo
     hurt = {pod.node for each in found.disruptions for pod in each.lost}
     assert hurt <= set(", ".join(found.frame.nodes).split(", "))
     found.page(tmp_path / "plan.html")
@@ -171,6 +173,8 @@ def test_explanations_of_what_is_impossible_solve_nothing(run, file):
     _, out, _ = run(*words)
     assert "Node n5 is not used: it may be chosen, but there is no plan." in out
     assert out.count("has room for") == 1
+    _, out, _ = run("plan", "fit", "--pods", "2", "--gpus", "9", "--snapshot", file)
+    assert "no node has 9 GPUs, even when empty" in out
 
 
 def test_anonymize_writes_the_snapshot_and_the_table(run, file, tmp_path):

@@ -12,6 +12,7 @@ from urllib.error import HTTPError
 import pytest
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.planning import asking
 from lyra_opt.experiments.planning.asking import pending_gang
 from lyra_opt.experiments.planning.planning import plan
 from lyra_opt.experiments.planning.questions import Choices, Drain, Fit
@@ -26,7 +27,7 @@ from lyra_opt.instances.snapshots.reading import read_snapshot
 from lyra_opt.instances.snapshots.snapshot import DisruptionBudget, Owner
 from tests.experiments.planning.clusters import cluster, gang, node, pending
 
-TOLERATION = {"key": "lyra-opt/reserved", "value": "new", "effect": "NoSchedule"}
+TOLERATION = {"key": "lyra-opt/reserved", "value": "team.new", "effect": "NoSchedule"}
 BARE = {"protected_because": "bare", "needs_force": True, "can_be_requeued": False}
 ANYTHING = Placement(tolerations=(Toleration(operator="Exists"),))
 REMADE = "Controllers create them again"
@@ -92,7 +93,7 @@ def test_owners_of_whole_gangs_are_suspended(of, name, field):
         resume = stop.replace("suspend", "resume")
     add = [{"op": "add", "path": "/spec/tolerations", "value": [TOLERATION]}]
     assert commands(steps.do) == [
-        "kubectl taint nodes a lyra-opt/reserved=new:NoSchedule",
+        "kubectl taint nodes a lyra-opt/reserved=team.new:NoSchedule",
         stop,
         "kubectl wait pod old-0 old-1 --for=delete --timeout=10m --namespace team",
         patch("pod new-0", add, "json"),
@@ -125,8 +126,8 @@ def test_a_drain_before_a_fit_only_stops_what_it_leaves_in_the_way():
     nodes = [node("a", 8), node("b")]
     question = Fit(gang=pending(1, 4, 0), drained=("a",))
     steps = steps_for(cluster(nodes, [one, two]), question)
-    reserve, close, evict, _, stop, wait, *_ = commands(steps.do)
-    assert reserve == "kubectl taint nodes b lyra-opt/reserved=new:NoSchedule"
+    reserve, close, stop, evict, _, wait, *_ = commands(steps.do)
+    assert reserve == "kubectl taint nodes b lyra-opt/reserved=team.new:NoSchedule"
     assert (close, evict.partition(" --")[0]) == ("kubectl cordon a", "kubectl drain a")
     assert stop == patch("jobs.batch one", {"spec": {"suspend": True}})
     assert wait.startswith("kubectl wait pod one-1 --for=delete")
@@ -149,11 +150,23 @@ def test_pods_that_tolerate_everything_may_come_back():
     assert "Pods of team/old tolerate the taint" in purposes(fit(replace(each, pods=pods)).do)
 
 
+def test_described_pods_get_a_reservation_that_no_other_plan_has():
+    snapshot = cluster([node("a"), node("b")])
+    first = fit(new=asking.fit(snapshot, pods=1, request={"gpu": 4}).gang)
+    assert commands(first.do)[0] == "kubectl taint nodes a lyra-opt/reserved=pending-a:NoSchedule"
+
+
 def test_pending_pods_get_one_toleration_more():
     new = pending(2, 2, 10)
     new = replace(new, id="team/new (2)", shapes=(replace(new.shapes[0], placement=ANYTHING),))
     steps = fit(new=new)
-    add = [{"op": "add", "path": "/spec/tolerations/-", "value": {**TOLERATION, "value": "new--2"}}]
+    add = [
+        {
+            "op": "add",
+            "path": "/spec/tolerations/-",
+            "value": {**TOLERATION, "value": "team.new--2"},
+        }
+    ]
     assert commands(steps.do)[1] == patch("pod new-0 new-1", add, "json")
     assert "Pods that Job new creates later do not tolerate it" in purposes(steps.do)
 
@@ -167,7 +180,8 @@ def test_pending_pods_get_one_toleration_more():
 )
 def test_pods_that_do_not_exist_are_not_patched(fields, purpose):
     steps = fit(new=replace(pending(1, 4, 10), **fields))
-    assert purpose.format(json.dumps(TOLERATION)) in purposes(steps.do)
+    toleration = {**TOLERATION, "value": "team.new" if "has_pods" in fields else "team.new-a"}
+    assert purpose.format(json.dumps(toleration)) in purposes(steps.do)
     assert "new-0" not in str(steps)
 
 

@@ -13,8 +13,8 @@ from lyra_opt.experiments.planning.picture import plan_picture
 from lyra_opt.experiments.planning.planning import explain, plan
 from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
 from lyra_opt.experiments.planning.words import headline, hurt_table, limits, proof_sentence
-from lyra_opt.instances.snapshots.placement import Placement
-from lyra_opt.instances.snapshots.snapshot import Owner, SnapshotNode
+from lyra_opt.instances.snapshots.placement import Placement, Taint
+from lyra_opt.instances.snapshots.snapshot import RESERVED, Owner, SnapshotNode
 from tests.experiments.planning.clusters import RACK, cluster, gang, node, pending, random_cluster
 from tests.tables import tables
 
@@ -339,6 +339,21 @@ def test_jobs_that_the_scheduler_may_not_preempt_can_still_be_drained():
     snapshot = cluster([node("a")], jobs)
     assert plan(snapshot, Drain(nodes=("a",))).exists
     assert not plan(snapshot, Fit(gang=pending(1, 4, 10))).exists
+
+
+def test_nodes_that_an_earlier_plan_reserved_are_not_chosen():
+    nodes = [node("a", taints=(Taint(key=RESERVED, value="other"),)), node("b"), node("c")]
+    snapshot = cluster(nodes, [gang("one", "b"), gang("two", "c", 2)])
+    for question, chosen in (
+        (Drain(count=1), ("b",)),
+        (Drain(nodes=("a",)), ("a",)),
+        (Consolidate(), ("b",)),
+        (Fit(gang=pending(1, 1, 0)), ("b",)),
+    ):
+        found = plan(snapshot, question)
+        assert found.nodes == chosen
+        reason = "" if "a" in chosen else "reserved by an earlier plan"
+        assert explain(found, "a").reason == reason
 
 
 def test_explanations_solve_the_opposite_decision():

@@ -18,7 +18,7 @@ from lyra_opt.preemption import Demand, Gang, Instance, Node, PodGroup, Shape
 from tests.experiments.planning.clusters import cluster, gang, node, pending
 
 RESERVE = (
-    "scontrol create reservation ReservationName=lyra-opt Nodes=a,b StartTime=now "
+    "scontrol create reservation ReservationName=lyra-opt-12 Nodes=a,b StartTime=now "
     "Duration=UNLIMITED Flags=IGNORE_JOBS Users={}"
 )
 
@@ -55,11 +55,11 @@ def test_a_waiting_job_gets_a_reservation_that_it_leaves_again():
     assert do == [
         RESERVE.format("bob"),
         "scontrol requeue 7",
-        "scontrol update JobId=12 ReservationName=lyra-opt",
+        "scontrol update JobId=12 ReservationName=lyra-opt-12",
     ]
     assert undo == [
         "scontrol update JobId=12 ReservationName=",
-        "scontrol delete ReservationName=lyra-opt",
+        "scontrol delete ReservationName=lyra-opt-12",
     ]
 
 
@@ -75,9 +75,10 @@ def test_a_drain_before_a_waiting_job_closes_its_nodes_after_the_reservation():
 def test_a_described_job_leaves_the_user_to_be_named():
     snapshot = replace(cluster([node("a"), node("b")], JOBS[:1]), system="slurm")
     question = fit(snapshot, pods=2, request={"gpu": 4}, priority=10)
-    assert commands(snapshot, question)[0] == [RESERVE.format("USER"), "scontrol requeue 7"]
+    reserve = RESERVE.format("USER").replace("lyra-opt-12", "lyra-opt-a")
+    assert commands(snapshot, question)[0] == [reserve, "scontrol requeue 7"]
     purposes = [step.purpose for part in steps_of(plan(snapshot, question)) for step in part]
-    assert "Submit the job with sbatch --reservation=lyra-opt" in purposes
+    assert "Submit the job with sbatch --reservation=lyra-opt-a" in purposes
 
 
 def test_plans_for_slurm_speak_of_jobs_and_their_parts():
