@@ -201,9 +201,7 @@ def _if_any(purpose: str, commands: Iterable[str]) -> Sequence[Step]:
     return [Step(purpose, found)] if found else []
 
 
-def _stops(
-    plan: ClusterPlan, taint: Taint
-) -> tuple[Sequence[Step], Sequence[Step], Sequence[str]]:
+def _stops(plan: ClusterPlan, taint: Taint) -> tuple[Sequence[Step], Sequence[Step], Sequence[str]]:
     """Return the step that suspends victims, those that remove pods, and the commands to resume.
 
     The owner of a whole gang is suspended where its kind allows this, because a controller would at

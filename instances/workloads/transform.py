@@ -474,17 +474,23 @@ def on_whole_gpus(workload: Workload) -> Workload:
     return _changed(workload, jobs, sentence)
 
 
-def demand_in_words(workload: Workload, gpus: int) -> str:
-    """Return a line that states the demand of a workload relative to `gpus` GPUs."""
+def demand_in_words(workload: Workload, gpus: int, reference_gpus: float | None = None) -> str:
+    """Return a line that states the demand of a workload relative to `gpus` GPUs.
+
+    `reference_gpus` is the number of reference GPUs that together are as fast; None if all are
+    reference GPUs.
+    """
     require_integer("gpus", gpus, minimum=1)
+    fast = reference_gpus or gpus
+    base = f"{gpus:,} GPUs" + f", as fast as {fast:,.1f} reference GPUs" * (fast != gpus)
     jobs = counted(len(workload.jobs), "job")
     asks = "asks" if len(workload.jobs) == 1 else "ask"
     span = workload.submission_span_s
     if span <= 0:
         hours = workload.gpu_work_s / 3600
-        return f"{jobs} at one moment {asks} for {hours:,.1f} GPU hours of {gpus:,} GPUs"
+        return f"{jobs} at one moment {asks} for {hours:,.1f} GPU hours of {base}"
     days = f"{span / DAY_S:.1f}" if span < 10 * DAY_S else f"{span / DAY_S:.0f}"
-    return f"{jobs} over {days} days {asks} for {100 * workload.load(gpus):.1f} % of {gpus:,} GPUs"
+    return f"{jobs} over {days} days {asks} for {100 * workload.load(fast):.1f} % of {base}"
 
 
 def _cut(workload: Workload, jobs: Sequence[Job], sentence: str) -> Workload:

@@ -407,8 +407,8 @@ class Workload:
         """The seconds from the first submission to the last."""
         return self.jobs[-1].submit_s - self.jobs[0].submit_s
 
-    def load(self, gpus: int) -> float:
-        """Return the offered load: the GPU-seconds of all jobs over those of `gpus` GPUs.
+    def load(self, gpus: float) -> float:
+        """Return the offered load: the GPU-seconds of all jobs over those of `gpus` reference GPUs.
 
         The GPUs count from the first submission to the last. The load is infinite if all jobs are
         submitted at one time.

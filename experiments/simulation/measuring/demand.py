@@ -41,14 +41,9 @@ def demand_by_day(setup: Setup) -> list[DayOfDemand]:
     work_gpu_s = np.zeros(days)
     for job in workload.jobs:
         day = min(days - 1, int((job.submit_s - workload.jobs[0].submit_s) // DAY_S))
-        work_gpu_s[day] += (
-            speed.least_gpu_s(job) if is_measured else job.work_worker_s * job.gpus_per_worker
-        )
-    own_gpus: float = cluster.gpus
-    if not is_measured:
-        own_gpus = sum(
-            count * cluster.type_of[name].relative_speed for name, count in cluster.own_gpus.items()
-        )
+        reference_gpu_s = job.work_worker_s * job.gpus_per_worker * job.share
+        work_gpu_s[day] += speed.least_gpu_s(job) if is_measured else reference_gpu_s
+    own_gpus = cluster.gpus if is_measured else setup.reference_gpus
     capacity_gpu_s = own_gpus * DAY_S + _lent_gpu_s(setup, days)
     found = []
     backlog_gpu_s = 0.0

@@ -204,7 +204,7 @@ class FinishedReplay:
         orchestrator = None if setup.loaning is None else setup.loaning.orchestrator
         leases = options.leases if tenure == LEASES else None
         rounds = options.rounds if tenure == ROUNDS else None
-        load = setup.workload.load(cluster.gpus)
+        load = setup.workload.load(setup.reference_gpus)
         known = {
             "scenario": setup.scenario,
             "cluster": cluster.name,

@@ -91,6 +91,14 @@ class Setup:
         return None if self.loaning is None else self.loaning.plan
 
     @property
+    def reference_gpus(self) -> float:
+        """The number of reference GPUs that together are as fast as all own GPUs."""
+        type_of = self.cluster.type_of
+        return math.fsum(
+            n * type_of[name].relative_speed for name, n in self.cluster.own_gpus.items()
+        )
+
+    @property
     def demand_in_words(self) -> str:
         """The work that the jobs request from the cluster, as one sentence without a full stop."""
         from lyra_opt.instances.workloads.transform import demand_in_words
@@ -98,7 +106,7 @@ class Setup:
         workload, cluster = self.workload, self.cluster
         kind = self.kind
         if kind == POOLS:
-            return demand_in_words(workload, cluster.gpus)
+            return demand_in_words(workload, cluster.gpus, self.reference_gpus)
         span_h = workload.submission_span_s / HOUR_S
         when = f"over {span_h:,.1f} hours" if span_h > 0 else "at one moment"
         jobs = counted(len(workload.jobs), "job")

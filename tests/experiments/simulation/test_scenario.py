@@ -220,8 +220,22 @@ class TestDemand:
         (folder / "small.toml").write_text(text)
         groups = 'cluster.groups=[{servers=1,gpu_type="odd"}]'
         own = small(folder, groups, f"gpu_types.odd.relative_speed={speed}")
-        days = demand_by_day(make_setup(own, make_schemes(own), 0))
-        assert days[0].load == pytest.approx(2.0 / speed)
+        setup = make_setup(own, make_schemes(own), 0)
+        assert demand_by_day(setup)[0].load == pytest.approx(2.0 / speed)
+        reference = f"of 8 GPUs, as fast as {8 * speed:.1f} reference GPUs"
+        assert f"{100.26 / speed:.1f} % {reference}" in setup.demand_in_words
+
+    def test_parts_of_gpus_count_as_parts(self, folder):
+        """Sixteen jobs of a day; the line before the run has the same load as that by day."""
+        rows = [f"{name},{day * 86_400},86400,1,500" for name in "abcdefgh" for day in (0, 1)]
+        header = "job_id,submit_time_s,duration_s,gpus,gpu_thousandths\n"
+        named = [row.replace(",", f"{number},", 1) for number, row in enumerate(rows)]
+        (folder / "jobs.csv").write_text(header + "\n".join(named))
+        for slices, load in (("part", 1.0), ("whole", 2.0)):
+            scenario = small(folder, f"jobs.slices={slices}")
+            setup = make_setup(scenario, make_schemes(scenario), 0)
+            assert demand_by_day(setup)[0].load == pytest.approx(load)
+            assert f"{100 * load:.1f} % of 8 GPUs" in setup.demand_in_words
 
     def test_loans_count(self, folder):
         """GPUs on loan add capacity by their speed."""
