@@ -467,11 +467,13 @@ def runnable(
     if not dropped:
         return workload, 0
     worst = max((each for each in found if each[1] is not None), key=lambda each: each[0].min_gpus)
+    is_divided = worst[0].is_slice and speed.obstacle(worst[0]) is None
+    whole = '; jobs.slices = "whole" gives such jobs of a trace whole GPUs' * is_divided
     if not kept:
-        raise InputError(source, f"no job can run: {worst[1]}")
+        raise InputError(source, f"no job can run: {worst[1]}{whole}")
     if not drop:
-        others = f" ({dropped:,} jobs are too large)" if dropped > 1 else ""
-        remark = 'set jobs.oversized to "drop" to leave out jobs that are too large'
-        raise InputError(source, f"{worst[1]}{others}; {remark}")
+        others = f" ({dropped:,} jobs cannot run)" if dropped > 1 else ""
+        remark = 'set jobs.oversized to "drop" to leave out jobs that cannot run'
+        raise InputError(source, f"{worst[1]}{others}{whole or f'; {remark}'}")
     sentence = f"Left out: {counted(dropped, 'job')} that can never run; the largest: {worst[1]}."
     return replace(workload, jobs=kept, assumptions=(*workload.assumptions, sentence)), dropped

@@ -133,7 +133,7 @@ class TestTypes:
         assert "left out: 1 job that can never run" in err
         assert "\nLeft out: 1 job that can never run" in "\n".join(["", *kept["assumptions"]])
         alone = simulate(*given, *schemes("hadar", "allox"))
-        assert_one_line_error(alone, "job c", "(2 jobs are too large)")
+        assert_one_line_error(alone, "job c", "(2 jobs cannot run)")
         kept = figures(simulate(*given, "--scheme", "allox", *drop))
         assert (kept["jobs"], kept["dropped"]) == (1, 2)
         path.write_text(HEADER + "c,0,100,9\n")

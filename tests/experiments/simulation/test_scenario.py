@@ -237,6 +237,15 @@ class TestDemand:
             assert demand_by_day(setup)[0].load == pytest.approx(load)
             assert f"{100 * load:.1f} % of 8 GPUs" in setup.demand_in_words
 
+    @pytest.mark.parametrize(("last", "start"), [("500", "no job can run"), ("", "job a asks for")])
+    def test_quotas_count_whole_gpus(self, folder, last, start):
+        """Such jobs are not too large, so the message names the key that lets them run."""
+        rows = "job_id,submit_time_s,duration_s,gpus,gpu_thousandths,tenant\na,0,9,1,500,x\n"
+        (folder / "jobs.csv").write_text(f"{rows}b,1,9,1,500,y\nc,2,9,1,{last},y\n")
+        quotas = small(folder, "jobs.slices=part", "cluster.tenants.divide=equally")
+        with pytest.raises(InputError, match=rf"{start}.*; jobs\.slices = \"whole\" gives such"):
+            make_setup(quotas, make_schemes(quotas), 0)
+
     def test_loans_count(self, folder):
         """GPUs on loan add capacity by their speed."""
         own = small(folder)
