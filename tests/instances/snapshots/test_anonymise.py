@@ -11,6 +11,7 @@ from lyra_opt.experiments.planning.planning import plan
 from lyra_opt.instances.snapshots.anonymise import NEWEST, Pseudonyms, anonymised
 from lyra_opt.instances.snapshots.reader import SnapshotFile
 from lyra_opt.instances.snapshots.reading import read_file, read_snapshot, reader_of
+from lyra_opt.instances.snapshots.snapshot import RESERVED
 from tests.instances.snapshots.objects import custom, listed, pod
 
 REAL = Path(__file__).parent / "kubernetes_1_36" / "everything.json.gz"
@@ -92,6 +93,12 @@ def test_times_are_shifted_and_their_differences_stay():
     document = [{"startTime": f"2026-11-25T00:0{minute}:00Z"} for minute in (0, 1)]
     found = [each["startTime"] for each in Pseudonyms(document).applied(document)]
     assert found == ["1999-12-31T23:59:00Z", f"{NEWEST:%Y-%m-%dT%H:%M:%SZ}"]
+
+
+def test_reservations_of_plans_stay():
+    document = {"taints": [{"key": RESERVED, "value": "secret", "effect": "NoSchedule"}]}
+    (taint,) = Pseudonyms(document).applied(document)["taints"]
+    assert taint == {"key": RESERVED, "value": "x0", "effect": "NoSchedule"}
 
 
 def test_unknown_fields_and_kinds_vanish():
