@@ -60,11 +60,13 @@ def trials_plot(points: Sequence[Found]) -> Plot:
 
     drawn = points[: 1 if style_in_force().is_narrow else MOST_POINTS]
     figure, panels = new_grid(2 * len(drawn), 2, PANEL_INCHES, LEGEND_INCHES)
+    first = 0  # trials are numbered as in the frame of all points
     for found, left, right in zip(drawn, panels[::2], panels[1::2], strict=True):
         trials, measure = found.tried.astype(float), found.table.measure
         settings = trials[list(found.values)]
         name, share = max(importances(settings, trials.loss).items(), key=lambda each: each[1])
-        numbers = np.arange(1, len(trials) + 1)
+        numbers = np.arange(first, first + len(trials))
+        first += len(trials)
         dots: dict[str, Any] = {"linestyle": "", "color": COLOURS[0], "markersize": 4}
         for axes, xs in ((left, numbers), (right, _placed(settings[name], right))):
             axes.plot(xs, trials.loss, marker="o", alpha=0.6, label=TRIAL, **dots)
@@ -99,9 +101,12 @@ def _placed(values: pd.Series, axes: Axes) -> np.ndarray:
 
     is_finite = np.isfinite(values)
     if is_finite.all():
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # all settings are integers
         return np.asarray(values, dtype=float)
     greatest = max(1.0, float(values[is_finite].max()))  # 1 if no value is finite
-    ticks = [tick for tick in MaxNLocator(5).tick_values(0, greatest) if tick <= greatest]
+    ticks = [
+        tick for tick in MaxNLocator(5, integer=True).tick_values(0, greatest) if tick <= greatest
+    ]
     end = 1.2 * greatest
     axes.set_xticks([*ticks, end], [*(f"{tick:g}" for tick in ticks), "inf"])
     return np.asarray(values.where(is_finite, end), dtype=float)

@@ -166,9 +166,14 @@ def workload_of_frame(frame: pd.DataFrame, *, name: str = "data frame") -> Workl
     -----
     Takes O(rows log rows) time.
     """
+    if "submit_time_s" in frame.select_dtypes(["datetime", "datetimetz"]):
+        raise InputError(name, "column submit_time_s has dates; call the column submit_time")
     # pandas stores integers beside missing values or fractions as floats, and would write 8 as 8.0.
     text = frame.convert_dtypes().apply(_as_written).to_csv(index=False)
-    return _workload_of(name, found_in(trace_of_text(name, text, first_row=0)))
+    try:
+        return _workload_of(name, found_in(trace_of_text(name, text, first_row=0)))
+    except InputError as error:
+        raise InputError(name, error.reason.removeprefix("row 1: ")) from None  # the header
 
 
 def _as_written(column: pd.Series) -> pd.Series:

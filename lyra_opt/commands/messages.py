@@ -77,9 +77,22 @@ def is_quiet() -> bool:
 
 
 def say(text: str) -> None:
-    """Print a remark, unless only errors are printed."""
-    if not is_quiet():
+    """Print a remark, unless only errors are printed; a notebook shows it as ordinary text.
+
+    Notebooks show text on stderr in red, like an error.
+    """
+    if is_quiet():
+        return
+    if is_notebook():
+        print(one_line(text))
+    else:
         _write(text)
+
+
+def is_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook, which shows HTML."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
 
 
 def complain(text: str) -> None:

@@ -72,7 +72,8 @@ class _Html(StringIO):
     def add(self, table: Table | None = None) -> None:
         """Add the text printed since the last table, and a table."""
         if text := self.getvalue().strip("\n"):
-            style = "font-family: monospace; white-space: pre-wrap"
+            # Notebooks written as HTML would break lines inside words.
+            style = "font-family: monospace; white-space: pre-wrap; word-break: normal"
             self.parts.append(f'<pre style="{style}">{escape(text)}</pre>')
         self.parts += [] if table is None else [table.html()]
         self.seek(0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.messages import is_quiet
+from lyra_opt.commands.messages import is_notebook, is_quiet
 from lyra_opt.core.run_progress import words_of_run
 from lyra_opt.core.terms import ONE_NUMBER
 from lyra_opt.core.trajectory import Improvements
@@ -190,12 +190,6 @@ def _shown(
             yield show
     else:
         yield _lines(description, total, in_words)
-
-
-def is_notebook() -> bool:
-    """Return whether this process is the kernel of a notebook, which shows HTML."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel")
 
 
 @dataclass

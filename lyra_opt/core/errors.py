@@ -52,14 +52,15 @@ def _made_anew(kind: type[UserError], args: tuple[Any, ...], state: dict[str, An
 def without_inner_frames(function: FunctionT) -> FunctionT:
     """Wrap a function for users: below their call, a `UserError` has one frame of the toolkit.
 
-    With ``python -X dev``, and in calls from the toolkit itself, the traceback has all frames.
+    So has a `KeyboardInterrupt`, which Ctrl-C and, in long runs, SIGTERM raise. With
+    ``python -X dev``, and in calls from the toolkit itself, the traceback has all frames.
     """
 
     @wraps(function)
     def ending_here(*given: Any, **named: Any) -> Any:
         try:
             return function(*given, **named)
-        except UserError as error:
+        except (UserError, KeyboardInterrupt) as error:
             caller = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001 - documented
             if sys.flags.dev_mode or caller.partition(".")[0] == __name__.partition(".")[0]:
                 raise

@@ -379,7 +379,7 @@ def drawn_in_words(drawn: int, of: int, noun: str, order: str) -> str:
     Parameters
     ----------
     order
-        Which rows are drawn first.
+        The order of the rows, or which rows are preferred.
     """
     return f"Drawn: {drawn:,} of {counted(of, noun)}, {order}" if drawn < of else ""
 

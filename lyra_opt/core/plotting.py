@@ -125,7 +125,11 @@ def plot(
         if is_wanted:
             drawings.append(drawing_of_progress(answers))
         if not drawings:
-            raise UserError("there is no solution to draw")
+            ends = (
+                f": {name} is {each.status}" + f" ({each.message})" * bool(each.message)
+                for name, each in answers.items()
+            )
+            raise UserError("there is no solution to draw" + "".join(ends))
         return stacked(drawings)
 
     return drawn_figure(lambda: drawing().figure(), style, file)

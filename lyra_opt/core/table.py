@@ -225,7 +225,7 @@ class Table:
         return list(zip(*(column.cells for column in self.columns), strict=True))
 
     def html(self) -> str:
-        """Return the table as HTML for a notebook, with its title above it."""
+        """Return the table as HTML for a notebook; the first sentence of its title is bold."""
 
         def row(tag: str, cells: Iterable[str]) -> str:
             styles = ("right" if column.is_number else "left" for column in self.columns)
@@ -234,7 +234,8 @@ class Table:
                 for style, cell in zip(styles, cells, strict=True)
             )
 
-        title = f"<p><b>{escape(self.title)}</b></p>" if self.title else ""
+        first, point, rest = escape(self.title).partition(". ")
+        title = f"<p><b>{first}</b>{point}{rest}</p>" if self.title else ""
         head = row("th", (column.title for column in self.columns))
         body = "".join(f"<tr>{row('td', cells)}</tr>" for cells in self.rows())
         return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

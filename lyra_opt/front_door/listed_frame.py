@@ -35,10 +35,13 @@ class Listing(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
 
     def __repr__(self) -> str:
         """Return a table of all rows and columns as text."""
-        return self._table().plain(get_terminal_size().columns).rstrip("\n")
+        width = get_terminal_size().columns
+        note = fold(self.attrs.get("note", ""), width, keeps_words=True)
+        return "\n".join([self._table().plain(width).rstrip("\n"), *note]).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return self._table().html()
+        note = self.attrs.get("note", "")
+        return self._table().html() + (f"<p>{escape(note)}</p>" if note else "")
 
     def _table(self) -> Table:
         return Table(

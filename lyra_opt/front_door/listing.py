@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.documents import parse_toml, unknown_key
-from lyra_opt.core.errors import FieldError, without_inner_frames
+from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
 from lyra_opt.core.plugins import PROBLEMS
 from lyra_opt.front_door.simulating import given_scenario
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
+    from lyra_opt.simulation.cluster import Cluster
+    from lyra_opt.simulation.workload import Workload
 
 
 @without_inner_frames
@@ -84,33 +86,40 @@ def schemes(
     scenario: str | Path | Mapping[str, Any] | Scenario | None = None,
     *,
     changes: Mapping[str, Any] | None = None,
+    jobs: str | Path | pd.DataFrame | Workload | None = None,
+    cluster: Cluster | None = None,
 ) -> pd.DataFrame:
     """List the schemes of the simulated cluster, and say which of them run in a scenario.
 
     Parameters
     ----------
-    scenario, changes
-        A scenario and changes to it, as for `simulate`.
+    scenario, changes, jobs, cluster
+        A scenario, changes to it, its jobs and its cluster, as for `simulate`.
 
     Returns
     -------
     pandas.DataFrame
         One row per scheme, named by the index and by column ``scheme``. Other columns: ``paper``,
-        ``tenure``, ``summary`` and, for a scenario, ``obstacle``: why the scheme does not run in
-        it, or None.
+        ``tenure``, ``summary`` and, for a scenario with jobs, ``obstacle``: why the scheme does not
+        run in it, or None.
 
     Raises
     ------
     UserError
         If the scenario is unknown or not valid.
     """
-    from lyra_opt.experiments.simulation.showing.catalogue import scheme_rows
+    from lyra_opt.experiments.simulation.showing import catalogue
 
-    if scenario is None and changes:
-        raise FieldError("changes", dict(changes), "change a scenario; name the scenario as well")
-    found = None if scenario is None else given_scenario(scenario, changes=changes)
-    columns = ("scheme", "paper", "tenure", "summary")
-    return _listing(scheme_rows(found), columns if found is None else (*columns, "obstacle"))
+    given: dict[str, Any] = {"changes": changes, "jobs": jobs, "cluster": cluster}
+    if scenario is None:
+        for name, value in given.items():
+            if value is not None:
+                raise UserError(f"{name} belongs to a scenario. Name the scenario as well.")
+        return _listing(catalogue.scheme_rows(None), catalogue.SCHEME_COLUMNS)
+    found = given_scenario(scenario, **given)
+    if note := catalogue.why_obstacles_unknown(found):
+        return _listing(catalogue.scheme_rows(None), catalogue.SCHEME_COLUMNS, note)
+    return _listing(catalogue.scheme_rows(found), (*catalogue.SCHEME_COLUMNS, "obstacle"))
 
 
 @without_inner_frames
@@ -159,7 +168,7 @@ def library(
     pandas.DataFrame
         One row per instance, named by the index and by column ``instance``. Other columns:
         ``grade``, ``problem``, ``variant``, ``proof``, ``size``, ``best_known`` (an objective),
-        ``best_bound``.
+        ``best_bound``. The library has no instances of some problems, such as preemption.
 
     Raises
     ------
@@ -181,7 +190,8 @@ def library(
     command.require_variant("variant", variant, shelf.of_problem(problem))
     found = command.listed(shelf, problem=problem, **asked)
     rows = ({"instance": each["id"], **each} for each in found)
-    return _listing(rows, ("instance", *command.SHOWN))
+    note = "" if found else "The library has no such instances."
+    return _listing(rows, ("instance", *command.SHOWN), note).astype({"size": "int64"})
 
 
 @without_inner_frames
@@ -212,10 +222,15 @@ def papers() -> pd.DataFrame:
     return _listing(rows, ("paper", "citation", "tables", "figures"))
 
 
-def _listing(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+def _listing(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], note: str = ""
+) -> pd.DataFrame:
+    """Return rows as a frame that prints whole, with the sentence `note` below it."""
     from lyra_opt.front_door.listed_frame import Listing
 
-    return Listing.of(rows, columns)
+    found = Listing.of(rows, columns)
+    found.attrs |= {"note": note} if note else {}
+    return found
 
 
 def _described(noun: str, descriptions: Mapping[str, str]) -> pd.DataFrame:

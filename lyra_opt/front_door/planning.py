@@ -184,7 +184,9 @@ def plan(
         If a file, a name or an option is not valid.
     """
     if question not in OPTIONS:
-        raise UserError(f"question is {show_value(question)}: {one_of(question, OPTIONS)}")
+        is_swapped = isinstance(snapshot, str) and snapshot in OPTIONS
+        hint = "the snapshot comes before the question" if is_swapped else one_of(question, OPTIONS)
+        raise UserError(f"question is {show_value(question)}: {hint}")
     for name in options:
         known = OPTIONS[question]
         if name not in known:

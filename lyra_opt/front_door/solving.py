@@ -58,8 +58,11 @@ def solve(
     instance
         An instance of any problem.
     solver
-        A name that ``lyra-opt solvers`` lists, ``my_file.py:MySolver``, a class or an object; None
-        for the default solver of the problem.
+        A name that ``lyra-opt solvers`` lists, ``my_file.py:MySolver``, a class or an object.
+        ``exact`` proves that its answer is optimal, unless a limit stops it; other solvers that
+        prove are in `solvers`. None stands for ``lyra-greedy`` (reclaim), ``priced-placement``
+        (network), ``exact`` (preemption), ``mckp-core`` or, for the mean JCT, ``srw`` (allocation),
+        and ``priced-progress``, ``lp-sifting`` for shares or ``hadar`` for utility (heterogeneous).
     time_limit_s
         The time limit in seconds; None for no limit.
     memory_limit_mib

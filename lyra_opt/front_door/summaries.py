@@ -12,6 +12,8 @@ from lyra_opt.core.table import RAW
 from lyra_opt.core.texts import PrintedText
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from lyra_opt.core.table import Table
@@ -27,6 +29,7 @@ COMPARED = ("status", "objective", "dual_bound", "wall_time_s")
 def summary(
     results: Runs | pd.DataFrame | ReadableDiff | ReadablePlan | str | Path,
     format: str = "table",  # noqa: A002 - the name of the option
+    measures: Sequence[str] = (),
 ) -> str:
     """Return results as a table for a terminal, a program or a paper.
 
@@ -41,6 +44,9 @@ def summary(
         ``"table"``, ``"markdown"`` or ``"latex"`` (whose comments name the packages it needs) with
         the digits that a paper would print, or ``"json"`` or ``"csv"`` with raw numbers. In data
         frames the unit of a column follows from its name, such as ``jct_mean_s``.
+    measures
+        For runs that `simulate` returned: the measures to show instead of the main ones, as in
+        ``runs.summary``.
 
     Returns
     -------
@@ -50,7 +56,7 @@ def summary(
     Raises
     ------
     UserError
-        If the format is unknown, or a folder has no results.
+        If the format or a measure is unknown, or a folder has no results.
 
     Examples
     --------
@@ -66,7 +72,11 @@ def summary(
     from lyra_opt.front_door.planning import ReadablePlan
     from lyra_opt.front_door.results import ReadableDiff
 
-    if isinstance(results, Runs | ReadablePlan | ReadableDiff):
+    if isinstance(results, Runs):
+        return results.summary(format, measures)
+    if measures:
+        raise FieldError("measures", list(measures), "can only be chosen for runs of lo.simulate")
+    if isinstance(results, ReadablePlan | ReadableDiff):
         return results.summary(format)
     return PrintedText(text_of_tables(_tables(results, format), format))
 

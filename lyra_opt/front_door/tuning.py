@@ -98,7 +98,7 @@ def tune(
     resume: bool = False,
     processes: int = 1,
     scheduler: str | None = None,
-    progress: bool | None = None,
+    progress: bool = True,
 ) -> Tuned:
     """Choose values of a scenario's keys by simulation, as ``lyra-opt tune`` does.
 
@@ -110,8 +110,11 @@ def tune(
         New values for keys of the tuning file, such as ``{"trials": 20}``.
     out
         A folder for the runs, the page, and the best scenario (``best.toml``, for `simulate`).
-    resume, processes, scheduler, progress
+    resume, processes, scheduler
         As for `simulate`.
+    progress
+        Whether to print the progress to stderr: a bar in a terminal or a notebook, or else a line
+        every 15 s. A tuning may take hours.
 
     Returns
     -------
@@ -125,7 +128,7 @@ def tune(
     SimulationError
         If a simulation failed.
     KeyboardInterrupt
-        After Ctrl-C; runs that finished are in `out`.
+        After Ctrl-C or SIGTERM; runs that finished are in `out`.
     """
     from lyra_opt.experiments.simulation.scenario.documents import plain
     from lyra_opt.experiments.simulation.scenario.loading import Change

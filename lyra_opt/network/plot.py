@@ -101,9 +101,9 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         if (found := _floor(instance, solutions, most)).rows <= most_rows or most == 1
     )
     width = max(0.4 + STRIP_INCHES * floor.strips, LEAST_PANEL_INCHES)
-    order = "those with most free GPUs first"
+    order = "preferring those with most free GPUs"
     if solutions:
-        order = "those of starting gangs first"
+        order = "preferring those of starting gangs"
     rest = drawn_in_words(len(floor.place), len(instance.machines), "machine", order)
     if not solutions:
         return _alone(instance, floor, width, rest)
@@ -252,7 +252,7 @@ def _draw_gangs(
             rows.block(row, left + first, gpus, TIER_COLOURS[tier], *labels, **words)
             held[position] += gpus
     report = check(instance, solution)
-    started = f"{len(solution.placements):,} of {counted(len(instance.jobs), 'gang')} start"
+    started = f"Starting: {len(solution.placements):,} of {counted(len(instance.jobs), 'gang')}"
     placed = f"{report.placed_gpus or 0:,} of {counted(instance.free_gpus, 'free GPU')}"
     value = f"{instance.objective} {report.objective:,.6g}".replace("_", " ")
     return f"{heading(name)}: {value}\n{started}, on {placed}"

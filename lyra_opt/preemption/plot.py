@@ -252,10 +252,10 @@ def _shown(
     kept = {node.id for node in ranked[: min(most, len(chosen)) if is_part else most]}
     rest = [node.id for node in instance.nodes if node.id not in kept]
     changing = sum(node in touched for node in rest)
-    order = "those to be emptied first" if chosen else "in file order"
+    order = "preferring those to be emptied" if chosen else "in file order"
     if touched:
         words = f"{changing:,} of the others change" if changing else "the others do not change"
-        order = f"those that change first; {words}"
+        order = f"preferring those that change; {words}"
     shown = [node for node in instance.nodes if node.id in kept]
     return shown, drawn_in_words(len(shown), len(instance.nodes), "node", order)
 

@@ -146,7 +146,9 @@ def _shown_servers(
     ranked = by_all_solutions(ids, [set(solution.servers) for solution in solutions.values()])
     most = rows_of_panel(MOST_SERVERS, max(len(solutions), 1))
     kept = set(ranked[:most])
-    order = "those given back first, then those of preempted jobs" if solutions else "in file order"
+    order = "in file order"
+    if solutions:
+        order += ", preferring those given back, then those of preempted jobs"
     drawn = drawn_in_words(len(kept), len(on_loan), "server", f"on loan, {order}")
     others = len(instance.servers) - len(on_loan)
     parts = [drawn, f"{counted(others, 'server')} not on loan are not drawn" if others else ""]

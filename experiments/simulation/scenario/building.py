@@ -330,7 +330,9 @@ def _jobs(
             workload = sampled(workload, jobs.sample)
     else:
         raise FieldError(
-            "jobs", {}, "must have a trace or a workload. Use --jobs FILE for a trace."
+            "jobs",
+            {},
+            "must have a trace or a workload. Give a trace with --jobs FILE (in Python jobs=...).",
         )
     measured_on = _measured_on(scenario, workload, cluster)
     is_certain = workload.measured_on is None or all(

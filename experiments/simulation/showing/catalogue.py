@@ -114,10 +114,11 @@ def print_parts() -> None:
 
 def print_schemes(scenario: Scenario | None, form: str) -> None:
     """Print all schemes; for a scenario, print whether each scheme runs in it, or why not."""
-    rows = scheme_rows(scenario)
+    unknown = "" if scenario is None else why_obstacles_unknown(scenario)
+    rows = scheme_rows(None if unknown else scenario)
     loaded = [each for each in rows if each["tenure"] is not None]
     headings = dict.fromkeys(SCHEME_COLUMNS) | {"summary": "what it does"}
-    if scenario is not None:
+    if scenario is not None and not unknown:
         headings = {"scheme": None, "obstacle": f"in scenario {scenario.table.name}"}
     table = Table(
         [
@@ -135,6 +136,19 @@ def print_schemes(scenario: Scenario | None, form: str) -> None:
     print_table(table, None)
     for each in rows[len(loaded) :]:
         print(f"{each['scheme']}: {each['summary']}")
+    if unknown:
+        print(unknown)
+
+
+def why_obstacles_unknown(scenario: Scenario) -> str:
+    """Return a sentence if the jobs that decide which schemes run are not given; "" if they are."""
+    jobs = scenario.table.jobs
+    if jobs.workload or jobs.trace or scenario.given.workload is not None:
+        return ""
+    return (
+        f"Which schemes run depends on the jobs, and scenario {scenario.table.name} does not name "
+        "any. Give a trace with --jobs FILE (in Python jobs=...)."
+    )
 
 
 def scheme_rows(scenario: Scenario | None) -> list[dict[str, Any]]:

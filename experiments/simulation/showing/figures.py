@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.commands.messages import say
@@ -48,6 +49,8 @@ MOST_VARIANTS_DRAWN = 4
 """Only the first variants have plots of their own, at most this number."""
 
 OVERVIEW_INCHES, OVERVIEW_ROW_INCHES, LEGEND_INCHES = 11.0, 3.2, 0.5
+LETTERS_BELOW_PANEL = 42
+"""The length of a line of text below one panel of the overview."""
 
 
 HEADINGS = {
@@ -210,4 +213,6 @@ def _draw_held(axes: Axes, replays: Replays, variant: VariantRuns) -> None:
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylim(bottom=0)
     axis.finish(axes)
-    note_below(axes.figure, axis.note)
+    if axis.note:  # below this panel alone, because the other panels show other times
+        note = fill(as_written(axis.note), LETTERS_BELOW_PANEL)
+        axes.set_xlabel(f"{axes.get_xlabel()}\n{note}")

@@ -152,6 +152,8 @@ def test_lo_plan_names_wrong_options(file, names, options, message):
 def test_lo_plan_takes_files_and_snapshots():
     with pytest.raises(lo.UserError, match="snapshot is .*: must be a file of kubectl or Slurm"):
         lo.plan({"items": []}, "drain", nodes=1)
+    with pytest.raises(lo.UserError, match="the snapshot comes before the question"):
+        lo.plan("drain", "cluster.json", "n1")  # type: ignore[arg-type]
 
 
 def test_a_missing_file_is_suggested(run, file):

@@ -94,8 +94,10 @@ def test_frames_are_read_as_files_are(write):
         assert workload_of_frame(each, name="trace") == of_file
     with pytest.raises(InputError, match=r"^data frame: row 1, column gpus is \"0\""):
         workload_of_frame(frame.assign(gpus=[1, 0]))
-    with pytest.raises(InputError, match="^data frame: row 1: column gpus is missing, is it GPU"):
+    with pytest.raises(InputError, match="^data frame: column gpus is missing, is it GPU"):
         workload_of_frame(frame.rename(columns={"gpus": "GPU"}))
+    with pytest.raises(InputError, match="^data frame: column submit_time_s has dates"):
+        workload_of_frame(frame.assign(submit_time_s=pd.to_datetime(frame.submit_time)))
     with pytest.raises(InputError, match=r"^data frame: row 1, column gpus is \"1.5\""):
         workload_of_frame(frame.assign(gpus=[8, 1.5]))
     with pytest.raises(InputError, match="^data frame: row 1, column gpus is empty"):

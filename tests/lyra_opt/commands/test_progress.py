@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from lyra_opt.commands import progress
-from lyra_opt.commands.messages import Loudness, as_loud_as
+from lyra_opt.commands.messages import Loudness, as_loud_as, say
 from lyra_opt.commands.progress import solving
 from lyra_opt.core.run_progress import listening, within_run
 from lyra_opt.reclaim.instance import Semantics
@@ -68,7 +68,7 @@ def test_a_long_solve_says_what_it_knows_and_how_long_it_lasts(monkeypatch):
             pass
 
 
-def test_a_notebook_shows_a_bar(monkeypatch):
+def test_a_notebook_shows_a_bar(monkeypatch, capsys):
     """Its own, below the cell, which is updated; words where it cannot show HTML."""
     shown: list[Any] = []
     handle = SimpleNamespace(update=lambda bar: shown.append((repr(bar), bar._repr_html_())))
@@ -77,6 +77,8 @@ def test_a_notebook_shows_a_bar(monkeypatch):
     display = SimpleNamespace(display=lambda bar, display_id: handle)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     monkeypatch.setattr("lyra_opt.commands.progress.time.monotonic", lambda: 0.0)
+    say("demand")
+    assert tuple(capsys.readouterr()) == ("demand\n", "")  # text on stderr would be red
     with progress.progress("a < b", 4) as advance:
         advance()
     text, html = shown[0]

@@ -39,7 +39,17 @@ def test_the_other_lists_have_the_rows_of_the_commands(run):
     table = lo.library(grade="open")
     assert list(table.index) == [each["id"] for each in listed]
     assert list(table.best_bound) == [each["best_bound"] for each in listed]
-    assert len(lo.library("reclaim", "hard", "open")) == 0
+    empty = lo.library("reclaim", "hard", "open")
+    assert empty["size"].dtype == lo.library("reclaim")["size"].dtype == int
+    assert str(empty).endswith("\nThe library has no such instances.")
+    assert "<p>The library has no such instances.</p>" in empty._repr_html_()
+    changes = {"cluster.servers": 1}
+    without_jobs = lo.schemes("plain", changes=changes)
+    assert "scenario plain does not name any. Give" in " ".join(str(without_jobs).split())
+    of_command = printed(run, "schemes", "--for", "plain", "--set", "cluster.servers=1")
+    assert "scenario plain does not name any" in of_command
+    jobs = pd.DataFrame({"job_id": ["a"], "submit_time_s": [0], "duration_s": [9], "gpus": [2]})
+    assert lo.schemes("plain", changes=changes, jobs=jobs).obstacle["allox"].startswith("job a has")
     assert list(lo.schemes().index) == names_of(printed(run, "schemes"), below=2)
     lines = printed(run, "schemes", "--for", "dally-batch").splitlines()[2:]
     in_scenario = dict(line.strip().split("   ", 1) for line in lines)

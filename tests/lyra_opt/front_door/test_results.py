@@ -30,6 +30,10 @@ def test_diff(run, tmp_path, monkeypatch):
     by = ("--by", "scheme", "fifo", "lyra")
     record = printed_json(run, "diff", tmp_path, *by, "--format=json")
     assert found.as_json_object() == record | {"a": "fifo", "b": "lyra"}
+    chosen = ("markdown", ["jct_p50_s"])
+    assert lo.summary(runs, *chosen) == runs.summary(*chosen) != runs.summary("markdown")
+    with pytest.raises(lo.UserError, match="can only be chosen for runs of lo.simulate"):
+        lo.summary(runs.frame, *chosen)
     differences = lo.summary(runs.differences(), "markdown")
     assert "difference, 95 % interval (%) |" in differences
     assert "(s)" not in differences
@@ -134,6 +138,8 @@ def test_tune(tmp_path):
     data = pd.read_csv(tmp_path / "trials.csv")
     assert data.loss.tolist() == pytest.approx(tuned.trials.loss.tolist())
     best = next(line for line in figure.axes[0].lines if line.get_label() == "best so far")
+    assert data.trial.tolist() == best.get_xdata().tolist() == tuned.trials.index.tolist()
+    assert all(tick.is_integer() for tick in figure.axes[1].get_xticks())
     assert best.get_ydata().tolist() == pytest.approx(tuned.trials.loss.cummin().tolist())
     assert (tmp_path / "out/plots/trials.csv").read_text() == (tmp_path / "trials.csv").read_text()
     of_dict = lo.tune(tomllib.loads(SMALL))

@@ -90,7 +90,7 @@ def test_of_a_large_fleet_only_changed_nodes_are_drawn():
     figure = draw(large(MOST_NODES), {"best": BEST}).figure()
     assert names(figure) == ["n1", "n2"]
     assert figure.get_supxlabel().replace("\n", " ") == (
-        "Drawn: 2 of 24 nodes, those that change first; the others do not change"
+        "Drawn: 2 of 24 nodes, preferring those that change; the others do not change"
     )
     document = example_document()["demand"]
     spread = {**document, "is_level_required": False}
@@ -99,7 +99,7 @@ def test_of_a_large_fleet_only_changed_nodes_are_drawn():
     figure = draw(large(30, demand=spread), {"many": many}).figure()
     assert len(names(figure)) == MOST_NODES
     assert figure.get_supxlabel().replace("\n", " ") == (
-        "Drawn: 20 of 34 nodes, those that change first; 10 of the others change"
+        "Drawn: 20 of 34 nodes, preferring those that change; 10 of the others change"
     )
 
 
