@@ -292,9 +292,9 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
         axes.axvline(
             bound,
             color="black",
-            linewidth=2.2,
+            linewidth=1.2,
             linestyle=(0, (3, 1.5)),
-            path_effects=[withStroke(linewidth=3.6, foreground="white")],
+            path_effects=[withStroke(linewidth=2.2, foreground="white")],
             label=f"proved lower bound: {three_digits(bound, rounding=DOWN)} {unit.symbol}",
         )
         caption += (
