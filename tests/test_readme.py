@@ -222,7 +222,8 @@ OF_OTHERS = {
 }
 """Files of other projects, in docstrings that name the project."""
 OF_READERS = {
-    *("mine.py", "first_in_file.py", "small_exact.py", "longest_first.py", "least_remaining.py")
+    *("mine.py", "first_in_file.py", "small_exact.py", "longest_first.py", "least_remaining.py"),
+    *("random_swaps.py", "own_milp.py", "preempted_first.py", "aged_smallest.py"),
 }
 """Files that the page on solvers of one's own shows."""
 ROOMS = ("lyra_opt/reclaim", "lyra_opt/reclaim/bounds")

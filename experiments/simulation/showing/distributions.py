@@ -8,7 +8,7 @@ import numpy as np
 
 from lyra_opt.core.numbers import DAY_S, HOUR_S, MINUTE_S, UNITS
 from lyra_opt.core.picture_styles import style_in_force
-from lyra_opt.core.pictures import note_below, record
+from lyra_opt.core.pictures import as_written, note_below, record
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import new_row
 from lyra_opt.experiments.simulation.showing.axes import (
@@ -64,7 +64,9 @@ def distributions(replays: Replays, variant: VariantRuns, name: str) -> Plot:
     figure, (left, right) = new_row(2, SIZE_INCHES, sharey=True)
     draw_distributions(left, right, replays, variant)
     add_side_legend(figure, left)
-    note_below(figure, variant.name, variant.lacking_in_words)
+    if variant.name:
+        figure.suptitle(as_written(variant.name))
+    note_below(figure, variant.lacking_in_words)
     caption = (
         "Share of the jobs whose time is at most the value on the axis: higher and further left is "
         "better."

@@ -187,7 +187,8 @@ def test_cases_share_a_table(run, folder, monkeypatch):
     assert text.count("\n\n\\bigskip\n% ") == 1
     assert text.startswith("% The proved bounds"), "what all cases share comes first"
     for picture in ("distributions_2", "time_parts_2"):
-        titles = {axes.get_title("left") for axes in runs.plot(picture).axes}
+        figure = runs.plot(picture)
+        titles = {figure.get_suptitle(), *(axes.get_title("left") for axes in figure.axes)}
         assert "cluster.gpus_per_server = 3" in titles, picture
 
 
