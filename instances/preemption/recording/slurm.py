@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -67,7 +68,8 @@ class Cluster:
         self.run("scancel", "--user=root", check=False)
         until(lambda: not self.jobs(), PATIENCE_S)
         for file in self._folder.glob("*.pid"):
-            os.kill(int(file.read_text()), signal.SIGTERM)
+            with suppress(ProcessLookupError):  # a program that ended by itself leaves its file
+                os.kill(int(file.read_text()), signal.SIGTERM)
         until(lambda: not any(self._folder.glob("*.pid")), PATIENCE_S)
 
     def run(self, *command: str, check: bool = True) -> str:
