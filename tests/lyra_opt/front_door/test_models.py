@@ -281,7 +281,7 @@ def test_a_file_that_states_infeasibility_is_refused(tmp_path):
     """Even if its values are a solution; the same word in the name of a model means nothing."""
     path = tmp_path / "solver.sol"
     path.write_text("solution status: infeasible\n" + TABLES["solution_files"]["scip"].lstrip())
-    with pytest.raises(UserError, match="states 'infeasible', so its values are not a solution"):
+    with pytest.raises(UserError, match='states "infeasible", so its values are not a solution'):
         lo.verify(FLEET, path)
     path.write_text(TABLES["solution_files"]["gurobi"].replace("fleet", "infeasible"))
     assert lo.verify(FLEET, path)
