@@ -319,7 +319,9 @@ OBJECTS: dict[str, dict[str, Any]] = {
     "schemes.lyra.reclaimr is .*did you mean reclaimer": {
         "schemes": [{"name": "lyra", "reclaimr": FirstInFile}]
     },
-    "scheme FirstInFile: is a solver of reclaim, not a scheme": {"schemes": [{"name": FirstInFile}]},
+    "scheme FirstInFile: is a solver of reclaim, not a scheme": {
+        "schemes": [{"name": FirstInFile}]
+    },
     "is a file, not a folder": {"out": __file__},
     "cluster.servers is 1: must not be set": {
         "scenario": TWO_SIZES,
