@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -178,6 +178,22 @@ def require_once(source: str, header: Sequence[str], columns: Iterable[str]) -> 
     for column in columns:
         if header.count(column) > 1:
             raise InputError(source, f"row 1: column {column} occurs more than once")
+
+
+def rows_below(source: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[Row]:
+    """Yield the rows below the header of a table, without empty ones.
+
+    Raises
+    ------
+    InputError
+        If a row has more or fewer fields than the header.
+    """
+    places = {name: place for place, name in enumerate(header)}
+    for number, values in enumerate(rows, start=2):
+        if values:
+            row = Row(source, number, places, values)
+            row.require_width(len(header), "the header")
+            yield row
 
 
 class BadRows:

@@ -19,7 +19,7 @@ from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.plugins import Plugins
 from lyra_opt.instances.heterogeneous.clusters import cluster_of_servers
-from lyra_opt.instances.rows import Row, require_once
+from lyra_opt.instances.rows import Row, require_once, rows_below
 from lyra_opt.instances.snapshots.slurm_names import generic_resources, hosts
 from lyra_opt.instances.snapshots.snapshot import GPU
 from lyra_opt.instances.traces import name_of
@@ -199,9 +199,4 @@ def _rows(source: str, text: str, table: NodeTable) -> Iterator[Row]:
     rows = csv_rows(source, text, table.separator)
     header = [name.strip() for name in next(rows)]
     require_once(source, header, table.columns)
-    places = {name: place for place, name in enumerate(header)}
-    for number, values in enumerate(rows, start=2):
-        if values:
-            row = Row(source, number, places, values)
-            row.require_width(len(header), "the header")
-            yield row
+    yield from rows_below(source, header, rows)

@@ -37,7 +37,7 @@ from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.core.rules import require_number
 from lyra_opt.instances.heterogeneous.clusters import known_gpu_types
 from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
-from lyra_opt.instances.rows import Row, require_columns, require_once
+from lyra_opt.instances.rows import Row, require_columns, require_once, rows_below
 from lyra_opt.instances.traces import model_name
 
 if TYPE_CHECKING:
@@ -265,18 +265,13 @@ def _rates_in(text: str, source: str) -> Measured:
     rows = csv_rows(source, text.removeprefix("\ufeff"))
     memory = ReadingMemory(source, sys.getsizeof(text))
     header = [column.strip() for column in next(rows, [])]
-    places = {column: place for place, column in enumerate(header)}
     types = _types_in(source, header)
     kinds: dict[tuple[str, int], JobType] = {}
     packed: dict[tuple[int, str, str], Mapping[str, float]] = {}
-    for number, values in enumerate(rows, start=2):
-        if not values:
-            continue
-        row = Row(source, number, places, values)
-        row.require_width(len(header), "the header")
+    for row in rows_below(source, header, rows):
         kind = _kind(row, types)
         memory.add(ROW_BYTES + TYPE_BYTES * len(types))
-        if BESIDE[0] in places and row.text(BESIDE[0]):
+        if BESIDE[0] in header and row.text(BESIDE[0]):
             beside = model_name(row.text(BESIDE[0]), _batch_size(row, BESIDE[1]))
             if (kind.gang, kind.name, beside) in packed:
                 raise row.error(

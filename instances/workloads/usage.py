@@ -11,7 +11,7 @@ from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError
 from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.core.rules import require_integer
-from lyra_opt.instances.rows import Row, require_columns
+from lyra_opt.instances.rows import Row, require_columns, rows_below
 from lyra_opt.instances.traces import LARGEST_TRACE_BYTES, name_of
 from lyra_opt.simulation.workload import InferenceDemand
 
@@ -89,12 +89,7 @@ def _totals_by_moment(source: str) -> dict[datetime, tuple[int, int]]:
     header = [name.strip() for name in next(rows, [])]
     expected = f"a usage series has {', '.join(USAGE_COLUMNS)}"
     require_columns(source, header, USAGE_COLUMNS, expected)
-    places = {name: place for place, name in enumerate(header)}
-    for number, values in enumerate(rows, start=2):
-        if not values:
-            continue
-        row = Row(source, number, places, values)
-        row.require_width(len(header), "the header")
+    for row in rows_below(source, header, rows):
         total, running = row.count("total_gpu_num"), row.count("running_gpu_num")
         if running > total:
             raise row.error("running_gpu_num", f"must be at most total_gpu_num, {total}")
