@@ -14,6 +14,7 @@ from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rules import Flag, require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
 from lyra_opt.simulation.topology import Rack, Topology
+from lyra_opt.simulation.workload import WHOLE_GPU
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -77,6 +78,16 @@ class GpuType:
             require_text("source", self.source)
         if self.memory_mib is not None:
             require_integer("memory_mib", self.memory_mib, minimum=1)
+
+    def thousandths_for(self, job: Job) -> int:
+        """Return the thousandths that a job needs of each of its GPUs, if they are of this type.
+
+        It is 1000 for a job with whole GPUs, and 0 if the job does not take this type or its
+        memory does not suffice.
+        """
+        if not job.takes(self.name):
+            return 0
+        return job.slice_on(self.memory_mib) if job.is_slice else WHOLE_GPU
 
     @property
     def replicas(self) -> int:

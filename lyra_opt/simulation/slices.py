@@ -102,8 +102,7 @@ class Slices:
 
     @staticmethod
     def _need(job: Job, pool: Pool) -> int:
-        is_able = job.is_slice and not pool.is_lent and job.takes(pool.gpu_type.name)
-        return job.slice_on(pool.gpu_type.memory_mib) if is_able else 0
+        return pool.gpu_type.thousandths_for(job) if job.is_slice and not pool.is_lent else 0
 
     def needs(self, run: JobRun, pool: int) -> int:
         """Return the thousandths that a job needs of a GPU in a pool; 0 if it cannot run there."""
@@ -307,9 +306,9 @@ def placement_rule(name: str, cluster: Cluster, pool: int, jobs: Iterable[Job]) 
     gpu_type = cluster.pools[pool].gpu_type
     workers = Counter[tuple[int, int]]()
     for job in jobs:
-        part = job.slice_on(gpu_type.memory_mib) if job.is_slice else 0
-        if job.takes(gpu_type.name) and (part or not job.is_slice):
-            workers[0 if part else job.gpus_per_worker, part] += job.min_workers
+        if part := gpu_type.thousandths_for(job):
+            kind = (0, part) if job.is_slice else (job.gpus_per_worker, 0)
+            workers[kind] += job.min_workers
     return FragmentationRule(workers)
 
 

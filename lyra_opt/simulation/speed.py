@@ -326,7 +326,7 @@ class Speed:
         gpu_type = of_pool.gpu_type
         if of_pool.is_lent and not (job.fungible or job.heterogeneous):
             return 0.0, 0.0
-        if not job.takes(gpu_type.name) or not self.share_on(job, pool):
+        if not gpu_type.thousandths_for(job):
             return 0.0, 0.0
         if job.measured is None or not (unit := self.unit_of(job)).is_measured:
             return gpu_type.relative_speed, gpu_type.relative_speed
@@ -384,9 +384,7 @@ class Speed:
         rates: dict[str, float] = {}
         for name, count in cluster.gpus_of_type.items():
             found = 0.0
-            if not job.takes(name) or (
-                job.is_slice and not job.slice_on(cluster.type_of[name].memory_mib)
-            ):
+            if not cluster.type_of[name].thousandths_for(job):
                 continue
             if not unit.is_measured:
                 if job.min_gpus <= count:

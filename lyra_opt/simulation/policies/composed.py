@@ -549,8 +549,7 @@ class ComposedPolicy(Policy):
 
     def _takes(self, job: Job, room: PoolRoom) -> bool:
         """Return whether a job accepts the GPU type of a pool, and its memory suffices."""
-        takes = job.takes(self._view.cluster.pools[room.number].gpu_type.name)
-        return takes and self._view.speed.share_on(job, room.number) > 0
+        return self._view.cluster.pools[room.number].gpu_type.thousandths_for(job) > 0
 
     def _is_confined(self, job: Job) -> bool:
         """Return whether a job may run only on borrowed servers (`confines_fungible`).
