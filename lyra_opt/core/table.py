@@ -485,7 +485,8 @@ def _tabular(columns: Sequence[FoldedColumn], cases: Sequence[Table]) -> str:
     for column, width, is_folded in zip(columns, widths, are_folded, strict=True):
         ragged, side = ("left", "r") if column.is_number else ("right", "l")
         alignment += (
-            rf">{{\ragged{ragged}\arraybackslash}}p{{{LINE_SHARE * width:.3f}\linewidth}}"
+            rf">{{\ragged{ragged}\arraybackslash}}"
+            rf"p{{{LINE_SHARE * min(width, LATEX_WIDTH):.3f}\linewidth}}"
             if is_folded
             else side
         )

@@ -44,7 +44,7 @@ waiting gangs drawn, in file order."""
 STRIP_MACHINES, STRIPS_A_LINE, STRIPS_BESIDE_GANGS = 24, 4, 3
 """Most machines in a column, and most columns in a row, without and with gangs beside them."""
 
-STRIP_INCHES, GANGS_INCHES, FRAME_INCHES = 2.4, 3.2, 1.5
+STRIP_INCHES, GANGS_INCHES, FRAME_INCHES = 2.4, 3.2, 1.65
 LEAST_PANEL_INCHES = 3.4
 """Least width of a panel, so that its title fits."""
 
@@ -255,7 +255,7 @@ def _draw_gangs(
     started = f"Starting: {len(solution.placements):,} of {counted(len(instance.jobs), 'gang')}"
     placed = f"{report.placed_gpus or 0:,} of {counted(instance.free_gpus, 'free GPU')}"
     value = f"{instance.objective} {report.objective:,.6g}".replace("_", " ")
-    return f"{heading(name)}: {value}\n{started}, on {placed}"
+    return f"{heading(name)}: {value}\n{started},\non {placed}"
 
 
 def _draw_waiting(instance: Instance, jobs: Sequence[WaitingJob], axes: Axes) -> None:

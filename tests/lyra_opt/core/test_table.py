@@ -8,7 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
@@ -73,6 +73,7 @@ def test_people_get_the_digits_and_units_of_a_paper():
 
 
 @given(st.lists(st.tuples(st.text(), st.floats()), min_size=1, max_size=3), st.text())
+@example([("0/" + 20 * "\x1f", 0.0)], "")  # a word that is longer than a line when escaped
 def test_every_text_is_written_so_that_each_format_can_be_read(rows, title):
     """Protects LaTeX, CSV and Markdown from the signs that names in instances can have."""
     words, numbers = zip(*rows, strict=True)
