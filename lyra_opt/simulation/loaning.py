@@ -156,9 +156,12 @@ class Orchestrator:
         time_s
             Time of the tick, at least 0.
         """
+        return lendable_servers(self.expects(demand, time_s), self.servers, self.headroom)
+
+    def expects(self, demand: InferenceDemand, time_s: float) -> float:
+        """Return the highest share of busy GPUs now and, by forecast, until the next tick."""
         steps = demand.step_of(time_s + self.interval_s) - demand.step_of(time_s)
-        shares = demand.at(time_s), *self.forecaster.predict(demand, time_s, steps)
-        return lendable_servers(max(shares), self.servers, self.headroom)
+        return max((demand.at(time_s), *self.forecaster.predict(demand, time_s, steps)))
 
     def plan(self, demand: InferenceDemand, intervals: int) -> LoanPlan:
         """Return the loans of the first `intervals` intervals from time 0, at least 1."""
@@ -255,6 +258,9 @@ class LoanRecord:
     share_of_clairvoyant
         Value relative to that of the clairvoyant; at most 1 without shortfall, possibly above 1
         with shortfall. None if the clairvoyant's value is 0.
+    forecast_error_servers
+        Mean absolute difference, in servers, between the highest demand that the orchestrator
+        expects in an interval and the highest demand that comes; 0 for the clairvoyants.
     """
 
     name: str
@@ -262,6 +268,7 @@ class LoanRecord:
     shortfall_server_intervals: int
     value_server_s: float
     share_of_clairvoyant: float | None
+    forecast_error_servers: float = 0.0
 
 
 def compare_forecasters(
@@ -320,8 +327,13 @@ def compare_forecasters(
         )
         for name, kept in (("clairvoyant", 0.0), ("clairvoyant-with-headroom", headroom))
     }
+    errors = {}
     for orchestrator in orchestrators:
-        loans_of[orchestrator.forecaster.name] = list(orchestrator.plan(demand, intervals).on_loan)
+        name = orchestrator.forecaster.name
+        loans_of[name] = list(orchestrator.plan(demand, intervals).on_loan)
+        expected = [orchestrator.expects(demand, tick * interval_s) for tick in range(intervals)]
+        off = [abs(one - other) for one, other in zip(expected, peaks, strict=True)]
+        errors[name] = servers * math.fsum(off) / intervals
     worth = {
         name: value(loans, interval_s=interval_s, return_cost_s=return_cost_s)
         for name, loans in loans_of.items()
@@ -336,6 +348,7 @@ def compare_forecasters(
             ),
             value_server_s=worth[name],
             share_of_clairvoyant=worth[name] / optimum if optimum > 0 else None,
+            forecast_error_servers=errors.get(name, 0.0),
         )
         for name, loans in loans_of.items()
     ]

@@ -130,8 +130,9 @@ class LoansTable:
     )
     usage: str | None = key(
         Text(),
-        "CSV file with GPU usage over time (time, total_gpu_num, running_gpu_num) as the inference "
-        "demand; it starts at the first submission and repeats",
+        "CSV file with GPU usage (time, total_gpu_num, running_gpu_num) or request rates (service, "
+        "window_start_s, requests_per_s) over time as the inference demand; it starts at the first "
+        "submission and repeats",
         None,
         shown="generated, like that of Lyra's inference cluster",
     )

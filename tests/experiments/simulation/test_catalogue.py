@@ -50,6 +50,8 @@ def no_traces(tmp_path, monkeypatch):
     (tmp_path / "helios_earth_vc_usage_1min_2020-05.csv.gz").write_bytes(
         gzip.compress(series.encode())
     )
+    rates = "service,window_start_s,requests_per_s\na,0,2\na,600,1\n"
+    (tmp_path / "servegen_request_rates_10min.csv.gz").write_bytes(gzip.compress(rates.encode()))
     # Of all lengths that hadar-480 draws from; the first is the beginning of its first day.
     hours = (0.5, 5, 20, 70)
     lines = [f"t{n},{20_000 + n},{3600 * hours[n % 4]},1\n" for n in range(8)]

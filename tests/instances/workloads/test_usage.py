@@ -42,13 +42,39 @@ def test_rows_in_any_order(write):
     assert read_usage(write(shuffled)) == read_usage(write(series(10)))
 
 
-DEFECTS = tables(__file__)["defects"]
+RATES = """service,window_start_s,requests_per_s
+large,600,30
+small,0,8.0
+large,0,60
+large,1200,15
+small,600,2
+small,1200,4
+brief,0,9
+"""
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
-def test_malformed(write, defect):
-    old, new, reason = DEFECTS[defect]
-    valid = series(5)
+def test_request_rates_by_hand(write):
+    """Needs are 60/60 + 8/8 = 2, 30/60 + 2/8 = 0.75 and 15/60 + 4/8 = 0.75 shares of a service."""
+    demand = read_usage(write(RATES))
+    assert demand.step_s == 600
+    assert demand.busy_share == pytest.approx((1, 0.375, 0.375))
+    model, left_out, repeated = demand.assumptions
+    assert "serve 120 of large or 16 of small requests per second" in model
+    assert left_out == "Services with a shorter series are left out: brief."
+    assert "0.0208 days, and is repeated" in repeated
+    scaled = RATES.replace(",8.0", ",80").replace("600,2", "600,20").replace("1200,4", "1200,40")
+    assert read_usage(write(scaled)).busy_share == pytest.approx(demand.busy_share)
+
+
+DEFECTS = [
+    pytest.param(valid, *defect, id=name)
+    for valid, table in ((series(5), "defects"), (RATES, "defects_of_rates"))
+    for name, defect in tables(__file__)[table].items()
+]
+
+
+@pytest.mark.parametrize(("valid", "old", "new", "reason"), DEFECTS)
+def test_malformed(write, valid, old, new, reason):
     text = new if old == "all" else valid + new if old == "end" else valid.replace(old, new)
     assert text != valid
     assert_refused(read_usage, write(text), reason)
@@ -65,6 +91,14 @@ def test_what_cannot_be_read(write):
 def test_bad_steps(write, step_s):
     with pytest.raises(FieldError, match=f"step_s is {step_s}: must be"):
         read_usage(write(series(5)), step_s=step_s)
+
+
+def test_published_request_rates():
+    """Three services for two weeks; the troughs are those of the day and night of inference."""
+    demand = read_usage(published("servegen_request_rates_10min.csv.gz"))
+    assert len(demand.busy_share) == 14 * 24 * 6
+    assert (min(demand.busy_share), max(demand.busy_share)) == (pytest.approx(0.22, abs=0.01), 1)
+    assert "left out: multimodal_mm-image, reason_deepseek-r1" in demand.assumptions[1]
 
 
 def test_published_series():

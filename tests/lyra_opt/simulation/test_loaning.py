@@ -134,6 +134,8 @@ def test_a_comparison_by_hand():
     ]
     shares = [record.share_of_clairvoyant for record in records]
     assert shares == pytest.approx([1, 22 / 26, 7080 / 7800])
+    # It expects needs of 2, 4, 4 and 2 servers.
+    assert [record.forecast_error_servers for record in records] == pytest.approx([0, 0, 2 / 4])
 
 
 def test_where_nothing_can_be_lent_there_is_no_share():
