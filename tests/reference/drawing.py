@@ -31,13 +31,3 @@ class Draw(Random):
     def pick(self, *choices: Any) -> Any:
         """Return one of the choices."""
         return self.choice(choices)
-
-    def names(self, letter: str, count: int) -> list[str]:
-        """Return different names, some with signs that are not letters, not sorted."""
-        form = self.pick(
-            "{0}{1}", "{0}{1}", "{0}{1}", "{1}", 'ü "{0}\\{1}', " {0} {1}, ", "{0}.{1}"
-        )
-        found = [form.format(letter, number) for number in range(count)]
-        if self.sometimes(0.3):
-            self.shuffle(found)
-        return found

@@ -1,28 +1,17 @@
 """Preemption in the plainest way: every way to lose and move pods, and every way to place pods."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, product
 from math import prod
 from typing import Any, NamedTuple
 
-from tests.reference.drawing import INFEASIBLE, LARGEST_INTEGER, UNKNOWN, Document, Draw, require
+from tests.reference.drawing import INFEASIBLE, UNKNOWN, Document, require
 
 VARIANTS = ("none", "victims", "any")
 MAXIMISED: tuple[str, ...] = ()
 MOST_EFFECTS = 20_000
 """Combinations of effects on all gangs above which the optimum counts as unknown."""
-TERMS = (
-    *("unplaced", "budget_excess", "lost_gangs_by_priority", "lost_pods_by_priority"),
-    *("disrupted_pods_by_priority", "lost_gangs", "lost_pods", "moved_pods", "disrupted_pods"),
-    *("weighted_gangs", "extra_domains"),
-)
-COUNTS = ("lost_gangs", "lost_pods", "disrupted_pods")
-FEATURES = (
-    *("several-shapes", "vectors", "required-level", "preferred-level", "partial"),
-    *("hard-budgets", "soft-budgets", "empty-nodes", "huge-numbers"),
-)
-"""Features of drawn instances."""
 
 Effect = list[tuple[int, dict[str, int]]]
 """The effect on a gang: lost pods and moved pods by node, for each of its pod groups."""
@@ -34,119 +23,6 @@ class Term(NamedTuple):
     name: str
     priority: int | None
     largest: int
-
-
-def drawn(draw: Draw, variant: str, name: str, features: Collection[str] | None = None) -> Document:
-    """Return an instance: nothing runs, nothing is pending, nothing fits, or all may be lost.
-
-    It has only the given features; None draws them.
-    """
-    drawn_features = [each for each in FEATURES if draw.sometimes(0.4)]
-    has = {each: each in (drawn_features if features is None else features) for each in FEATURES}
-
-    def some(share: float, key: str, value: Any) -> Document:
-        return {key: value} if draw.sometimes(share) else {}
-
-    def some_labels(share: float) -> Document:
-        return some(share, label, draw.pick("a", "b"))
-
-    def request(*known: Document) -> Document:
-        if known and draw.sometimes(0.7):
-            return dict(draw.choice(known)["request"])
-        return {each: draw.pick(*requests) for each in resources if draw.sometimes(0.9)}
-
-    def held(node: str, resource: str) -> int:
-        groups = [group for gang in gangs for group in gang["pods"] if group["node"] == node]
-        return sum(each["request"].get(resource, 0) * each.get("count", 1) for each in groups)
-
-    resources = draw.pick(("gpu",), ("gpu",), ("memory",))
-    if has["vectors"]:
-        resources = draw.pick(("gpu", "cpu"), ("gpu", 'a "b\\c'), ("cpu", "gpu", "memory"))
-    label, level = draw.pick("zone", "a/b", " "), draw.pick("rack", "ü", "block.1")
-    huge = [(LARGEST_INTEGER // 16,)] * has["huge-numbers"]
-    requests = draw.pick((0, 1), (1,), (1, 2, 3), (0, 1, 2, 4), *huge)
-    weights = (0, 1, 2, 3, *[LARGEST_INTEGER] * has["huge-numbers"])
-    priorities = draw.pick((0,), (0, 1), (1, 2, 3), (-(2**31), 2**31 - 1), (5, 5, 9))
-    ids = draw.names("n", draw.pick(1, 2, 2, 3, 3, 3, 4))
-    gangs: list[Document] = []
-    left = draw.pick(0, 3, 4, 5, 6, 7) if variant == "none" else draw.pick(0, 3, 4, 4, 5)
-    for gang in draw.names("g", 5):
-        groups = []
-        for _ in range(draw.pick(1, 1, 2, 3)):
-            count = min(left, draw.pick(1, 1, 2, 3))
-            left -= count
-            group = {"node": draw.pick(*ids), "request": request()}
-            group |= {"count": count} if count > 1 else {}
-            groups += [group | some(0.2, "selector", some_labels(0.8))] if count else []
-        if groups:
-            entry = {"id": gang, "pods": groups, "priority": draw.pick(*priorities)}
-            entry |= some(0.6 * has["partial"], "min_pods", draw.randint(1, size(entry)))
-            entry |= some(0.05, "is_protected", True) | some(0.15, "is_movable", False)
-            entry |= some(0.3, "queue", draw.pick("default", "other", "ü"))
-            entry |= some(0.4, "weight", draw.pick(*weights))
-            gangs.append(entry | some(0.5, "start_s", draw.pick(0.0, -1e12, 1e12, 0.5, 60.0)))
-    idle = draw.pick((0,), (0,), (0, 0, 1), (0, *requests))
-    nodes = [
-        {
-            "id": node,
-            "capacity": {
-                each: held(node, each) + draw.pick(*idle)
-                for each in resources
-                if held(node, each) or draw.sometimes(0.9)
-            },
-            "domains": some(0.8, level, draw.pick("r0", "r0", "r1")),
-            "labels": some_labels(0.6),
-            **some(0.1, "is_usable", False),
-            **some(0.2 * has["empty-nodes"], "must_be_empty", True),
-        }
-        for node in ids
-    ]
-    document = {"format": "lyra-opt/preemption", "version": 1, "name": name, "moves": variant}
-    document |= {"nodes": nodes, "gangs": gangs}
-    if has["empty-nodes"]:
-        document["empty_selector"] = some_labels(0.5)
-        document["empty_nodes"] = draw.randint(0, min(2, len(candidates(document))))
-    is_emptying = document.get("empty_nodes") or any(node.get("must_be_empty") for node in nodes)
-    if not is_emptying or draw.sometimes(0.5):
-        shapes = []
-        for shape in draw.names("s", draw.pick(2, 2, 3) if has["several-shapes"] else 1):
-            count = draw.pick(1, 1, 2) if has["several-shapes"] else draw.pick(1, 1, 2, 2, 3)
-            wanted = request(*(group for gang in gangs for group in gang["pods"]))
-            entry = {"id": shape, "count": count, "request": wanted}
-            entry |= some(0.5, "min_count", draw.pick(0, draw.randint(0, count)))
-            entry |= some(0.2, "max_per_node", draw.pick(1, 2, LARGEST_INTEGER))
-            shapes.append(entry | {"selector": some_labels(0.2)})
-        priority = draw.pick(*[2**31 - 1] * 4, *priorities)
-        queue = draw.pick("default", "other")
-        document["demand"] = {"priority": priority, "queue": queue, "shapes": shapes}
-        has_level = has["required-level"] or has["preferred-level"]
-        if has_level and any(node["domains"] for node in nodes):
-            is_required = has["required-level"] and draw.sometimes(2 - has["preferred-level"])
-            document["demand"] |= {"level": level, "is_level_required": is_required}
-    rules = ("any", "any", "none", "lower", "lower-or-equal", "other-queue")
-    document |= some(0.6, "victims", draw.pick(*rules[: None if "demand" in document else 3]))
-    lost = sorted({f"lost:{each}" for node in nodes for each in node["capacity"]})
-    hard = [True] * has["hard-budgets"] + [False] * has["soft-budgets"]
-    if gangs and hard:
-        counts = (*COUNTS, *lost)
-        used = (0, 0, 1, *[LARGEST_INTEGER - 3] * has["huge-numbers"])
-        document["budgets"] = [
-            _budget(draw, f"b{n}", gangs, counts, draw.pick(*used), draw.pick(*hard))
-            for n in range(draw.pick(1, 2))
-        ]
-    known = [*TERMS, *lost]
-    return document | some(
-        0.5, "objective", draw.sample(known, draw.randint(1, min(5, len(known))))
-    )
-
-
-def _budget(
-    draw: Draw, name: str, gangs: list[Document], counts: tuple[str, ...], used: int, is_hard: bool
-) -> Document:
-    most = draw.pick(0, 1, 2, 3) + used * (is_hard or draw.sometimes(0.5))
-    counted_gangs = [gang["id"] for gang in draw.sample(gangs, draw.randint(1, len(gangs)))]
-    entry = {"id": name, "gangs": counted_gangs, "counts": draw.pick(*counts)}
-    return entry | {"used": used, "most": most, "is_hard": is_hard}
 
 
 def candidates(document: Document) -> list[str]:

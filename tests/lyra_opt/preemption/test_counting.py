@@ -15,7 +15,7 @@ from tests.lyra_opt.preemption.draws import draw
 from tests.tables import tables
 
 SEEDS = st.integers(0, 2**32 - 1)
-KINDS = ("one-shape", "vectors", "required-level", "preferred-level", "empty-nodes", "partial")
+KINDS = ("one-shape", "vectors", "levels", "emptying", "minima")
 TABLES = tables(__file__)
 
 

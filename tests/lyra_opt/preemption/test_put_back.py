@@ -70,7 +70,7 @@ def test_a_solution_is_never_worse_when_pods_return(seed, kind):
 
 
 @draws(300)
-@given(SEEDS, st.sampled_from(["one-shape", "required-level", "partial", "vectors"]))
+@given(SEEDS, st.sampled_from(["one-shape", "levels", "minima", "vectors"]))
 def test_no_further_gang_or_pod_can_return_for_one_shape(seed, kind):
     instance = draw(np.random.default_rng(seed), kind)
     if (solution := wasteful(instance)) is not None:

@@ -3,6 +3,7 @@
 import json
 from copy import deepcopy
 from dataclasses import MISSING, fields
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -118,11 +119,10 @@ def test_optima_and_infeasibility_are_proved_and_nothing_beyond(kind, first):
             proof_of(PROBLEM, instance, document, None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_solution_that_is_not_optimal_has_no_proof(kind):
+def test_a_solution_that_is_not_optimal_has_no_proof():
     """Whether it loses more than necessary on a node that is needed, or elsewhere."""
     refused = 0
-    for seed in range(40):
+    for kind, seed in product(KINDS, range(40)):
         instance, document = drawn(kind, seed)
         best = best_of(document)
         for solver in ("fewest-pods-first", "kube-pods", "slurm"):
@@ -133,7 +133,7 @@ def test_a_solution_that_is_not_optimal_has_no_proof(kind):
                     refused += 1
                     with pytest.raises(UserError, match="a better"):
                         proof_of(PROBLEM, instance, document, answer.solution)
-    assert refused or kind in ("required-level", "empty-nodes")
+    assert refused > 20
 
 
 ODD = (*range(-2, 4), 2**53, 10**30, 0.5, True, None, "1", [], {}, float("nan"), float("inf"))

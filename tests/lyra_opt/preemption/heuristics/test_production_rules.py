@@ -41,7 +41,7 @@ def test_fast_solves_nearly_all_small_instances_to_the_optimum(kind):
 
 @pytest.mark.parametrize(("name", "wanted"), [("kueue", "shape_count"), ("kube-gang", "shape_min")])
 @draws(200)
-@given(instance=instances(("one-shape", "required-level", "partial", "vectors")))
+@given(instance=instances(("one-shape", "levels", "minima", "vectors")))
 def test_no_victim_can_return(name, wanted, instance):
     state = State(instance, getattr(instance.index, wanted))
     rule, rng = find_solver("preemption", name), np.random.default_rng(0)
