@@ -81,30 +81,6 @@ def test_snapshot_remarks_on_jobs_left_out(out, tmp_path, capsys):
     assert printed.err == "lyra-opt: jobs of the trace larger than the fleet, left out: 1\n"
 
 
-@pytest.mark.parametrize("defect", TABLES["refused"])
-def test_refused(defect, out, capsys):
-    words, message = TABLES["refused"][defect]
-    assert run(words, "--out", out) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith(f"lyra-opt: error: {message}")
-    assert printed.err.count("\n") == 1
-    assert not out.exists()
-
-
-@pytest.mark.parametrize("defect", TABLES["mistyped"])
-def test_mistyped_option(defect, out, capsys):
-    name, value, rule = TABLES["mistyped"][defect]
-    with pytest.raises(SystemExit) as caught:
-        run("--family span --servers 9 --reclaim 1", "--out", out, name, value)
-    assert caught.value.code == 2
-    error = capsys.readouterr().err
-    assert f"argument {name}: " in error
-    assert rule in error
-    assert error.count("\n") == 1
-    assert len(error) < 250
-
-
 def test_folder_that_is_a_file(tmp_path, capsys):
     """One line that names the option, for a file and for what would lie below one."""
     (tmp_path / "taken").write_text("")
@@ -150,14 +126,6 @@ def test_families_are_listed(capsys, problem):
     assert run("", problem=problem) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[0] != " "]
     assert listed == list(family_names(problem))
-
-
-@pytest.mark.parametrize("given", [("--family", "net"), ("--out", "here")])
-def test_family_and_folder_are_required_together(given, capsys):
-    """A command with one of them names the other, and writes nothing."""
-    assert run(*given) == 2
-    missing = {"--family": "--out", "--out": "--family"}[given[0]]
-    assert capsys.readouterr().err.startswith(f"lyra-opt: error: {missing} is missing")
 
 
 def test_parser_is_built_without_numpy():

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from lyra_opt import __version__
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import solver_names
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS
@@ -20,8 +19,6 @@ from tests.tables import tables
 
 TABLES = tables(__file__)
 
-
-Run = "Callable[..., tuple[int, str, str]]"
 RECLAIM_KEYS = {"servers", "preempted_jobs", "collateral_gpus", "scaled_in_workers"}
 
 
@@ -49,51 +46,6 @@ class TestSolve:
             assert (answer["collateral_gpus"], answer["scaled_in_workers"]) == (0, 0)
             assert answer["wall_time_s"] > 0
 
-    def test_certify_proves_a_heuristic(self, run):
-        """With a bound, the greedy's answer is optimal and the status says so."""
-        _, out, _ = run("solve", FIGURE_5, "--certify", "--format=json")
-        (answer,) = json.loads(out)
-        assert (answer["status"], answer["dual_bound"], answer["gap"]) == ("optimal", 1, 0.0)
-
-    def test_table_names_what_was_chosen(self, run):
-        """For people: a table, and the chosen servers below it."""
-        exit_code, out, _ = run("solve", FIGURE_5, "--certify")
-        assert exit_code == 0
-        assert "lyra-greedy" in out
-        assert "optimal" in out
-        assert "lyra-greedy: servers s1, s2; preempted jobs a" in out
-
-    def test_an_exact_solver_runs_beside_the_default_one(self, run, write_json):
-        """Its time is an option; what is proved already is not proved again."""
-
-        def names_of(*options: Any) -> list[str]:
-            return [
-                each["solver"]
-                for each in json.loads(run("solve", FIGURE_5, "--format=json", *options)[1])
-            ]
-
-        assert names_of() == names_of("--exact-time", 0.5) == ["lyra-greedy", "exact"]
-        assert names_of("--exact-time", 0) == names_of("--certify") == ["lyra-greedy"]
-        assert names_of("--solver", "scf") == ["scf"]
-        assert run("solve", FIGURE_5, "--exact-time", "-1")[0] == 2
-        answers = json.loads(run("solve", FIGURE_5, "--format=json")[1])
-        assert answers[0]["optimum"] == answers[1]["dual_bound"] == 1
-        assert run("verify", FIGURE_5, write_json("both.json", answers))[0] == 0
-
-    def test_distances_come_from_all_answers_of_the_call(self, run):
-        """A heuristic that has no bound is measured against the proof beside it."""
-        solvers = ["--solver", "random", "--solver", "exact", "--solver", "scf"]
-        exit_code, out, _ = run("solve", FIGURE_5, *solvers)
-        assert exit_code == 0
-        assert "over optimum" in out
-        assert "random: 100.0 % over the optimum; servers s2, s3" in out
-        assert "scf: optimal, proved by exact; servers s1, s2" in out
-        answers = json.loads(run("solve", FIGURE_5, *solvers, "--format=json")[1])
-        assert [answer["gap_to_optimum_at_most"] for answer in answers] == [1.0, 0.0, 0.0]
-        assert [answer["gap_to_best"] for answer in answers] == [1.0, 0.0, 0.0]
-        assert [answer["gap"] for answer in answers] == [None, 0.0, None]
-        assert {answer["optimum"] for answer in answers} == {1}
-
     def test_a_contradiction_is_named(self, run, monkeypatch):
         """A solver that proves that there is no solution, beside one that has found one."""
         claim = SolveResult(status=Status.INFEASIBLE)
@@ -103,52 +55,6 @@ class TestSolve:
         sentence = "exact found objective 1, but scf claims that there is no solution"
         assert f"scf: contradiction: {sentence}" in out
         assert run("solve", FIGURE_5, "--solver", "scf")[0] == 0  # nothing contradicts it
-
-    def test_a_solver_that_fits_another_file_is_a_row(self, run):
-        """The batch goes on; a solver that fits none of the files is bad input."""
-        files = [FIGURE_5, FIGURE_5.with_name("hadar-motivating.json")]
-        solvers = ["--solver", "scf", "--solver", "gavel-las"]
-        exit_code, out, _ = run("solve", *files, *solvers, "--format=json")
-        answers = json.loads(out)
-        assert exit_code == 0
-        assert [answer["status"] for answer in answers] == [
-            "feasible",
-            "unsupported",
-            "unsupported",
-            "feasible",
-        ]
-        assert "'scf': is a solver of reclaim" in answers[2]["message"]
-        assert_one_line_error(run("solve", *files, "--solver", "sfc"), "'sfc'")
-
-    def test_a_skip_carries_its_reason(self, run):
-        """Status unsupported; where nothing else was solved, exit code 1."""
-        exit_code, out, errors = run(
-            "solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--format=json"
-        )
-        (answer,) = json.loads(out)
-        assert (exit_code, errors) == (1, "lyra-opt: no solver found a solution\n")
-        both = ("--solver", "lyra-greedy-elastic", "--solver", "scf", "--format=json")
-        assert run("solve", FIGURE_5, *both)[0] == 0
-        assert answer["status"] == "unsupported"
-        assert "interchangeable" in answer["message"]
-        assert answer["wall_time_s"] is None
-
-    def test_out_writes_the_best_solution(self, run, tmp_path):
-        """A solution file that `verify` accepts; of equals, the solver named first."""
-        out = tmp_path / "best.json"
-        assert (
-            run("solve", FIGURE_5, "--solver", "random", "--solver", "peeling", "--out", out)[0]
-            == 0
-        )
-        assert json.loads(out.read_text()) == {
-            "format": "lyra-opt/reclaim-solution",
-            "version": 1,
-            "instance": "lyra-figure-5",
-            "servers": ["s1", "s2"],
-            "objective": 1,
-        }
-        assert run("verify", FIGURE_5, out)[0] == 0
-        assert [path.name for path in tmp_path.iterdir()] == ["best.json"]
 
     def test_seed_decides_the_random_choice(self, run):
         """Same seed, same answer; among ten seeds not all answers are equal."""
@@ -236,12 +142,6 @@ class TestSolve:
         assert "hello from Python" in err
         assert "hello from C" in err
 
-    @pytest.mark.parametrize(("arguments", "parts"), TABLES["bad_usage"])
-    def test_bad_usage(self, run, arguments, parts):
-        """One line, exit code 2, nothing on stdout."""
-        words = (FIGURE_5 if word == "FIGURE_5" else word for word in arguments.split())
-        assert_one_line_error(run("solve", *words), *parts)
-
     @pytest.mark.parametrize("option", ["--out", "--proof"])
     def test_an_instance_is_not_replaced(self, run, tmp_path, option):
         """A solution or a proof that would be written over its instance, by any name of it."""
@@ -291,21 +191,6 @@ class TestVerify:
             **fields,
         }
 
-    def test_valid(self, run, write_json):
-        """Exit code 0 and what the checker computes; a claim is optional."""
-        for name, fields in (("silent", {}), ("claiming", {"objective": 3})):
-            path = write_json(f"{name}.json", self.solution(**fields))
-            exit_code, out, _ = run("verify", FIGURE_5, path, "--format=json")
-            assert exit_code == 0
-            assert json.loads(out) == {
-                "valid": True,
-                "violations": [],
-                "objective": 3,
-                "preempted_jobs": ["a", "c", "d"],
-                "collateral_gpus": 22,
-                "scaled_in_workers": 0,
-            }
-
     @pytest.mark.parametrize(("fields", "violation"), TABLES["invalid"])
     def test_invalid(self, run, write_json, fields, violation):
         """Exit code 1, and the violation is named, in both forms of output."""
@@ -318,11 +203,6 @@ class TestVerify:
         assert exit_code == 1
         assert out.startswith("invalid\n")
         assert violation in out
-
-    def test_an_instance_is_no_solution(self, run):
-        """It is refused by what it is, not by its keys."""
-        rule = 'format is "lyra-opt/reclaim": must be "lyra-opt/reclaim-solution"'
-        assert_one_line_error(run("verify", FIGURE_5, FIGURE_5), rule)
 
     @pytest.mark.parametrize("as_array", [False, True])
     def test_accepts_an_object_of_solve_json(self, run, write_json, as_array):
@@ -346,15 +226,6 @@ class TestVerify:
         exit_code, out, _ = run("verify", FIGURE_5, write_json("lie.json", answer | lie))
         assert exit_code == 1
         assert violation in out
-
-    def test_an_answer_without_a_solution(self, run, write_json):
-        """Nothing to verify is not valid."""
-        _, out, _ = run("solve", FIGURE_5, "--solver", "lyra-greedy-elastic", "--format=json")
-        exit_code, out, _ = run(
-            "verify", FIGURE_5, write_json("a.json", json.loads(out)), "--format=json"
-        )
-        assert exit_code == 1
-        assert json.loads(out)["violations"] == ["there is no solution"]
 
 
 class TestSolvers:
@@ -381,15 +252,6 @@ class TestSolvers:
         assert by_name["cpsat"]["proves_optimality"]
         assert by_name["cpsat"]["gives_bound"]
 
-    def test_table_and_filter(self, run):
-        """For people, and for one problem."""
-        _, out, _ = run("solvers")
-        assert "lyra-greedy" in out
-        assert "allocation" in out
-        assert "pulp-gurobi" not in out
-        assert "pulp-gurobi, " in run("solvers", "--backends")[1]
-        assert_one_line_error(run("solvers", "--problem", "chess"), "chess", "reclaim")
-
     def test_a_solver_that_cannot_be_loaded_is_listed_with_the_reason(self, run, monkeypatch):
         """Somebody's broken package does not take the listing down."""
         from importlib.metadata import EntryPoint
@@ -407,26 +269,6 @@ class TestSolvers:
 
 class TestWhole:
     """The program as a process."""
-
-    def test_version_and_help(self, run):
-        """Every command explains itself, with examples."""
-        assert run("--version")[1] == f"lyra-opt {__version__}\n"
-        for command in (
-            "",
-            "solve",
-            "verify",
-            "counterexample",
-            "generate reclaim",
-            "solvers",
-            "simulate",
-            "tune",
-            "study",
-            "report",
-            "paper",
-        ):
-            exit_code, out, _ = run(*command.split(), "--help")
-            assert exit_code == 0
-            assert "\nexample" in out
 
     @pytest.mark.parametrize("command", [(), ("generate",), ("scenarios",)])
     def test_no_command(self, run, command):

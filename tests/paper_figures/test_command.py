@@ -19,14 +19,6 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-@pytest.mark.parametrize(("paper", "arguments", "part"), TABLES["bad_input"])
-def test_bad_input(run, tmp_path, monkeypatch, paper, arguments, part):
-    """One line that names the option, the value and the rule of that paper; nothing is written."""
-    monkeypatch.chdir(tmp_path)
-    assert_one_line_error(run("paper", paper, *arguments), part)
-    assert list(tmp_path.iterdir()) == []
-
-
 def read_shown(out: str, kind: str) -> list[str]:
     """Return the lines of a shown table or figure that begin so."""
     return [line for line in out.splitlines() if line.startswith(kind)]
@@ -67,11 +59,6 @@ def test_every_table_and_figure_is_stored():
             if table.table.columns:
                 rows_of_latex(table.table.text("latex"))
             assert table.table.columns or table.notes
-
-
-def test_unknown_paper(run):
-    """One line that names those that there are."""
-    assert_one_line_error(run("paper", "aryl"), "aryl", "lyra", "hadar", "dally", "gavel", "pollux")
 
 
 @pytest.mark.parametrize("place", ["file", "file/folder"])

@@ -135,14 +135,6 @@ def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
         lo.plan(file, "fit", pods=99, gpus=8).plot()
 
 
-@pytest.mark.parametrize(("words", "message"), TABLES["bad_questions"])
-def test_bad_questions_give_one_line(run, file, words, message):
-    exit_code, out, err = run("plan", *words, "--snapshot", file)
-    assert (exit_code, out) == (2, "")
-    assert message in err
-    assert err.count("\n") == 1
-
-
 @pytest.mark.parametrize(("names", "options", "message"), TABLES["wrong_options"])
 def test_lo_plan_names_wrong_options(file, names, options, message):
     with pytest.raises(lo.UserError, match=re.escape(message)):

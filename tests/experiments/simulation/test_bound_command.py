@@ -141,14 +141,6 @@ def test_python_and_the_command_line_prove_the_same(run):
     assert measured["jct_mean_s"] >= told["jct_mean_bound_s"]
 
 
-def test_people_get_a_table(run):
-    """The printed table is followed by the conditions of the bound."""
-    exit_code, out, err = run("bound", "lyra-paper", *SMALL, "--seed", "0", "--seed", "1")
-    assert (exit_code, out.count("restart"), out.count("conserved")) == (0, 2, 2)
-    assert "whatever it knows" in out
-    assert "proved in" in err
-
-
 def test_progress_covers_all_bounds(monkeypatch):
     """Progress rises over all seeds, classes and readings and ends at 1."""
     shown: list[float] = []
@@ -167,12 +159,6 @@ def test_progress_covers_all_bounds(monkeypatch):
     assert told == sorted(told)
     assert told[-1] == 1
     assert len(set(told)) > 8 * 2  # eight bounds, each of two ascents of many passes
-
-
-@pytest.mark.parametrize(("arguments", "told"), TABLES["bad_input"])
-def test_bad_input_is_told_in_one_line(arguments, told, run):
-    """The exit code is 2."""
-    assert_one_line_error(run(*arguments.replace("SMALL", " ".join(SMALL)).split()), told)
 
 
 def test_runs_have_jobs_of_their_own():

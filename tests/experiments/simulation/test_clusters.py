@@ -1,6 +1,5 @@
-"""``lyra-opt simulate`` on heterogeneous GPUs and in a network, and the input that it refuses."""
+"""``lyra-opt simulate`` on heterogeneous GPUs and in a network."""
 
-import json
 import re
 from collections import Counter
 from importlib.resources import files
@@ -12,7 +11,6 @@ from lyra_opt.core.loading import load_instance
 from lyra_opt.core.numbers import three_digits
 from lyra_opt.experiments.store import table_path
 from lyra_opt.simulation.communication import MODELS
-from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import (
     HEADER,
     ONE_SERVER,
@@ -25,13 +23,6 @@ from tests.tables import tables
 
 TABLES = tables(__file__)
 
-
-# On one GPU, one after the other.
-MANY = json.dumps(list(range(1, 102)), separators=(",", ":"))
-TOO_MANY = (
-    f'ONE --set axes={{"cluster.servers"={MANY},"jobs.count"={MANY}}}',
-    ["axes is an object", "at most 10,000 combinations, not 10,201"],
-)
 
 ONE_GPU_JOBS = HEADER + "a,0,100,1\nb,10,50,1\nc,20,30,1\n"
 
@@ -104,41 +95,6 @@ class TestTypes:
         series = pd.read_csv(table_path(tmp_path / "out", "yarn-cs seed=0", "series"))
         assert (series.gpus_held_v100[0], series.running_jobs[0]) == (1, 1)
 
-    def test_keys_reach_the_simulation(self, simulate):
-        """Changed keys of the scenario change the result as expected."""
-        given = (*changes("jobs.workload=mix-1"), "--scheme", "hadare", "--format=json")
-        plain = figures(simulate("hadare-lab", *given))
-        rounds = "tenure.rounds={round_s=100, restart_s=20, merge_s=30, copy_efficiency=[1, 0.5]}"
-        costs = (*changes(rounds), *groups(v100=2, k80=2), "--seed", 7)
-        costly = figures(simulate("plain", *given, *costs))
-        assert_figures(plain, {"round_s": 360, "restart_s": 10, "merge_s": 10})
-        assert_figures(costly, {"round_s": 100, "restart_s": 20, "merge_s": 30, "seed": 7})
-        assert (costly["copy_efficiency"], costly["servers"], costly["copies_max"]) == (
-            [1, 0.5],
-            4,
-            4,
-        )
-        assert costly["ttd_s"] > plain["ttd_s"]
-
-    def test_jobs_that_would_wait_for_ever(self, simulate, tmp_path):
-        """Jobs that can never run are an error, or are left out and counted, under every scheme."""
-        path = tmp_path / "jobs.csv"
-        path.write_text(HEADER + "a,0,100,1\nb,0,100,2\nc,0,100,9\n")
-        given = ("plain", "--jobs", path, *groups(v100=8), "--format=json")
-        drop = changes("jobs.oversized=drop")
-        assert_one_line_error(simulate(*given, "--scheme", "hadar"), "job c", "9 GPUs", "has 8")
-        exit_code, out, err = simulate(*given, "--scheme", "hadar", *drop)
-        kept = figures((exit_code, out, err))
-        assert (kept["jobs"], kept["dropped"]) == (2, 1)
-        assert "left out: 1 job that can never run" in err
-        assert "\nLeft out: 1 job that can never run" in "\n".join(["", *kept["assumptions"]])
-        alone = simulate(*given, *schemes("hadar", "allox"))
-        assert_one_line_error(alone, "job c", "(2 jobs cannot run)")
-        kept = figures(simulate(*given, "--scheme", "allox", *drop))
-        assert (kept["jobs"], kept["dropped"]) == (1, 2)
-        path.write_text(HEADER + "c,0,100,9\n")
-        assert_one_line_error(simulate(*given, *drop), "no job can run")
-
 
 class TestOwnTypes:
     """GPU types of the user, and their speed."""
@@ -156,20 +112,6 @@ class TestOwnTypes:
         assert shortest_s > 0
         # Two GPUs: a alone on one, b and then c on the other.
         assert record["makespan_s"] == pytest.approx(max(100, 10 * speed + 50 + 30) / speed)
-
-    def test_a_node_list(self, simulate, one_gpu_jobs, tmp_path):
-        """One of three jobs runs on the faster node; results state what was left out."""
-        nodes = tmp_path / "nodes.csv"
-        nodes.write_text("node,gpus,gpu_type\nhead,0,\nn1,1,old\nn2,1,new\n")
-        own = changes("gpu_types.old.relative_speed=0.5", "gpu_types.new.relative_speed=2")
-        given = ("plain", "--jobs", one_gpu_jobs, *own, "--scheme", "fifo", "--format=json")
-        record = figures(simulate(*given, *changes(f"cluster.nodes={nodes}")))
-        assert record["gpus"] == {"new": 1, "old": 1}
-        assert record["cluster"] == "nodes"
-        assert "Left out of the node list: 1 node without whole GPUs." in record["assumptions"]
-        table = '{{servers=1, gpus_per_server=1, gpu_type="{}"}}'
-        groups = changes(f"cluster.groups=[{table.format('new')}, {table.format('old')}]")
-        assert figures(simulate(*given, *groups))["jct_mean_s"] == record["jct_mean_s"]
 
     def test_the_model_of_a_trace_is_used(self, simulate, tmp_path):
         """The measured rates of a stated model apply, and no model is drawn."""
@@ -206,44 +148,6 @@ class TestRacks:
         jobs = pd.read_csv(table_path(tmp_path / "out", "dally seed=0", "jobs"))
         assert jobs.machine_allocations.tolist() == [1, 1, 1]
         assert set(jobs.model) <= set(MODELS)
-
-    def test_slowdowns(self, simulate, tmp_path):
-        """A gang on two machines runs at half its speed."""
-        table, jobs = tmp_path / "slowdowns.csv", tmp_path / "one.csv"
-        rows = [f"{model},2,rack,2\n" for model in MODELS]
-        table.write_text("model,gpus,tier,slowdown\n" + "".join(rows))
-        jobs.write_text(HEADER + "a,0,100,2\n")
-        pair = ("servers=2", "gpus_per_server=1", "servers_per_rack=2")
-        given = ("plain", "--jobs", jobs, *changes(*(f"cluster.{each}" for each in pair)))
-        given += (
-            *changes(f"cluster.network.slowdowns={table}"),
-            "--scheme",
-            "dally",
-            "--format=json",
-        )
-        record = figures(simulate(*given))
-        assert_figures(record, TABLES["by_hand"]["slowdowns"])
-        assert record["gpu_s_by_tier"] == {"machine": 0, "rack": pytest.approx(400), "network": 0}
-        leases = changes("tenure.leases={lease_s=60, hand_over_s_per_gpu=1}")
-        assert_figures(figures(simulate(*given, *leases)), TABLES["by_hand"]["leases"])
-
-    def test_slowdowns_that_lack_a_line(self, simulate, tmp_path):
-        """The error names the file, and the unknown model or the missing line."""
-        table, jobs = tmp_path / "slowdowns.csv", tmp_path / "jobs.csv"
-        table.write_text("model,gpus,tier,slowdown\nmine,2,machine,1.5\n")
-        measured = changes(f'cluster.network={{slowdowns="{table}"}}')
-        unknown = f"{table}: has no lines for model"
-        assert_one_line_error(
-            simulate(*SMALL_RACKS, *measured), unknown, "must be one of its models: mine"
-        )
-        jobs.write_text(HEADER + "a,0,100,2\n")  # of which the table has one tier of three
-        lacks = f"{table}: has no line for model 'mine' on 2 GPUs at tier rack"
-        assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), lacks)
-        jobs.write_text("model," + HEADER + "yours,a,0,100,2\n")
-        named = "has no lines for model 'yours' of job a: must be one of its models: mine"
-        assert_one_line_error(simulate(*TWO_RACKS, "--jobs", jobs, *measured), named)
-        without = simulate(*TWO_RACKS, "--jobs", jobs)
-        assert_one_line_error(without, "job a: model is 'yours'", "bert", "slowdowns")
 
     def test_schemes_of_three_papers_side_by_side(self, simulate):
         """All schemes do the same work, and each states how it is simulated."""
@@ -316,20 +220,3 @@ class TestRacks:
         assert slower["communication_share"] > plain["communication_share"]
         other = record("tenure.leases.hand_over_s_per_gpu=0", seed=5)
         assert (other["seed"], other["hand_over_share"]) == (5, 0)
-
-
-class TestBadInput:
-    """One line names the error, and no file is written."""
-
-    @pytest.mark.parametrize(("arguments", "parts"), [*TABLES["bad_input"], TOO_MANY])
-    def test_table(self, simulate, trace, tmp_path, monkeypatch, arguments, parts):
-        """Bad input is reported before the first simulation."""
-        (tmp_path / "bad.csv").write_text(HEADER + "a,0,100,2\nb,10,soon,1\n")
-        (tmp_path / "broken.toml").write_text("schemes = [")
-        before = {path.name: path.read_text() for path in tmp_path.iterdir()}
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-        given = arguments.replace("ONE", "plain --jobs three.csv --set cluster.servers=1").split()
-        out = () if "--out" in given else ("--out", "out")
-        assert_one_line_error(simulate(*given, *out, "--format=json"), *parts)
-        assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before

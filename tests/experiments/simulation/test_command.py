@@ -49,72 +49,6 @@ class TestFigures:
         assert record["training_usage_while_submitting"] == pytest.approx(1, abs=0.01)
         assert "3 jobs over 0.0 days ask for 775.0 % of 2 GPUs" in err
 
-    def test_a_dry_run_replays_nothing(self, three_jobs, tmp_path):
-        """It lists the replays with the demand that a run would print."""
-        options = ("--scheme=fifo", "--scheme=sjf", "--out", tmp_path / "out", "--format=json")
-        exit_code, out, err = three_jobs(*options, "--dry-run")
-        assert exit_code == 0
-        assert [each["replay"] for each in json.loads(out)] == ["fifo seed=0", "sjf seed=0"]
-        assert all(each["jobs"] in err for each in json.loads(out))
-        assert not (tmp_path / "out").exists()
-
-    def test_all_at_one_moment(self, simulate, tmp_path):
-        """The load is null, because JSON has no infinity."""
-        path = tmp_path / "jobs.csv"
-        path.write_text(HEADER + "a,5,100,1\nb,5,50,1\n")
-        record = figures(simulate("plain", "--jobs", path, *ONE_SERVER, "--format=json"))
-        without = dict.fromkeys(("load", "training_usage_while_submitting"))
-        assert_figures(record, {"makespan_s": 100, **without})
-
-    def test_side_by_side(self, three_jobs):
-        """Several schemes give an array or columns of a table; repeated names count once."""
-        named = schemes("fifo", "sjf", "fifo")
-        records = figures(three_jobs(*named, "--format=json"))
-        assert [record["scheme"] for record in records] == ["fifo", "sjf"]
-        out = three_jobs(*named)[1]
-        assert out.startswith("scenario plain, three on 1x2:\n")
-        assert re.search(r"Queuing time, mean \(seconds\) +73.3 +66.7\n", out)
-        assert re.search(r"Training usage \(%\) +86.1 +86.1\n", out)
-        assert "- Each worker of the trace's jobs holds one GPU" in out
-
-    def test_schemes_with_parameters_and_labels(self, three_jobs):
-        """One scheme with two settings gives two columns; the command line accepts labels."""
-        given = changes('schemes=["fifo", {name="fifo", queue="shortest", label="by-length"}]')
-        records = figures(three_jobs(*given, "--format=json"))
-        assert [record["scheme"] for record in records] == ["fifo", "by-length"]
-        by_hand = [pytest.approx(400 / 3), pytest.approx(380 / 3)]
-        assert [record["jct_mean_s"] for record in records] == by_hand
-        alone = figures(three_jobs(*given, "--scheme", "by-length", "--format=json"))
-        assert alone["jct_mean_s"] == by_hand[1]
-
-    def test_a_trace_is_plain_unless_told_otherwise(self, three_jobs):
-        """Elasticity is assumed only on request, and is stated."""
-        plain = figures(three_jobs("--format=json"))
-        assert not any("Assumed by seed" in sentence for sentence in plain["assumptions"])
-        ideal = figures(three_jobs(*changes("jobs.assumptions.all_elastic=true"), "--format=json"))
-        assert any("100 % elastic" in sentence for sentence in ideal["assumptions"])
-
-    @pytest.mark.parametrize(("servers", "waits"), [(1, True), (9, False)])
-    def test_remarks_on_small_replays(self, servers, waits, three_jobs):
-        """The assumptions say that three jobs are few, and whether any of them waits."""
-        given = changes(f"cluster.servers={servers}", "cluster.loans.servers=1")
-        found = figures(three_jobs(*given, "--scheme", "fifo", "--format=json"))["assumptions"]
-        assert any(each.startswith("A replay of fewer than 100 jobs") for each in found)
-        assert any(each.startswith("No job waits under scheme fifo.") for each in found) != waits
-        assert "Scheme fifo borrows none of the inference servers." in found
-
-    def test_a_part_of_a_trace(self, simulate, tmp_path):
-        """The first days are selected, and of these the first jobs."""
-        path = tmp_path / "jobs.csv"
-        path.write_text(HEADER + "a,0,100,1\nb,60,100,1\nc,80000,100,1\nd,90000,100,1\n")
-
-        def jobs(*texts):
-            given = ("plain", "--jobs", path, *ONE_SERVER, *changes(*texts))
-            return figures(simulate(*given, "--format=json"))["jobs"]
-
-        assert [jobs(), jobs("jobs.days=1"), jobs("jobs.days=1", "jobs.count=2")] == [4, 3, 2]
-        assert jobs("jobs.first_day=2", "jobs.days=1") == 1
-
     def test_loans(self, simulate, tmp_path):
         """A usage series is the demand; with the oracle, lent servers are never missed."""
         usage = tmp_path / "usage.csv"
@@ -367,22 +301,6 @@ class TestTraces:
         monkeypatch.chdir(tmp_path / "elsewhere")
         record = figures(simulate(scenario, "--format=json"))
         assert (record["scenario"], record["jobs"]) == ("mine", 3)
-
-    @pytest.mark.parametrize(
-        ("content", "parts"),
-        [
-            ("", ["the file is empty"]),
-            (HEADER + "a,0,100,two\n", ["row 2, column gpus", '"two"']),
-            (HEADER + "a,0,0,1\n", ["holds no jobs", "ran for no time"]),
-            ('[{"jobid": "a"}]', ["[0].vc is missing"]),
-        ],
-    )
-    def test_malformed_jobs(self, three_jobs, trace, tmp_path, content, parts):
-        """The error names file, row, column, value and rule, and no file is written."""
-        trace.write_text(content)
-        written = ("--out", tmp_path / "out", "--capture", tmp_path / "capture")
-        assert_one_line_error(three_jobs(*written, "--format=json"), str(trace), *parts)
-        assert [path.name for path in tmp_path.iterdir()] == ["three.csv"]
 
     def test_pipes(self, simulate, tmp_path):
         """Pipes are refused at once, because a pipe without a writer would block."""

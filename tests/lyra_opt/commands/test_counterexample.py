@@ -185,12 +185,3 @@ def test_variant(run, against, options, variant):
     """The first that both take, or the one asked for."""
     asked = ("--heuristic", "random", "--against", against, *options, *SMALL)
     assert searched(run, *asked, "--time-limit", 1e-9)[1]["variant"] == variant
-
-
-@pytest.mark.parametrize(("changed", "parts"), TABLES["bad_usage"])
-def test_bad_usage(run, tmp_path, changed, parts):
-    """One line, exit code 2, nothing on stdout, nothing written, and at once."""
-    options = {"--heuristic": "peeling", "--against": "optimum"} | changed
-    words = [word for option in options.items() if option[1] is not False for word in option]
-    assert_one_line_error(run("counterexample", *words), *parts)
-    assert not list(tmp_path.iterdir())

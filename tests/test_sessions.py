@@ -1,0 +1,102 @@
+"""Sessions of the command line in ``sessions/*.txt``: commands in turn, and what they must print.
+
+A session begins with ``== `` and a name. It holds files, each with its name in a line
+``-- NAME --`` and its text below, and commands without ``lyra-opt``, each in a line that begins
+with ``$ ``. Below a command stand its expectations, one per line, each a word and its object:
+
+* ``exit``: the exit code, 0 if there is no such line
+* ``out``, ``err``: a text on the standard output, or on the standard error; line breaks are blanks
+* ``no``: a text that is on neither
+* ``error``: a text in the one line that refuses bad input, with exit code 2
+* ``save``: the file in which the standard output is kept; ``read``: a file to look at instead of it
+* ``json``: the path of values in the JSON that was printed or read, ``*`` for each entry of a list,
+  and the values; floats may be rounded, and objects may have more keys
+* ``same``: a saved file, and the path of values that are equal there
+* ``files``: the files and folders of the session, in order
+"""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import FIGURE_5, assert_one_line_error
+
+FOLDER = Path(__file__).with_name("sessions")
+SESSIONS = [
+    pytest.param(session, id=f"{file.stem}: {session.splitlines()[0]}")
+    for file in sorted(FOLDER.glob("*.txt"))
+    for session in re.split(r"^== ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+]
+PLACES = {"FIGURES": str(FIGURE_5.parent), "FIGURE_5": str(FIGURE_5)}
+
+
+def values_at(found: Any, path: str) -> Any:
+    """Return the values at a path."""
+    key, _, rest = path.partition("/")
+    if key == "*":
+        return [values_at(each, rest) for each in found]
+    return values_at(found[int(key) if isinstance(found, list) else key], rest) if key else found
+
+
+def is_like(found: Any, expected: Any) -> bool:
+    """Return whether values are those expected."""
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(is_like, found, expected))
+    if isinstance(expected, dict):
+        return all(key in found and is_like(found[key], expected[key]) for key in expected)
+    return bool(found == (pytest.approx(expected) if type(expected) is float else expected))
+
+
+def check(ran: tuple[int, str, str], expectations: list[tuple[str, str]], folder: Path) -> None:
+    """Hold what a command did against its expectations."""
+    exit_code, out, err = ran
+    told = {"out": out, "err": err, "read": out}
+    refusals = [text for word, text in expectations if word == "error"]
+    if refusals:
+        assert_one_line_error(ran, *refusals)
+    assert str(exit_code) == dict(expectations).get("exit", "2" if refusals else "0"), err
+    for word, text in expectations:
+        if word in ("out", "err"):
+            assert text in " ".join(told[word].split()), told[word]
+        elif word == "no":
+            assert text not in out + err
+        elif word == "save":
+            (folder / text).write_text(out)
+        elif word == "read":
+            told["read"] = (folder / text).read_text()
+        elif word == "json":
+            path, _, expected = text.partition(" ")
+            found = values_at(json.loads(told["read"]), path.strip("/"))
+            assert is_like(found, json.loads(expected)), (path, found)
+        elif word == "same":
+            file, path = text.split()
+            texts = told["read"], (folder / file).read_text()
+            found, expected = (values_at(json.loads(each), path) for each in texts)
+            assert is_like(found, expected), (path, found)
+        elif word == "files":
+            assert " ".join(sorted(path.name for path in folder.iterdir())) == text
+        else:
+            assert word in ("exit", "error"), word
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_session(session, run, tmp_path, monkeypatch):
+    """Each command, in a fresh folder and without traces, does what its session says."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
+    for part in re.split(r"^(?=\$ |-- )", session, flags=re.MULTILINE)[1:]:
+        head, _, body = part.partition("\n")
+        if head.startswith("-- "):
+            (tmp_path / head.strip("- ")).write_text(body)
+            continue
+        for name, place in PLACES.items():
+            head = head.replace(name, place)
+        lines = [line.partition(" ")[::2] for line in body.splitlines() if line.strip()]
+        try:
+            check(run(*shlex.split(head)[1:]), lines, tmp_path)
+        except AssertionError as error:
+            raise AssertionError(f"{head}: {error}") from error
