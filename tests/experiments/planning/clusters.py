@@ -1,8 +1,15 @@
-"""Small random clusters as snapshots, and helpers that build snapshots by hand."""
+"""Small random clusters as snapshots, and snapshots by hand or from the tables of tests."""
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from lyra_opt.experiments.planning.planning import plan
+from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
+from lyra_opt.instances.snapshots.placement import Placement, Taint, Toleration
 from lyra_opt.instances.snapshots.snapshot import (
+    DisruptionBudget,
     Owner,
     PendingGang,
     PendingPods,
@@ -78,3 +85,50 @@ def random_cluster(seed, most_nodes=5, most_gangs=5):
                 )
             )
     return cluster(nodes, gangs), rng
+
+
+RECORDS = {
+    "owner": lambda **given: Owner(**{"kind": "Kind", "name": "old", "namespace": "team", **given}),
+    "placement": Placement,
+    "tolerations": Toleration,
+    "taints": Taint,
+    "budgets": DisruptionBudget,
+    "among": selector_of,
+}
+QUESTIONS = {"drain": Drain, "fit": Fit, "consolidate": Consolidate}
+
+
+def read(value: Any, key: str = "") -> Any:
+    """Return a value of a table, with records and tuples for its tables and lists."""
+    if isinstance(value, list):
+        return tuple(read(each, key) for each in value)
+    if not isinstance(value, dict):
+        return RECORDS[key](value) if key == "among" else value
+    fields = {name: read(each, name) for name, each in value.items()}
+    return RECORDS[key](**fields) if key in RECORDS else fields
+
+
+def gangs_of(case):
+    """Yield the running gangs of a case."""
+    for fields in read(case.get("gangs", [])):
+        placement = fields.pop("placement", None)
+        made = gang(**fields)
+        pods = [replace(pod, placement=placement) if placement else pod for pod in made.pods]
+        yield replace(made, pods=tuple(pods))
+
+
+def planned(case):
+    """Return the plan of a case: `nodes`, `gangs`, what it asks `of` them, and how."""
+    given = read(case.get("asks", {}))
+    if "new" in case:
+        fields = read(case["new"])
+        changed = {key: fields.pop(key) for key in ("id", "owner", "has_pods") if key in fields}
+        placement = fields.pop("placement", Placement())
+        made = pending(**fields)
+        shapes = (replace(made.shapes[0], placement=placement),)
+        given["gang"] = replace(made, shapes=shapes, **changed)
+    nodes = [node(each) if isinstance(each, str) else node(**each) for each in read(case["nodes"])]
+    snapshot = cluster(nodes, gangs_of(case), budgets=read(case.get("budgets", []), "budgets"))
+    question = QUESTIONS[case["of"]](**given)
+    snapshot = replace(snapshot, **case.get("snapshot", {}))
+    return plan(snapshot, question, Choices(**case.get("choices", {})))

@@ -11,11 +11,18 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.planning.picture import plan_picture
 from lyra_opt.experiments.planning.planning import explain, plan
-from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit, selector_of
+from lyra_opt.experiments.planning.questions import Choices, Consolidate, Drain, Fit
 from lyra_opt.experiments.planning.words import headline, hurt_table, limits, proof_sentence
-from lyra_opt.instances.snapshots.placement import Placement, Taint
-from lyra_opt.instances.snapshots.snapshot import RESERVED, Owner, SnapshotNode
-from tests.experiments.planning.clusters import RACK, cluster, gang, node, pending, random_cluster
+from lyra_opt.instances.snapshots.snapshot import SnapshotNode
+from tests.experiments.planning.clusters import (
+    RACK,
+    cluster,
+    gang,
+    node,
+    pending,
+    planned,
+    random_cluster,
+)
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -219,33 +226,6 @@ def test_only_pods_of_emptied_nodes_move():
     assert found.nodes == ("c",)
 
 
-def test_pods_that_may_run_nowhere_else_are_named():
-    here = Placement(selector=((RACK, "r0"),))
-    only = gang("only", ["a"])
-    pods = tuple(replace(pod, placement=here) for pod in only.pods)
-    snapshot = cluster([node("a"), node("b", rack="r1")], [replace(only, pods=pods)])
-    found = plan(snapshot, Drain(nodes=("a",)))
-    assert not found.disruptions[0].can_return
-    assert "not before one of these nodes is open again" in hurt_table(found).rows()[0]
-
-
-def test_budgets_are_exceeded_last_or_never():
-    from lyra_opt.instances.snapshots.snapshot import DisruptionBudget
-
-    nodes = [node("a"), node("b")]
-    jobs = [gang("cheap", ["a"]), gang("dear", ["b"], 4, priority=9)]
-    budget = DisruptionBudget(id="team/budget", gangs=("team/cheap",), most=0)
-    snapshot = cluster(nodes, jobs, budgets=(budget,))
-    assert plan(snapshot, Drain(count=1)).nodes == ("b",)
-    both = plan(snapshot, Drain(count=2))
-    assert both.answer.measures["terms"]["budget_excess"] == 1
-    assert not plan(snapshot, Drain(count=2), Choices(keeps_budgets=True)).exists
-    wide = replace(budget, gangs=("team/wide",), most=1)
-    snapshot = cluster(nodes, [gang("wide", "ab", min_pods=1)], budgets=(wide,))
-    question = Fit(gang=pending(1, 4, 5), drained=("a",))
-    assert plan(snapshot, question).answer.measures["terms"]["budget_excess"] == 1
-
-
 @pytest.mark.parametrize(
     ("cost", "chosen"), [("gangs", "a"), ("pods", "b"), ("gpus", "a"), ("time", "b")]
 )
@@ -255,27 +235,6 @@ def test_the_cost_decides_which_node_is_drained(cost, chosen):
     two = [gang(f"two-{number}", ["b"], 2, start_s=90.0) for number in range(2)]
     found = plan(cluster(nodes, [one, *two], newest_s=100.0), Drain(count=1), Choices(cost=cost))
     assert found.nodes == (chosen,)
-
-
-def test_an_annotation_can_name_the_cost_or_the_checkpoint():
-    nodes = [node("a"), node("b")]
-    jobs = [
-        gang("a", ["a"], annotations={"cost": "7", "saved": "1970-01-01T00:01:35Z"}),
-        gang("b", ["b"], annotations={"cost": "3", "saved": "1970-01-01T00:00:00Z"}),
-    ]
-    snapshot = cluster(nodes, jobs, newest_s=100.0)
-    for key, chosen in (("cost", "b"), ("saved", "a")):
-        found = plan(snapshot, Drain(count=1), Choices(cost=f"annotation:{key}"))
-        assert found.nodes == (chosen,)
-
-
-def test_proofs_name_the_nodes_that_were_given():
-    """Draining one named node says nothing about other choices of one node."""
-    snapshot = cluster([node("a"), node("b"), node("c")], [gang("one", ["a"]), gang("two", ["b"])])
-    given = proof_sentence(plan(snapshot, Drain(nodes=("a",))))
-    assert given == "All nodes are named, so there is no other choice."
-    partly = proof_sentence(plan(snapshot, Drain(nodes=("a",), count=1)))
-    assert partly.startswith("Proved: every choice of 2 nodes with a stops at least 1 job")
 
 
 @pytest.mark.parametrize(("gangs", "said"), TABLES["proofs"])
@@ -292,27 +251,6 @@ def test_empty_nodes_are_counted_in_words(busy, said):
     assert headline(plan(cluster([node("a"), node("b")], jobs), Consolidate())) == said
 
 
-def test_protected_pods_need_force():
-    jobs = [gang("bare", ["a"], protected_because="has no controller", needs_force=True)]
-    snapshot = cluster([node("a")], jobs)
-    found = plan(snapshot, Drain(nodes=("a",)))
-    assert [each.id for each in found.blocking] == ["team/bare"]
-    assert plan(snapshot, Drain(nodes=("a",)), Choices(is_forced=True)).exists
-
-
-def test_pods_without_a_controller_are_named():
-    bare = gang("bare", ["a"], owner=Owner(kind="Pod", name="bare"), needs_force=True)
-    bare = replace(bare, protected_because="has no controller", can_be_requeued=False)
-    snapshot = cluster(map(node, "abc"), [bare])
-    kept = (
-        "Nodes with pods that nothing creates again are not chosen; --force allows it: team/bare."
-    )
-    assert kept in limits(plan(snapshot, Drain(count=1)))
-    gone = plan(snapshot, Drain(nodes=("a", "b", "c")), Choices(is_forced=True))
-    assert "Pods without a controller are lost for good: team/bare." in limits(gone)
-    assert hurt_table(gone).rows()[0][-1] == "not by itself"
-
-
 def test_a_search_reports_its_incumbent_and_its_bound(monkeypatch):
     told, (snapshot, _) = [], random_cluster(3)
     observer = nullcontext(lambda kind, *_: told.append(kind))
@@ -321,69 +259,28 @@ def test_a_search_reports_its_incumbent_and_its_bound(monkeypatch):
     assert {"objective", "dual_bound"} <= set(told)
 
 
-def test_a_fit_uses_only_the_nodes_that_may_be_chosen():
-    snapshot = cluster([node("a"), node("b", rack="r1"), node("c", rack="r1")])
-    question = Fit(gang=pending(1, 4, 0), among=selector_of("rack=r1"), excluding=("b",))
-    assert plan(snapshot, question).nodes == ("c",)
-    assert not plan(snapshot, replace(question, drained=("c",))).exists
-
-
-def test_a_plan_that_may_stop_nobody_says_so():
-    snapshot = cluster([node("a")], [gang("one", ["a"], 4)])
-    named = headline(plan(snapshot, Fit(gang=pending(1, 4, 0))))
-    assert "No running job has a priority below 0, that of team/new. It would be" in named
-
-
-def test_jobs_that_the_scheduler_may_not_preempt_can_still_be_drained():
-    jobs = [gang("kept", ["a"], 4, not_preempted_because="its partition has PreemptMode=OFF")]
-    snapshot = cluster([node("a")], jobs)
-    assert plan(snapshot, Drain(nodes=("a",))).exists
-    assert not plan(snapshot, Fit(gang=pending(1, 4, 10))).exists
-
-
-def test_nodes_that_an_earlier_plan_reserved_are_not_chosen():
-    nodes = [node("a", taints=(Taint(key=RESERVED, value="other"),)), node("b"), node("c")]
-    snapshot = cluster(nodes, [gang("one", "b"), gang("two", "c", 2)])
-    for question, chosen in (
-        (Drain(count=1), ("b",)),
-        (Drain(nodes=("a",)), ("a",)),
-        (Consolidate(), ("b",)),
-        (Fit(gang=pending(1, 1, 0)), ("b",)),
-    ):
-        found = plan(snapshot, question)
-        assert found.nodes == chosen
-        reason = "" if "a" in chosen else "reserved by an earlier plan"
-        assert explain(found, "a").reason == reason
-
-
-def test_explanations_solve_the_opposite_decision():
-    nodes = [node("a"), node("b"), node("c", closed_because="cordoned")]
-    jobs = [gang("one", ["a"]), gang("two", ["b"]), gang("three", ["b"])]
-    found = plan(cluster(nodes, jobs), Drain(count=1))
-    for name, is_used, gangs in (("a", True, 2), ("b", False, 2)):
-        why = explain(found, name)
-        assert why.is_used is is_used
-        assert why.other.measures["terms"]["lost_gangs@0"] == gangs
-    assert explain(found, "c").reason == "cordoned"
-    fits = plan(cluster(nodes, jobs), Fit(gang=pending(1, 4, 10)))
-    assert fits.nodes == ("a",)
-    assert explain(fits, "b").other.measures["terms"]["lost_gangs@0"] == 2
-    assert explain(fits, "a").other.measures["terms"]["lost_gangs@0"] == 2
-
-
-@pytest.mark.parametrize(
-    ("question", "message"),
-    [
-        (Drain(nodes=("nod",)), 'no node "nod"'),
-        (Drain(count=3), "only 2 nodes can be chosen"),
-        (Drain(count=1, among=selector_of("rack=x")), 'no node has the value "x"'),
-        (Fit(gang=pending(1, 1, 0), level="block"), 'no node has a label for the level "block"'),
-        (
-            Fit(gang=pending(1, 1, 0), gpu_type="h100"),
-            'no node has GPUs of type "h100"',
-        ),
-    ],
-)
-def test_questions_about_unknown_things_are_refused(question, message):
-    with pytest.raises(UserError, match=message):
-        plan(cluster([node("a"), node("b")]), question)
+@pytest.mark.parametrize("name", TABLES["plans"])
+def test_plans_by_hand(name):
+    """The chosen nodes, what they cost, and what is said about them."""
+    case = TABLES["plans"][name]
+    if "refused" in case:
+        with pytest.raises(UserError, match=case["refused"]):
+            planned(case)
+        return
+    found = planned(case)
+    assert found.exists == case.get("exists", True)
+    assert found.nodes == tuple(case.get("chosen", found.nodes))
+    terms = case.get("terms", {})
+    assert not terms or terms.items() <= found.answer.measures["terms"].items()
+    if "blocking" in case:
+        assert [each.id for each in found.blocking] == case["blocking"]
+    assert "first" not in case or case["first"] in hurt_table(found).rows()[0]
+    assert case.get("headline", "") in headline(found)
+    assert "proof" not in case or proof_sentence(found).startswith(case["proof"])
+    assert "limit" not in case or case["limit"] in limits(found)
+    for node_name, expected in case.get("explained", {}).items():
+        why = explain(found, node_name)
+        assert why.is_used == (node_name in found.nodes)
+        is_reason = isinstance(expected, str)
+        told = why.reason if is_reason else why.other.measures["terms"]["lost_gangs@0"]
+        assert told == expected, node_name

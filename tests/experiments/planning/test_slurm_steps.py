@@ -1,4 +1,4 @@
-"""The commands of plans for Slurm: their words, and what they do to a real Slurm."""
+"""The commands of plans for Slurm: their words beside ``steps.toml``, and on a real Slurm."""
 
 import os
 from dataclasses import replace
@@ -35,41 +35,6 @@ def commands(snapshot, question):
     """Return the commands that carry out the best plan, and those that undo it."""
     steps = steps_of(plan(replace(snapshot, system="slurm"), question))
     return [[command for step in part for command in step.commands] for part in steps]
-
-
-def test_a_drain_closes_open_nodes_and_stops_their_jobs():
-    nodes = [node("a"), node("b", closed_because="drained"), node("c"), node("d")]
-    do, undo = commands(cluster(nodes, JOBS), Drain(nodes=("a", "b", "c", "d")))
-    assert do == [
-        "scontrol update NodeName=a,c,d State=DRAIN Reason=lyra-opt",
-        "scontrol requeue 7,3_1",
-        "scancel 9",
-        "squeue --nodelist=a,b,c,d",
-    ]
-    assert undo == ["scontrol update NodeName=a,c,d State=RESUME"]
-
-
-def test_a_waiting_job_gets_a_reservation_that_it_leaves_again():
-    new = replace(pending(2, 4, 10), owner=Owner(kind="SlurmJob", name="12", namespace="bob"))
-    do, undo = commands(cluster([node("a"), node("b")], JOBS[:1]), Fit(gang=new))
-    assert do == [
-        RESERVE.format("bob"),
-        "scontrol requeue 7",
-        "scontrol update JobId=12 ReservationName=lyra-opt-12",
-    ]
-    assert undo == [
-        "scontrol update JobId=12 ReservationName=",
-        "scontrol delete ReservationName=lyra-opt-12",
-    ]
-
-
-def test_a_drain_before_a_waiting_job_closes_its_nodes_after_the_reservation():
-    new = replace(pending(1, 4, 0), owner=Owner(kind="SlurmJob", name="12", namespace="bob"))
-    snapshot = cluster([node("a"), node("b"), node("c")], JOBS[:2])
-    do, undo = commands(snapshot, Fit(gang=new, drained=("a",)))
-    close = "scontrol update NodeName=a State=DRAIN Reason=lyra-opt"
-    assert do[:3] == [RESERVE.format("bob").replace("a,b", "b"), close, "scontrol requeue 7"]
-    assert undo[-1] == "scontrol update NodeName=a State=RESUME"
 
 
 def test_a_described_job_leaves_the_user_to_be_named():
