@@ -6,17 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lyra_opt.commands.arguments import (
-    add_command,
-    add_format_option,
-    add_processes_option,
-    add_repeated_option,
-    add_time_limit_option,
-    completed_by_problems,
-    completed_by_solvers,
-)
 from lyra_opt.core.errors import UserError
-from lyra_opt.instances.library.command import GRADES, add_variant_option, require_variant
+from lyra_opt.instances.library.command import require_variant
 
 if TYPE_CHECKING:
     import argparse
@@ -28,53 +19,8 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.study import Study
     from lyra_opt.instances.library.documents import Entry
 
-DESCRIPTION = """\
-Run one solver on instances of the library, check its answers, and rank it among the stored results
-of the other solvers. The times of the others were measured on the machine that the output names, so
-compare gaps rather than times. Solutions that beat the best known one are written to DIR.
-CSV has a row for each solver and instance; JSON has these results and the ranking.
-
-Exit code: 0; 1 if a run failed or a result is contradicted; 2 for bad input or usage; 130 after
-Ctrl-C, which shows the results so far.
-"""
-
-EXAMPLES = """\
-examples:
-  lyra-opt library score my_solver.py:MySolver --grade hard
-  lyra-opt library score my_solver.py:MySolver --id lyra-figure-5 --time-limit 10
-  lyra-opt library score tabu --problem reclaim --grade open --format latex
-"""
-
 STORED_LIMIT_S = 0.5
 """The time limit of the stored runs, which a test compares with them."""
-
-
-def add_parser(library: argparse._SubParsersAction[Any]) -> None:
-    """Add ``score`` to the sub-commands of ``library``."""
-    parser = add_command(library, "score", "rank a solver among the others", DESCRIPTION, EXAMPLES)
-    completed_by_solvers(
-        parser.add_argument(
-            "solver", metavar="SOLVER", help="my_file.py:NAME, or the name of a solver"
-        )
-    )
-    completed_by_problems(
-        parser.add_argument(
-            "--problem", metavar="NAME", help="problem (default: the one that the solver solves)"
-        )
-    )
-    parser.add_argument("--grade", choices=GRADES, help="only instances of this grade")
-    add_variant_option(parser)
-    add_repeated_option(parser, "--id", "ID", "only this instance")
-    add_time_limit_option(parser, "each run", f"{STORED_LIMIT_S:g}, as for the others")
-    add_processes_option(parser, "runs")
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        default="better-solutions",
-        help="folder for solutions that beat the best known ones (default: better-solutions)",
-    )
-    add_format_option(parser)
-    parser.set_defaults(run=run_score)
 
 
 class Scored(NamedTuple):

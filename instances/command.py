@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import add_command, completed_by
+from lyra_opt.commands.arguments import completed_by
 from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import make_folder, require_folder_path
 from lyra_opt.core.errors import UserError, show_value
@@ -31,7 +31,7 @@ from lyra_opt.instances.parameters import (
 from lyra_opt.instances.preemption.parameters import PreemptionParameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lyra_opt.core.problem import Problem
     from lyra_opt.instances.family import Family
@@ -44,105 +44,34 @@ COUNT = IntegerParameter(
 LARGEST_PENDING_BYTES = 256 * 2**20
 """The size of generated files to keep in memory before the first file is written."""
 
-DESCRIPTION = """\
-Write {problem} instances of a family, one file NAME.json each, and print their paths. Without
-options, list the families. The same parameters and seed produce the same bytes on any machine."""
-
-EPILOG = """\
-examples:
-  lyra-opt generate {problem}
-  lyra-opt generate {problem} {example}
-
-Which instances share jobs or servers: "I solve models" in the documentation.
-"""
-
-
-class _ProblemCommand(NamedTuple):
-    """The help texts and options of the command ``lyra-opt generate PROBLEM``.
-
-    Parameters
-    ----------
-    help
-        The question of the problem, for the list of problems.
-    example
-        The options of an example, for ``--help``.
-    parameters
-        The class whose fields are the parameters of the families.
-    """
-
-    help: str
-    example: str
-    parameters: type[Any]
-
-
-COMMANDS = {
-    "allocation": _ProblemCommand(
-        "how many workers each elastic job gets",
-        "--family load --jobs 8 --load-percent 400 --out queues",
-        AllocationParameters,
-    ),
-    "heterogeneous": _ProblemCommand(
-        "which gangs run on which GPU types, in rounds or as time shares",
-        "--family offline --jobs 6 --objective makespan --out rounds",
-        HeterogeneousParameters,
-    ),
-    "network": _ProblemCommand(
-        "which waiting gangs start, and how close together",
-        "--family epoch --jobs 40 --racks 8 --timers none --out epochs",
-        NetworkParameters,
-    ),
-    "preemption": _ProblemCommand(
-        "which running pods give way to a pending gang",
-        "--family crowded --nodes 108 --pods 4 --level rack --out fleets",
-        PreemptionParameters,
-    ),
-    "reclaim": _ProblemCommand(
-        "which servers on loan to take back",
-        "--family messy-dist --servers 520 --reclaim 156 --count 5 --out fleets",
-        ReclaimParameters,
-    ),
+PARAMETERS = {
+    "allocation": AllocationParameters,
+    "heterogeneous": HeterogeneousParameters,
+    "network": NetworkParameters,
+    "preemption": PreemptionParameters,
+    "reclaim": ReclaimParameters,
 }
-"""The commands of all problems, by problem."""
+"""The class whose fields are the parameters of the families, by problem."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command ``generate``, with one sub-command per problem."""
-    generate = add_command(
-        subparsers,
-        "generate",
-        "write instances of a family, synthetic or from a trace",
-        "Write instances of a family, synthetic or from a job trace.",
-        '"lyra-opt generate PROBLEM" lists the families of a problem.',
-    )
-    problems = generate.add_subparsers(metavar="PROBLEM")
-    for problem, command in COMMANDS.items():
-        _add_problem(problems, problem, command)
-
-
-def _add_problem(
-    problems: argparse._SubParsersAction[Any], problem: str, command: _ProblemCommand
-) -> None:
-    parameters = parameters_of(command.parameters)
-    parser = problems.add_parser(
-        problem,
-        help=command.help,
-        description=DESCRIPTION.format(problem=problem),
-        epilog=EPILOG.format(problem=problem, example=command.example),
-    )
-    family = parser.add_argument("--family", metavar="F", help="name of a family")
-    completed_by(family, partial(_families, problem))
-    varied = parser.add_argument_group("parameters of the families")
-    for name, parameter in parameters.items():
-        # Options have no defaults, because each family sets and checks its own parameters.
-        _add_option(varied, name, parameter, default=None)
-    output = parser.add_argument_group("output")
-    _add_option(output, "seed", SEED, default=SEED.default)
-    _add_option(output, "count", COUNT, default=COUNT.default)
-    output.add_argument(
-        "--gzip", action="store_true", help="compress the files: write NAME.json.gz"
-    )
-    output.add_argument("--out", metavar="DIR", help="folder; existing files are replaced")
-    parser.set_defaults(run=run, problem=problem, parameters=tuple(parameters))
+def add_parameters(problems: Mapping[str, argparse.ArgumentParser]) -> None:
+    """Add the options of ``lyra-opt generate PROBLEM``, which follow from the families."""
+    for problem, parser in problems.items():
+        parameters = parameters_of(PARAMETERS[problem])
+        family = parser.add_argument("--family", metavar="F", help="name of a family")
+        completed_by(family, partial(_families, problem))
+        varied = parser.add_argument_group("parameters of the families")
+        for name, parameter in parameters.items():
+            # Options have no defaults, because each family sets and checks its own parameters.
+            _add_option(varied, name, parameter, default=None)
+        output = parser.add_argument_group("output")
+        _add_option(output, "seed", SEED, default=SEED.default)
+        _add_option(output, "count", COUNT, default=COUNT.default)
+        output.add_argument(
+            "--gzip", action="store_true", help="compress the files: write NAME.json.gz"
+        )
+        output.add_argument("--out", metavar="DIR", help="folder; existing files are replaced")
+        parser.set_defaults(parameters=tuple(parameters))
 
 
 def _print_families(problem: str) -> None:
@@ -191,12 +120,12 @@ def run(arguments: argparse.Namespace) -> int:
     from lyra_opt.instances.family import find_family
 
     if arguments.family is None and arguments.out is None:
-        _print_families(arguments.problem)
+        _print_families(arguments.command)
         return 0
     for name in ("family", "out"):
         if getattr(arguments, name) is None:
             raise UserError(f"--{name} is missing: --family and --out are both required")
-    family = find_family(arguments.problem, arguments.family)
+    family = find_family(arguments.command, arguments.family)
     parameters = {name: getattr(arguments, name) for name in arguments.parameters}
     if arguments.count > 1 and not family.is_seeded(parameters):
         raise UserError(
@@ -209,7 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder = Path(arguments.out)
     require_folder_path("--out", folder)
-    files = _files(find_problem(arguments.problem), family, parameters, seeds, arguments.gzip)
+    files = _files(find_problem(arguments.command), family, parameters, seeds, arguments.gzip)
     for path, content in _generated_ahead(files):
         target = folder / path
         make_folder(target.parent)

@@ -12,59 +12,111 @@ from lyra_opt.commands.messages import forgiving_stderr
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Sequence
-
-DESCRIPTION = "Exact and heuristic solvers for the decision problems of GPU-cluster schedulers."
+    from collections.abc import Callable, Iterable, Sequence
 
 LINK_LOOP = "Symlink loop"
 """The message of the RuntimeError for circular links in Python 3.11 and 3.12."""
 
-EXAMPLES = """\
-examples:
-  lyra-opt generate reclaim --family messy-dist --servers 100 --reclaim 30 --out instances
-  lyra-opt solve instances/*.json --solver lyra-greedy --solver cpsat-strengthened
-  lyra-opt solve instances/*.json --solver peeling --certify --format json
-  lyra-opt study reclaim-gap --out results/reclaim-gap
-
-"lyra-opt COMMAND --help" explains a command.
-Exit code: 0; 1 if a check or a solver failed, or a search found nothing; 2 for bad input or usage;
-130 after Ctrl-C.
-"""
-
 
 def make_parser() -> ArgumentParser:
     """Return the parser of the whole command line."""
-    import lyra_opt.experiments.command
-    import lyra_opt.experiments.library_score
-    import lyra_opt.experiments.planning.command
-    import lyra_opt.experiments.simulation.commands
-    import lyra_opt.experiments.tuning.command
-    import lyra_opt.instances.command
-    import lyra_opt.instances.library.command
-    import lyra_opt.paper_figures.command
-    from lyra_opt.commands import cite, completion, counterexample, schema, solve, solvers, verify
-    from lyra_opt.commands.arguments import OneLineParser
-    from lyra_opt.core.version import VERSION
+    import tomllib
+    from pathlib import Path
 
-    parser = OneLineParser(prog="lyra-opt", description=DESCRIPTION, epilog=EXAMPLES)
-    parser.add_argument("--version", action="version", version=f"lyra-opt {VERSION}")
-    subparsers = parser.add_subparsers(metavar="COMMAND")
-    solve.add_parser(subparsers)
-    verify.add_parser(subparsers)
-    counterexample.add_parser(subparsers)
-    lyra_opt.experiments.planning.command.add_parsers(subparsers)
-    lyra_opt.instances.command.add_parser(subparsers)
-    library = lyra_opt.instances.library.command.add_parser(subparsers)
-    lyra_opt.experiments.library_score.add_parser(library)
-    solvers.add_parser(subparsers)
-    schema.add_parser(subparsers)
-    lyra_opt.experiments.simulation.commands.add_parsers(subparsers)
-    lyra_opt.experiments.tuning.command.add_parser(subparsers)
-    lyra_opt.experiments.command.add_parsers(subparsers)
-    lyra_opt.paper_figures.command.add_parser(subparsers)
-    cite.add_parser(subparsers)
-    completion.add_parser(subparsers)
+    from lyra_opt.commands import cite, completion, counterexample, schema, solve, solvers, verify
+    from lyra_opt.commands.arguments import CommandLine, ratio
+    from lyra_opt.core.table import FORMATS
+    from lyra_opt.core.version import VERSION
+    from lyra_opt.experiments import command, library_score
+    from lyra_opt.experiments.planning import command as planning
+    from lyra_opt.experiments.simulation import commands as simulation
+    from lyra_opt.experiments.tuning import command as tuning
+    from lyra_opt.instances import command as generating
+    from lyra_opt.instances.library import command as library
+    from lyra_opt.paper_figures import command as papers
+    from lyra_opt.simulation.bounds.scope import JOB_CLASSES, Reading
+
+    runs = {
+        "solve": solve.run,
+        "verify": verify.run,
+        "counterexample": counterexample.run,
+        "plan": planning.run,
+        "plan example": planning.run_example,
+        "anonymize": planning.run_anonymize,
+        "generate": generating.run,
+        "library list": library.run_list,
+        "library show": library.run_show,
+        "library get": library.run_get,
+        "library verify": library.run_verify,
+        "library submit": library.run_submit,
+        "library score": library_score.run_score,
+        "solvers": solvers.run,
+        "schema": schema.run,
+        "simulate": simulation.run_simulate,
+        "scenarios": simulation.run_scenarios,
+        "schemes": simulation.run_schemes,
+        "bound": simulation.run_bound,
+        "tune": tuning.run,
+        "study": command.run_study_command,
+        "report": command.run_report_command,
+        "diff": command.run_diff_command,
+        "paper": papers.run,
+        "cite": cite.run,
+        "completion": completion.run,
+    }
+    names: dict[str, Callable[[], Iterable[str]]] = {
+        "solvers": _solvers,
+        "problems": _problems,
+        "scenarios": _scenarios,
+        "schemes": _schemes,
+        "tunings": _tunings,
+        "studies": command.bundled_studies,
+        "library_ids": library.ids,
+        "file_formats": schema.file_formats,
+        "cited": cite.cited_names,
+        "formats": lambda: FORMATS,
+        "papers": lambda: papers.PAPERS,
+        "grades": lambda: library.GRADES,
+        "statuses": lambda: library.STATUSES,
+        "readings": lambda: [each.value for each in Reading],
+        "job_classes": lambda: JOB_CLASSES,
+    }
+    types = {"ratio": ratio, "limit": counterexample.limit, "scale": papers.scale}
+    text = Path(__file__).with_name("command_line.toml").read_text(encoding="utf-8")
+    found = CommandLine(tables=tomllib.loads(text), names=names, types=types)
+    parser, actions = found.parser("lyra-opt", runs, f"lyra-opt {VERSION}")
+    generating.add_parameters(actions["generate"].choices)
     return parser
+
+
+def _solvers() -> set[str]:
+    from lyra_opt.core.solver import solver_names
+
+    return {name for _, name in solver_names()}
+
+
+def _problems() -> Iterable[str]:
+    from lyra_opt.core.problem import problems
+
+    return problems()
+
+
+def _scenarios() -> Iterable[str]:
+    from lyra_opt.experiments.simulation.scenario.documents import bundled
+
+    return bundled()
+
+
+def _schemes() -> Iterable[str]:
+    from lyra_opt.simulation.scheme import scheme_names
+
+    return scheme_names()
+
+
+def _tunings() -> Iterable[str]:
+    from lyra_opt.experiments.tuning.tuning_file import tuning_names
+
+    return tuning_names()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

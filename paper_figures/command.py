@@ -7,20 +7,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyra_opt.commands.arguments import (
-    add_command,
-    add_engine_options,
-    add_format_option,
-    add_pictures_option,
-    add_repeated_option,
-    add_resume_option,
-    add_style_option,
-    integer_from,
-)
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from lyra_opt.paper_figures.document import PaperTable, PublicationTable
     from lyra_opt.paper_figures.stored import StoredTable
@@ -28,58 +16,8 @@ if TYPE_CHECKING:
 PAPERS = ("lyra", "hadar", "dally", "gavel", "pollux")
 MOST_SEEDS = 100
 
-DESCRIPTION = """\
-Show published tables and figures: the paper's number, our number and a verdict. Without --table
-and --figure, show the counts of verdicts for the whole paper. --run simulates the numbers again.
-"""
 
-EXAMPLES = """\
-examples:
-  lyra-opt paper lyra --table 5
-      show the stored table, which was simulated at the paper's own size
-  lyra-opt paper lyra --table 5 --run --scale 0.1
-      simulate the table again, with a tenth of the cluster and the jobs
-
---run writes one page per table, an overview, plots and index.html into a folder, with a store of
-every simulation. "lyra-opt paper PAPER" describes the paper, its --scale and the defaults.
-Exit code: 0; 1 if a simulation failed; 2 for bad input or usage; 130 after Ctrl-C.
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command ``paper`` to the command line."""
-    parser = add_command(
-        subparsers, "paper", "show or compute published tables and figures", DESCRIPTION, EXAMPLES
-    )
-    parser.add_argument("paper", choices=PAPERS, metavar="PAPER", help=", ".join(PAPERS))
-    for kind in ("table", "figure"):
-        add_repeated_option(parser, f"--{kind}", "N", f"number of a {kind}")
-    computing = parser.add_argument_group("to simulate the numbers again")
-    computing.add_argument(
-        "--run", dest="compute", action="store_true", help="simulate the chosen tables and figures"
-    )
-    computing.add_argument(
-        "--scale",
-        type=_scale,
-        metavar="S",
-        help="share of the paper's size, above 0 and at most 1",
-    )
-    computing.add_argument(
-        "--seeds",
-        type=integer_from(1, MOST_SEEDS),
-        metavar="N",
-        help="number of workloads to average over; some tables of lyra use at most three",
-    )
-    add_engine_options(computing, "simulations")
-    computing.add_argument("--out", metavar="DIR", help="folder for the pages")
-    add_pictures_option(computing)
-    add_style_option(computing)
-    add_resume_option(computing, "simulations that the folder holds")
-    add_format_option(parser)
-    parser.set_defaults(run=run)
-
-
-def _scale(text: str) -> float:
+def scale(text: str) -> float:
     """Return a scale from a command-line argument: a number above 0 and at most 1."""
     try:
         value = float(text)

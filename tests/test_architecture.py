@@ -156,7 +156,7 @@ def test_the_root_holds_the_front_door_and_rooms():
     """What is neither a command nor a problem has a room with a name."""
     root = ROOT / "lyra_opt"
     files = {path.name for path in root.iterdir() if path.is_file()}
-    assert files == {"__init__.py", "__main__.py", "py.typed", "registry.py"}
+    assert files == {"__init__.py", "__main__.py", "command_line.toml", "py.typed", "registry.py"}
     links = {path.name for path in root.iterdir() if path.is_symlink()}
     assert links == set(MAY_IMPORT) - {"lyra_opt"}
     rooms = {path.parent.name for path in root.glob("*/__init__.py")} - links

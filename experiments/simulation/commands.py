@@ -4,62 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lyra_opt.commands.arguments import (
-    add_command,
-    add_engine_options,
-    add_format_option,
-    add_picture_options,
-    add_repeated_option,
-    add_resume_option,
-    completed_by,
-    integer_from,
-)
 from lyra_opt.core.errors import UserError
-from lyra_opt.simulation.bounds.scope import ALL, JOB_CLASSES, Reading
+from lyra_opt.simulation.bounds.scope import ALL, Reading
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from lyra_opt.core.table import Table
     from lyra_opt.experiments.simulation.measuring.proving import Proved
     from lyra_opt.experiments.simulation.scenario.loading import Scenario
-
-SIMULATE_DESCRIPTION = """\
-Replay the jobs of a scenario on a simulated cluster under one or more schemes, and report queuing
-times, job completion times (JCT), GPU usage and preemptions."""
-
-SIMULATE_EXAMPLES = """\
-examples:
-  lyra-opt simulate plain --jobs trace.csv --set cluster.servers=60 --scheme fifo --scheme sjf
-      replay your own trace
-  lyra-opt simulate lyra-paper --set jobs.parameters.days=1 --bound --out runs
-      show how far each scheme is above a proved lower bound, and write a page with plots
-
-See also: "lyra-opt scenarios list", "lyra-opt scenarios keys", "lyra-opt schemes --for SCENARIO",
-and "The simulated cluster" in the documentation.
-Exit code: 0; 1 if a simulation failed its checks; 2 for bad input or usage; 130 after Ctrl-C.
-"""
-
-BOUND_DESCRIPTION = """\
-Prove lower bounds on the mean job completion time (JCT) and the mean queuing time of all schedules
-of a scenario, even of schedules made with knowledge of the future."""
-
-BOUND_EXAMPLES = """\
-examples:
-  lyra-opt bound plain --jobs trace.csv --set cluster.servers=60 --schedule
-      prove bounds for your own trace, and search a good schedule to see how tight they are
-  lyra-opt bound lyra-paper --save proofs
-  lyra-opt bound lyra-paper --check proofs/seed0-restart-jct_mean.json
-      save proofs, and check one of them
-
-Which bound applies to which scheme: "How far is a scheduler from the best possible?" in the
-documentation.
-Exit code: 0; 1 if a checked file claims more than its prices prove; 2 for bad input or usage; 130
-after Ctrl-C.
-"""
 
 BOUND_HEADINGS = {
     "jct_mean_bound_s": "mean JCT at least",
@@ -68,92 +24,6 @@ BOUND_HEADINGS = {
     "queue_mean_bound_s": "queuing at least",
 }
 """The headings of the bounds, by key."""
-
-SCENARIOS_COMMANDS = {
-    "list": "list the bundled scenarios",
-    "show": "print a scenario's TOML text, to start your own from",
-    "keys": "explain the keys of a scenario",
-    "parts": "list the workloads, clusters, GPU types, links and tables that a scenario can name",
-    "schema": "print the JSON schema of scenarios, for editors",
-}
-
-
-def add_parsers(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-commands ``simulate``, ``scenarios``, ``schemes`` and ``bound``."""
-    _add_simulate(subparsers)
-    scenarios = add_command(
-        subparsers,
-        "scenarios",
-        "list and explain scenarios of the simulated cluster",
-    )
-    what = scenarios.add_subparsers(metavar="WHAT")
-    for name, meaning in SCENARIOS_COMMANDS.items():
-        parser = add_command(what, name, meaning)
-        if name == "show":
-            completed_by(parser.add_argument("scenario", metavar="SCENARIO"), scenario_names)
-        if name == "keys":
-            parser.add_argument(
-                "text",
-                nargs="?",
-                metavar="TEXT",
-                help="only keys whose name or meaning has this text",
-            )
-        if name == "list":
-            add_format_option(parser)
-        parser.set_defaults(run=run_scenarios, what=name)
-    schemes = add_command(
-        subparsers,
-        "schemes",
-        "list the schemes of the simulated cluster",
-        "List the schemes; with --for, say which of them run in a scenario, and why others do not.",
-    )
-    scenario = schemes.add_argument(
-        "--for", metavar="SCENARIO", dest="scenario", help="name of a scenario, or a TOML file"
-    )
-    completed_by(scenario, scenario_names)
-    add_changes(schemes)
-    add_format_option(schemes)
-    schemes.set_defaults(run=run_schemes)
-    _add_bound(subparsers)
-
-
-def scenario_names() -> Iterable[str]:
-    """Return the names of the bundled scenarios."""
-    from lyra_opt.experiments.simulation.scenario.documents import bundled
-
-    return bundled()
-
-
-def scheme_names() -> list[str]:
-    """Return the names of all schemes."""
-    from lyra_opt.simulation.scheme import SCHEMES
-
-    return SCHEMES.names()
-
-
-def add_changes(parser: argparse._ActionsContainer) -> None:
-    """Add the options ``--jobs`` and ``--set``, which change a scenario."""
-    parser.add_argument(
-        "--jobs",
-        metavar="FILE",
-        help="job trace instead of the scenario's jobs; also looked for in LYRA_OPT_TRACES",
-    )
-    add_repeated_option(
-        parser,
-        "--set",
-        "KEY=VALUE",
-        "change a key of the scenario, such as cluster.loans.servers=70",
-        dest="changes",
-    )
-
-
-def add_measures_option(parser: argparse._ActionsContainer) -> None:
-    """Add the option ``--measures``, which chooses what tables for people show."""
-    parser.add_argument(
-        "--measures",
-        metavar="NAME,...",
-        help="measures of replays in tables, by their names in CSV, such as jct_mean_s,queue_p95_s",
-    )
 
 
 def chosen_measures(arguments: argparse.Namespace) -> list[str]:
@@ -168,57 +38,6 @@ def chosen_measures(arguments: argparse.Namespace) -> list[str]:
             " choose the format table, markdown or latex, or leave out --measures"
         )
     return [measure_named(key.strip()).key for key in arguments.measures.split(",")]
-
-
-def _add_scenario(parser: argparse.ArgumentParser) -> None:
-    scenario = parser.add_argument(
-        "scenario", metavar="SCENARIO", help="name of a scenario, or a TOML file"
-    )
-    completed_by(scenario, scenario_names)
-    changes = parser.add_argument_group("changes to the scenario")
-    add_changes(changes)
-    scheme = add_repeated_option(changes, "--scheme", "NAME", "scheme instead of the scenario's")
-    completed_by(scheme, scheme_names)
-    seed = "seed instead of the scenario's"
-    add_repeated_option(changes, "--seed", "N", seed, type=integer_from(0))
-
-
-def _add_simulate(subparsers: argparse._SubParsersAction[Any]) -> None:
-    parser = add_command(
-        subparsers,
-        "simulate",
-        "replay jobs on a simulated cluster",
-        SIMULATE_DESCRIPTION,
-        SIMULATE_EXAMPLES,
-    )
-    _add_scenario(parser)
-    running = parser.add_argument_group("running")
-    add_engine_options(running, "replays")
-    add_resume_option(running, "runs that --out already has")
-    running.add_argument(
-        "--dry-run", action="store_true", help="list the replays with jobs and load; replay nothing"
-    )
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--out", metavar="DIR", help="folder for runs, tables, and a page with plots"
-    )
-    add_format_option(output)
-    add_measures_option(output)
-    add_picture_options(output, "draw the results", "overview")
-    output.add_argument(
-        "--bound", action="store_true", help="prove lower bounds, and show each scheme's distance"
-    )
-    output.add_argument(
-        "--baseline",
-        metavar="NAME",
-        help="scheme with which the others are compared (default: the first)",
-    )
-    output.add_argument(
-        "--capture",
-        metavar="DIR",
-        help="write decisions to this folder, as instance files that solve reads",
-    )
-    parser.set_defaults(run=run_simulate)
 
 
 def given_scenario(arguments: argparse.Namespace, seeds: Sequence[int] = ()) -> Scenario:
@@ -296,15 +115,15 @@ def run_scenarios(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt scenarios``; return the exit code."""
     from lyra_opt.experiments.simulation.showing import catalogue
 
-    if arguments.what == "show":
+    if arguments.command == "show":
         from lyra_opt.experiments.simulation.scenario.documents import scenario_text
 
         print(scenario_text(arguments.scenario)[0], end="")
-    elif arguments.what == "list":
+    elif arguments.command == "list":
         catalogue.print_scenarios(arguments.form)
-    elif arguments.what == "keys":
+    elif arguments.command == "keys":
         catalogue.print_keys(arguments.text)
-    elif arguments.what == "parts":
+    elif arguments.command == "parts":
         catalogue.print_parts()
     else:
         catalogue.print_schema()
@@ -320,40 +139,6 @@ def run_schemes(arguments: argparse.Namespace) -> int:
     scenario = None if arguments.scenario is None else given_scenario(arguments)
     print_schemes(scenario, arguments.form)
     return 0
-
-
-def _add_bound(subparsers: argparse._SubParsersAction[Any]) -> None:
-    parser = add_command(
-        subparsers,
-        "bound",
-        "prove lower bounds that no schedule of a scenario can beat",
-        BOUND_DESCRIPTION,
-        BOUND_EXAMPLES,
-    )
-    _add_scenario(parser)
-    bounds = parser.add_argument_group("bounds")
-    for name, dest, choices, meaning in (
-        (
-            "--reading",
-            "readings",
-            [each.value for each in Reading],
-            "whether preempted jobs lose their work",
-        ),
-        ("--of", "job_classes", list(JOB_CLASSES), "jobs over which the means are taken"),
-    ):
-        metavar = f"{{{','.join(choices)}}}"
-        add_repeated_option(bounds, name, metavar, meaning, dest=dest, choices=choices)
-    bounds.add_argument(
-        "--schedule",
-        action="store_true",
-        help="also search for a good schedule (rigid jobs on one GPU type, without loans)",
-    )
-    output = parser.add_argument_group("output")
-    output.add_argument("--save", metavar="DIR", help="folder for the proofs, one file per bound")
-    check = "only check the bound in a saved proof, in exact arithmetic"
-    add_repeated_option(output, "--check", "FILE", check, dest="checks")
-    add_format_option(output)
-    parser.set_defaults(run=run_bound)
 
 
 def run_bound(arguments: argparse.Namespace) -> int:

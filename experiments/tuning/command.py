@@ -6,15 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from lyra_opt.commands.arguments import (
-    add_command,
-    add_engine_options,
-    add_format_option,
-    add_repeated_option,
-    add_resume_option,
-    completed_by,
-)
-from lyra_opt.experiments.command import add_keys_options, print_keys
+from lyra_opt.experiments.command import print_keys
 
 if TYPE_CHECKING:
     import argparse
@@ -25,65 +17,6 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.tuning.tuning_file import Tuning
 
 RESULT_FILE, BEST_FILE = "tuning.json", "best.toml"
-
-DESCRIPTION = """\
-Choose values of a scenario's keys by simulation (with Optuna, extra "tuning"). The best values
-minimise the mean of a measure, or bring measures as close as possible to published targets. A
-tuning file names the scenario, the keys with their ranges, the measure or the targets, the schemes
-and the seeds. All trials run on the same workloads. The best values also run on other workloads,
-next to other values and schemes. Each point of the scenario's axes is tuned separately.
-"""
-
-EXAMPLES = """\
-examples:
-  lyra-opt tune tuner-regret --out results/tuner-regret
-  lyra-opt tune lyra-2 --set trials=20 --set refinements=20 --format json
-  lyra-opt tune mine.toml --out results/mine --resume
-  lyra-opt simulate results/mine/best.toml
-      simulate the scenario with the best values
-
-"lyra-opt tune --keys" explains every key of a tuning file, "--schema" prints its JSON schema.
-Exit code: 0; 1 if a measure misses its target on the tuning seeds by more than the tolerance, or if
-a simulation failed; 2 for bad input or usage; 130 after Ctrl-C.
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command ``tune`` to the command line."""
-    parser = add_command(
-        subparsers,
-        "tune",
-        "choose values of a scenario's keys by simulation",
-        DESCRIPTION,
-        EXAMPLES,
-    )
-    tuning = parser.add_argument(
-        "tuning", metavar="FILE", nargs="?", help="a bundled tuning, such as lyra-2, or a TOML file"
-    )
-    completed_by(tuning, _names)
-    add_keys_options(parser, "tuning files")
-    add_repeated_option(
-        parser,
-        "--set",
-        "KEY=VALUE",
-        "replace a key of the tuning file, such as trials=20",
-        dest="changes",
-    )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        help=f"folder for the runs, {RESULT_FILE}, a page, and {BEST_FILE} for lyra-opt simulate",
-    )
-    add_resume_option(parser, "runs that are already stored in --out")
-    add_engine_options(parser, "simulations")
-    add_format_option(parser)
-    parser.set_defaults(run=run)
-
-
-def _names() -> list[str]:
-    from lyra_opt.experiments.tuning.tuning_file import tuning_names
-
-    return tuning_names()
 
 
 def run(arguments: argparse.Namespace) -> int:

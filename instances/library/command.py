@@ -5,14 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import (
-    TEXT_FORMATS,
-    add_command,
-    add_format_option,
-    completed_by,
-    completed_by_problems,
-    plain_text,
-)
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError
 
@@ -28,27 +20,6 @@ if TYPE_CHECKING:
 GRADES = ("easy", "hard", "open")
 STATUSES = ("optimal", "infeasible", "open")
 
-EXAMPLES = """\
-examples:
-  lyra-opt library list --problem reclaim --grade open
-  lyra-opt library show lyra-figure-5
-  lyra-opt library get lyra-figure-5 --out fleets && lyra-opt solve fleets/lyra-figure-5.json
-  lyra-opt library verify lyra-figure-5
-  lyra-opt library submit solution.json --by "A. Author"
-"""
-
-GET_DESCRIPTION = """\
-Write instances (ID.json), their best known solutions (solutions/ID.solution.json) and certificates
-(proofs/ID.proof.json), and print the paths. Instances without a file are generated from their seed.
-The hash of every instance is compared with the catalogue."""
-
-VERIFY_DESCRIPTION = """\
-Verify the library: compare the hash of each instance, recompute the objective of its best solution
-with the problem's checker, and check its certificate in exact arithmetic with the stand-alone
-checker.
-
-Exit code: 0 if everything is right, 1 if something is wrong, 2 for bad input."""
-
 KNOWN = (
     *("grade", "status", "best_known", "best_bound", "proof", "proved_with"),
     *("found_by", "found_with", "bound_by", "bound_with"),
@@ -58,106 +29,12 @@ KNOWN = (
 SHOWN = ("grade", "problem", "variant", "proof", "size", "best_known", "best_bound")
 """The fields that ``list`` shows of each instance."""
 
-OWN_FOLDER = "lyra-opt-library"
-"""The default folder of a user's own records."""
-
-SUBMIT_DESCRIPTION = f"""\
-Submit solutions of library instances: files that "solve --out" writes, or objects of
-"solve --format json"; each names its instance. The problem's checker recomputes their objectives. A
-solution that is better than the best known one is added to your own records, with the date and its
-author: DIR/records/best-known-VERSION-DATE.json and DIR/solutions/, where DIR is {OWN_FOLDER} in
-the working folder. Other commands use these records with --record DIR. The library itself does not
-change.
-
-Exit code: 0 if all solutions are better, 1 if a solution is refused because it is not better or
-not valid (better ones are kept), 2 for bad input, in which case nothing is written."""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> argparse._SubParsersAction[Any]:
-    """Add the sub-command ``library``, and return its own sub-commands for further ones."""
-    library = add_command(
-        subparsers,
-        "library",
-        "the instance library: instances with their best known solutions",
-        "Instances of all problems, with their best known solutions, bounds and proofs.",
-        EXAMPLES,
-    )
-    commands = library.add_subparsers(metavar="COMMAND")
-    listing = add_command(commands, "list", "list the instances, one per line")
-    completed_by_problems(
-        listing.add_argument("--problem", metavar="NAME", help="only instances of this problem")
-    )
-    listing.add_argument("--grade", choices=GRADES, help="only instances of this grade")
-    add_variant_option(listing)
-    listing.add_argument(
-        "--status", choices=STATUSES, help="only instances with, or without, a proved optimum"
-    )
-    add_format_option(listing)
-    _add_record(listing)
-    listing.set_defaults(run=run_list)
-
-    show = add_command(commands, "show", "show all information on an instance")
-    _add_id(show)
-    add_format_option(show, TEXT_FORMATS)
-    _add_record(show)
-    show.set_defaults(run=run_show)
-
-    get = add_command(commands, "get", "write instances, solutions and proofs", GET_DESCRIPTION)
-    _add_ids(get, "id of an instance")
-    get.add_argument("--all", action="store_true", help="all instances; some are large")
-    get.add_argument(
-        "--out", metavar="DIR", required=True, help="output folder, created if missing"
-    )
-    _add_record(get)
-    get.set_defaults(run=run_get)
-
-    verify = add_command(
-        commands, "verify", "check instances, solutions and proofs", VERIFY_DESCRIPTION
-    )
-    _add_ids(verify, "id of an instance (default: all instances)")
-    _add_record(verify)
-    verify.set_defaults(run=run_verify)
-
-    submit = add_command(commands, "submit", "submit a better solution", SUBMIT_DESCRIPTION)
-    submit.add_argument("solutions", nargs="+", metavar="SOLUTION", help="solution file")
-    submit.add_argument(
-        "--record",
-        metavar="DIR",
-        default=OWN_FOLDER,
-        help=f"folder of your own records, created if missing (default {OWN_FOLDER})",
-    )
-    submit.add_argument(
-        "--by",
-        metavar="NAME",
-        type=plain_text,
-        default="anonymous",
-        help="author of the solutions (default anonymous)",
-    )
-    add_format_option(submit, TEXT_FORMATS)
-    submit.set_defaults(run=run_submit)
-    return commands
-
-
-def add_variant_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--variant``, which chooses instances of one kind within a problem."""
-    parser.add_argument(
-        "--variant", metavar="NAME", help="only this variant, such as rigid or mean_jct"
-    )
-
 
 def require_variant(field: str, variant: str | None, entries: Iterable[Entry]) -> None:
     """Raise `FieldError` if a variant is given that none of the instances has."""
     known = list(dict.fromkeys(each.variant for each in entries))
     if variant is not None and variant not in known:
         raise FieldError(field, variant, unknown_key(variant, known, noun="variant"))
-
-
-def _add_record(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--record",
-        metavar="DIR",
-        help="also use your own records, from the folder that submit writes",
-    )
 
 
 def _library(arguments: argparse.Namespace) -> Library:
@@ -174,15 +51,8 @@ def _library(arguments: argparse.Namespace) -> Library:
     return LibraryWithOwn(library().folder, folder)
 
 
-def _add_id(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("id", metavar="ID", help="id of an instance"), _ids)
-
-
-def _add_ids(parser: argparse.ArgumentParser, meaning: str) -> None:
-    completed_by(parser.add_argument("ids", nargs="*", metavar="ID", help=meaning), _ids)
-
-
-def _ids() -> Sequence[str]:
+def ids() -> Sequence[str]:
+    """Return the ids of all instances of the library."""
     from lyra_opt.instances.library import library
 
     return list(library().entries)

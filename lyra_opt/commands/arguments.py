@@ -1,10 +1,11 @@
-"""Common parts of the sub-commands: one-line errors, shared options and types of arguments."""
+"""Read the commands and their options from a table, and report wrong usage in one line."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import re
+from dataclasses import dataclass
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,10 +14,9 @@ from lyra_opt.commands.messages import Loudness
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.rules import LARGEST_INTEGER
-from lyra_opt.core.table import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from fractions import Fraction
 
 WIDEST = 100
@@ -27,6 +27,9 @@ GENERAL_OPTIONS = "Every command: -h help, -q errors only, -v each step, --debug
 
 _COLUMN = re.compile(r" *\S.*?  +(?=\S)")
 """Matches the text before the second of two columns."""
+
+PASSED_ON = ("metavar", "nargs", "dest", "default", "required")
+"""The keys of an option that argparse takes as they are."""
 
 _NO_BREAK_SPACE = "\u00a0"
 _VALUE = re.compile(r"(?<=\S) (?!-|&|>|lyra-opt|\\)")
@@ -163,147 +166,108 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"lyra-opt: error: {one_line(message)} (see {self.prog} --help)\n")
 
 
-def add_command(
-    subparsers: argparse._SubParsersAction[Any],
-    name: str,
-    summary: str,
-    description: str | None = None,
-    examples: str | None = None,
-    **options: Any,
-) -> argparse.ArgumentParser:
-    """Add a sub-command with its texts for ``--help``; return its parser."""
-    text = description or f"{summary[0].upper()}{summary[1:]}."
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=summary, description=text, epilog=examples, **options
-    )
-    return parser
-
-
 def completed_by(action: argparse.Action, names: Callable[[], Iterable[str]]) -> None:
     """Let shells complete an argument by the given names, or by file names if no name fits."""
     action.completer = lambda **_: names()  # type: ignore[attr-defined]
 
 
-def completed_by_solvers(action: argparse.Action) -> None:
-    """Let shells complete an argument by the names of solvers."""
+@dataclass(frozen=True, kw_only=True)
+class CommandLine:
+    """The tables of ``command_line.toml``, which explains their keys.
 
-    def names() -> set[str]:
-        from lyra_opt.core.solver import solver_names
-
-        return {name for _, name in solver_names()}
-
-    completed_by(action, names)
-
-
-def completed_by_problems(action: argparse.Action) -> None:
-    """Let shells complete an argument by the names of problems."""
-
-    def names() -> Iterable[str]:
-        from lyra_opt.core.problem import problems
-
-        return problems()
-
-    completed_by(action, names)
-
-
-TEXT_FORMATS = ("text", "json")
-"""The formats of a command that prints sentences."""
-
-
-def add_format_option(
-    parser: argparse._ActionsContainer, formats: Iterable[str] = tuple(FORMATS)
-) -> None:
-    """Add the option ``--format``; the first of `formats` is the default."""
-    names = list(formats)
-    text = f"how to print the result: {', '.join(names)} (default: {names[0]})"
-    parser.add_argument(
-        "--format", choices=names, default=names[0], metavar="FORMAT", dest="form", help=text
-    )
-
-
-def add_seed_option(parser: argparse._ActionsContainer, of: str) -> None:
-    """Add the option ``--seed``, the seed of random draws."""
-    text = f"random seed of {of} (default: 0)"
-    parser.add_argument("--seed", type=integer_from(0), default=0, metavar="N", help=text)
-
-
-def add_time_limit_option(
-    parser: argparse._ActionsContainer, of: str, default: str = "no limit"
-) -> None:
-    """Add the option ``--time-limit`` in seconds."""
-    text = f"seconds for {of} (default: {default})"
-    parser.add_argument(
-        "--time-limit", type=above_zero("seconds"), metavar="S", dest="time_limit_s", help=text
-    )
-
-
-def add_memory_limit_option(parser: argparse._ActionsContainer, of: str) -> None:
-    """Add the option ``--memory-limit`` in MiB, beyond which a solver is killed."""
-    text = f"MiB that {of} may use beyond its start (default: no limit)"
-    parser.add_argument(
-        "--memory-limit", type=above_zero("MiB"), metavar="MIB", dest="memory_limit_mib", help=text
-    )
-
-
-def add_processes_option(parser: argparse._ActionsContainer, of: str) -> None:
-    """Add the option ``--processes``, the number of tasks that run in parallel."""
-    text = f"number of {of} in parallel (default: one per processor)"
-    parser.add_argument("--processes", type=integer_from(1), metavar="N", help=text)
-
-
-def add_engine_options(parser: argparse._ActionsContainer, of: str) -> None:
-    """Add the options ``--processes`` and ``--scheduler``, which run tasks locally or on Dask."""
-    where = parser.add_mutually_exclusive_group()
-    add_processes_option(where, of)
-    where.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help=f"Dask scheduler for the {of} (default: LYRA_OPT_SCHEDULER, or this machine)",
-    )
-
-
-def add_resume_option(parser: argparse._ActionsContainer, what: str) -> None:
-    """Add the option ``--resume``, which continues an interrupted command."""
-    parser.add_argument("--resume", action="store_true", help=f"continue from the {what}")
-
-
-def add_picture_options(
-    parser: argparse._ActionsContainer, what: str, default: str | None = None
-) -> None:
-    """Add the options ``--plot`` and ``--style`` to a command that draws; `what` says what.
-
-    With a `default` in words, ``--picture`` chooses one of several pictures.
+    Parameters
+    ----------
+    tables
+        The table of each command, by its name after ``lyra-opt``; ``shared`` has common options.
+    names
+        The lists of names that tables mention; each function returns a list.
+    types
+        The types that options name; each function parses a text.
     """
-    files = "FILE.svg, .png or .pdf, and its data as FILE.csv"
-    parser.add_argument("--plot", metavar="FILE", help=f"{what}: {files}")
-    if default is not None:
-        named = f"picture for --plot, named as in a report's folder plots (default: {default})"
-        parser.add_argument("--picture", metavar="NAME", help=named)
-    add_style_option(parser)
 
+    tables: Mapping[str, Any]
+    names: Mapping[str, Callable[[], Iterable[str]]]
+    types: Mapping[str, Callable[[str], Any]]
 
-def add_style_option(parser: argparse._ActionsContainer) -> None:
-    """Add the option ``--style``."""
-    of_paper = "paper is one column wide, 3.17 inches, in 8 point"
-    styles, help_text = ("page", "paper"), f"style of pictures; {of_paper}"
-    parser.add_argument("--style", choices=styles, default="page", help=help_text)
+    def parser(
+        self, root: str, runs: Mapping[str, Callable[[argparse.Namespace], int]], version: str
+    ) -> tuple[OneLineParser, dict[str, Any]]:
+        """Return the parser of a program, and its actions to which further commands can be added.
 
+        Parameters
+        ----------
+        root
+            The name of the program, and of its table.
+        runs
+            The function that runs a command, by the name of the command or of the one above it.
+        version
+            The text that ``--version`` prints.
 
-def add_pictures_option(parser: argparse._ActionsContainer) -> None:
-    """Add the option ``--pictures``, for commands that write pages."""
-    meaning = "also write every picture of the page in this format, in the style of --style"
-    parser.add_argument("--pictures", choices=("pdf", "png"), help=meaning)
+        Returns
+        -------
+        The parser, and by name the action of each command that has commands of its own.
+        """
+        top = self.tables[root]
+        parser = OneLineParser(prog=root, description=top["description"], epilog=top["epilog"])
+        parser.add_argument("--version", action="version", version=version)
+        actions = {"": parser.add_subparsers(metavar="COMMAND")}
+        for path, table in self.tables.items():
+            if path in (root, "shared"):
+                continue
+            above, _, name = path.rpartition(" ")
+            summary = table["summary"]
+            text = table.get("description", f"{summary[0].upper()}{summary[1:]}.")
+            command = actions[above].add_parser(
+                name, help=summary, description=text, epilog=table.get("epilog")
+            )
+            self._add(command, table.get("options", ()))
+            for heading, options in table.get("sections", {}).items():
+                self._add(command.add_argument_group(heading), options)
+            if "commands" in table:
+                is_required = table.get("required", False)
+                actions[path] = command.add_subparsers(
+                    metavar=table["commands"], required=is_required
+                )
+            else:
+                command.set_defaults(run=runs[path if path in runs else above], command=name)
+        return parser, actions
 
+    def _add(self, to: argparse._ActionsContainer, options: Iterable[Any], of: str = "") -> None:
+        for each in options:
+            if isinstance(each, str):
+                self._add(to, self.tables["shared"][each], of)
+            elif "use" in each:
+                self._add(to, self.tables["shared"][each["use"]], each["of"])
+            elif "one_of" in each:
+                self._add(to.add_mutually_exclusive_group(), each["one_of"], of)
+            else:
+                self._add_option(to, each, of)
 
-def add_repeated_option(
-    parser: argparse._ActionsContainer, name: str, metavar: str, meaning: str, **options: Any
-) -> argparse.Action:
-    """Add a repeatable option, whose values are collected in a list with a plural name."""
-    plural = {"dest": f"{name.removeprefix('--')}s", **options}
-    text = f"{meaning}; may be repeated"
-    return parser.add_argument(
-        name, action="append", default=[], metavar=metavar, help=text, **plural
-    )
+    def _add_option(self, to: argparse._ActionsContainer, table: dict[str, Any], of: str) -> None:
+        options = {name: table[name] for name in PASSED_ON if name in table}
+        text = table["help"].replace("{of}", of)
+        if isinstance(metavar := table.get("metavar"), list):
+            options["metavar"] = tuple(metavar)
+        if "flag" in table:
+            options["action"] = "store_true"
+        if "repeated" in table:
+            plural = f"{table['name'].removeprefix('--')}s"
+            options = {"action": "append", "default": [], "dest": plural, **options}
+            text += "; may be repeated"
+        if "least" in table:
+            options["type"] = integer_from(table["least"], table.get("most", LARGEST_INTEGER))
+        elif "unit" in table:
+            options["type"] = above_zero(table["unit"], or_zero="or_zero" in table)
+        elif "type" in table:
+            options["type"] = self.types[table["type"]]
+        if choices := table.get("choices"):
+            options["choices"] = choices if isinstance(choices, list) else [*self.names[choices]()]
+        for name in self.names:
+            if f"{{{name}}}" in text:
+                text = text.replace(f"{{{name}}}", ", ".join(self.names[name]()))
+        action = to.add_argument(table["name"], help=text.replace("%", "%%"), **options)
+        if "completes" in table:
+            completed_by(action, self.names[table["completes"]])
 
 
 def integer_from(minimum: int, maximum: int = LARGEST_INTEGER) -> Callable[[str], int]:

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import add_command, completed_by
 from lyra_opt.core.errors import UserError, without_inner_frames
 from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.texts import PrintedText
@@ -19,32 +18,10 @@ if TYPE_CHECKING:
 
 ALL = "all"
 
-EXAMPLES = """\
-examples:
-  lyra-opt cite
-  lyra-opt cite reclaim philly
-  lyra-opt cite all > references.bib
-"""
 
-
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command ``cite`` to the parser of ``lyra-opt``."""
-    parser = add_command(
-        subparsers,
-        "cite",
-        "print BibTeX entries",
-        "Print BibTeX entries: of the software and the instance library or, with names, of the "
-        "papers behind problems, schemes and traces. The names are those of the first column of "
-        "docs/cite.md, the keys of entries, and `all`; an unknown name shows them.",
-        EXAMPLES,
-    )
-    completed_by(
-        parser.add_argument(
-            "names", metavar="NAME", nargs="*", help="a problem, a scheme, a trace, or a key"
-        ),
-        lambda: [*_cited(), ALL],
-    )
-    parser.set_defaults(run=run)
+def cited_names() -> list[str]:
+    """Return the names that `cite` takes."""
+    return [*_cited(), ALL]
 
 
 def run(arguments: argparse.Namespace) -> int:

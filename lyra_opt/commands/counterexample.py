@@ -12,16 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.arguments import (
-    TEXT_FORMATS,
-    add_command,
-    add_format_option,
-    add_repeated_option,
-    add_seed_option,
-    add_time_limit_option,
-    completed_by_problems,
-    completed_by_solvers,
     integer_from,
-    ratio,
 )
 from lyra_opt.commands.messages import complain, is_quiet, write_traceback
 from lyra_opt.commands.output import (
@@ -47,95 +38,12 @@ if TYPE_CHECKING:
     from lyra_opt.testing.counterexamples import Counterexample, CounterexampleSearch
     from lyra_opt.testing.small_instances import InstanceSpace
 
-DESCRIPTION = """\
-Find a small instance on which a heuristic is worse than another solver or than the optimum, and
-write the instance and both solutions to files. The output states what is proved about the size."""
-
-EXAMPLES = """\
-examples:
-  lyra-opt counterexample --heuristic lyra-greedy --against optimum --max weight=1
-      all jobs have the same weight
-  lyra-opt counterexample --heuristic lyra --against optimum --max release=0 --min-ratio 1.2
-      all jobs are submitted at time 0, and the mean JCT is at least 20 % above the optimum
-
-How the search works: "The smallest instance on which a heuristic fails" in the documentation.
-Equal seeds give equal answers, unless --time-limit ends the search.
-Exit code: 0; 1 if no counterexample was found (no file is written) or a solver failed; 2 for bad
-input.
-"""
-
 UNITS = {"_worker_s": "worker-s", "_s": "s", "_percent": "%"}
 """The units of measures, by the ending of their names."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command ``counterexample`` to the parser of ``lyra-opt``."""
-    parser = add_command(
-        subparsers,
-        "counterexample",
-        "find a small instance on which a heuristic is worse",
-        DESCRIPTION,
-        EXAMPLES,
-    )
-    heuristic = parser.add_argument(
-        "--heuristic",
-        required=True,
-        metavar="A",
-        help='solver that does not prove optimality ("lyra-opt solvers" lists all solvers)',
-    )
-    against = parser.add_argument(
-        "--against",
-        required=True,
-        metavar="B",
-        help='solver to compare with, or the word "optimum"',
-    )
-    problem = parser.add_argument(
-        "--problem", metavar="NAME", help="problem (default: the only one that A and B solve)"
-    )
-    completed_by_solvers(heuristic)
-    completed_by_solvers(against)
-    completed_by_problems(problem)
-    parser.add_argument(
-        "--variant",
-        metavar="NAME",
-        help="semantics or objective of the instance (default: the first that A and B support; "
-        "in the allocation problem, mean_jct if both support it)",
-    )
-    add_repeated_option(
-        parser,
-        "--max",
-        "NAME=N",
-        "largest value of a count in the instances, such as jobs=3",
-        type=_limit,
-        dest="limits",
-    )
-    parser.add_argument(
-        "--min-ratio",
-        type=ratio,
-        default=1,
-        metavar="R",
-        help="A must have at least R times the cost of B, or at most 1/R of its gain (default: 1, "
-        "which means any difference); if B has cost 0, the ratio is infinite",
-    )
-    parser.add_argument(
-        "--from",
-        metavar="FILE",
-        dest="start",
-        help="instance on which A is worse than B, which the search makes smaller",
-    )
-    add_seed_option(parser, "the search and of both solvers")
-    add_time_limit_option(parser, "the search")
-    add_format_option(parser, TEXT_FORMATS)
-    parser.add_argument(
-        "--out",
-        metavar="FILE",
-        help="instance file to write (default: A-against-B.json); this file and the two solution "
-        "files in its folder are replaced if they exist",
-    )
-    parser.set_defaults(run=run)
-
-
-def _limit(text: str) -> tuple[str, int]:
+def limit(text: str) -> tuple[str, int]:
+    """Return a count and its limit from a command-line argument such as ``jobs=3``."""
     name, sign, value = text.partition("=")
     if not (name and sign):
         raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=N, such as jobs=3")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lyra_opt.commands.arguments import add_command, completed_by
 from lyra_opt.commands.output import text_width
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.nearest_names import meant
@@ -13,39 +12,9 @@ from lyra_opt.core.nearest_names import meant
 if TYPE_CHECKING:
     import argparse
 
-EXAMPLES = """\
-examples:
-  lyra-opt schema lyra-opt/reclaim
-  lyra-opt schema lyra-opt/reclaim-solution --keys
-"""
 
-
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command ``schema`` to the parser of ``lyra-opt``."""
-    parser = add_command(
-        subparsers,
-        "schema",
-        "write the JSON schema of a file format",
-        "Write the JSON schema (2020-12) of a file format, such as that of the instances or the "
-        "solutions of a problem, for editors and for programs in other languages. For scenarios, "
-        "studies and tuning files use `lyra-opt scenarios schema`, `lyra-opt study --schema` and "
-        "`lyra-opt tune --schema`. A schema cannot state every rule: lyra-opt also refuses ids "
-        "that are unknown or not unique, keys that occur twice, and integers written as 8.0.",
-        EXAMPLES,
-    )
-    completed_by(
-        parser.add_argument(
-            "format", metavar="FORMAT", help="value of the key `format` in the file"
-        ),
-        _formats,
-    )
-    parser.add_argument(
-        "--keys", action="store_true", help="print a table of the keys instead of the schema"
-    )
-    parser.set_defaults(run=run)
-
-
-def _formats() -> list[str]:
+def file_formats() -> list[str]:
+    """Return the names of the file formats that have a schema."""
     from lyra_opt.core.formats import formats
 
     return list(formats())

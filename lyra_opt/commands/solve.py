@@ -5,19 +5,8 @@ from __future__ import annotations
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lyra_opt.commands.arguments import (
-    above_zero,
-    add_command,
-    add_format_option,
-    add_memory_limit_option,
-    add_picture_options,
-    add_seed_option,
-    add_time_limit_option,
-    completed_by_solvers,
-    integer_from,
-)
 from lyra_opt.commands.messages import complain, say, write_traceback
 from lyra_opt.commands.output import require_file_path, stdout_kept_clean
 from lyra_opt.core.documents import format_document, write_text
@@ -33,101 +22,8 @@ if TYPE_CHECKING:
     from lyra_opt.core.solver import Solver
     from lyra_opt.core.solving import Answer
 
-EXACT_TIME_S = 5.0
-"""The time limit in seconds of the exact solver that runs in addition to the default solver."""
-
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that end the current run and the remaining runs."""
-
-EXAMPLES = """\
-examples:
-  lyra-opt solve fleet.json
-      the rule of the paper, and an exact solver with a time limit of 5 seconds
-  lyra-opt solve *.json --solver lyra-greedy --solver cpsat --time-limit 9 --format latex > gaps.tex
-      a heuristic and an exact solver on many files, as a table for a paper
-
-Every answer is recomputed from the instance; "optimal" means that the run itself proved it.
-Limits and Ctrl-C: "In Python and in the shell" in the documentation.
-Exit code: 0; 1 if a solver failed, answers contradict one another, or no solver found a solution or
-proved that none exists; 2 for bad input; 130 after Ctrl-C, SIGTERM or SIGHUP.
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command ``solve`` to the parser of ``lyra-opt``."""
-    parser = add_command(
-        subparsers,
-        "solve",
-        "solve instance files",
-        "Solve instance files with one or more solvers and check the answers.",
-        EXAMPLES,
-    )
-    parser.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="instance file (JSON), or id of the library; - is the standard input",
-    )
-    solving = parser.add_argument_group("solvers and limits")
-    solver = solving.add_argument(
-        "--solver",
-        action="append",
-        metavar="NAME",
-        dest="solvers",
-        help='solver ("lyra-opt solvers" lists all); may be repeated',
-    )
-    completed_by_solvers(solver)
-    solving.add_argument(
-        "--exact-time",
-        type=above_zero("seconds", or_zero=True),
-        default=EXACT_TIME_S,
-        metavar="S",
-        dest="exact_time_s",
-        help=f"seconds for an exact solver if --solver is missing (default: {EXACT_TIME_S:g})",
-    )
-    add_time_limit_option(solving, "each run")
-    add_memory_limit_option(solving, "each run")
-    solving.add_argument(
-        "--threads",
-        type=integer_from(1),
-        default=1,
-        metavar="N",
-        help="threads per run (default: 1; with more, results may vary)",
-    )
-    add_seed_option(solving, "random choices")
-    solving.add_argument(
-        "--start",
-        metavar="FILE",
-        help="solution file to start from, or .sol file of another solver (only with a single "
-        "instance file)",
-    )
-    checking = parser.add_argument_group("proofs")
-    checking.add_argument(
-        "--certify",
-        action="store_true",
-        help="confirm every answer by an independent bound or solver",
-    )
-    checking.add_argument(
-        "--proof",
-        metavar="FILE",
-        help="write a proof of optimality, or that no solution exists, which plain Python can "
-        "check (only with a single instance file)",
-    )
-    output = parser.add_argument_group("output")
-    add_format_option(output)
-    output.add_argument(
-        "--out",
-        metavar="FILE",
-        help="write the best solution (only with a single instance file)",
-    )
-    add_picture_options(output, "draw the solutions of a single instance file")
-    output.add_argument(
-        "--export",
-        metavar="FILE",
-        help="write an exact model of a single instance as .mps, .lp, .pb or .txtpb; without "
-        "--solver, --start, --certify, --proof, --out and --plot, nothing is solved",
-    )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

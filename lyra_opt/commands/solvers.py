@@ -6,7 +6,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import add_command, add_format_option, completed_by_problems
 from lyra_opt.commands.output import print_formatted, print_line, print_table, stdout_kept_clean
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.table import Column, Table
@@ -14,34 +13,6 @@ from lyra_opt.core.table import Column, Table
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Mapping, Sequence
-
-EXAMPLES = """\
-examples:
-  lyra-opt solvers
-  lyra-opt solvers --problem reclaim --format json
-"""
-
-
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the sub-command ``solvers`` to the parser of ``lyra-opt``."""
-    parser = add_command(
-        subparsers,
-        "solvers",
-        "list the solvers",
-        "List the solvers with a description, the variants that each supports, the variants for "
-        "which a run without limits ends with a proof, and whether it is available.",
-        EXAMPLES,
-    )
-    completed_by_problems(
-        parser.add_argument("--problem", metavar="NAME", help="only for this problem")
-    )
-    add_format_option(parser)
-    parser.add_argument(
-        "--backends",
-        action="store_true",
-        help="also list the solvers that PuLP and MathOpt can call if they are installed",
-    )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -129,11 +129,6 @@ def test_families_are_listed(capsys, problem):
 
 
 def test_parser_is_built_without_numpy():
-    code = (
-        "import argparse, sys, lyra_opt.instances.command\n"
-        "subparsers = argparse.ArgumentParser().add_subparsers()\n"
-        "lyra_opt.instances.command.add_parser(subparsers)\n"
-        "print('numpy' in sys.modules)"
-    )
+    code = "import sys, lyra_opt.__main__ as m; m.make_parser(); print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

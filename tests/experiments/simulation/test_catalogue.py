@@ -1,6 +1,5 @@
 """``lyra-opt scenarios`` and ``schemes`` list what exists, and agree with the parser."""
 
-import argparse
 import gzip
 import re
 import shlex
@@ -12,9 +11,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from lyra_opt.__main__ import make_parser
 from lyra_opt.core.described import described
 from lyra_opt.core.errors import InputError
-from lyra_opt.experiments.simulation.commands import add_parsers, given_scenario
+from lyra_opt.experiments.simulation.commands import given_scenario
 from lyra_opt.experiments.simulation.running.tasks import replay_tasks
 from lyra_opt.experiments.simulation.scenario.building import make_setup
 from lyra_opt.experiments.simulation.scenario.documents import bundled, toml_text, with_case
@@ -92,7 +92,7 @@ SHOWN = sorted(
         command.strip()
         for file in (
             *(REPOSITORY / name for name in ("README.md", "Makefile")),
-            REPOSITORY / "experiments/simulation/commands.py",
+            REPOSITORY / "lyra_opt/command_line.toml",
             *REPOSITORY.glob("docs/[!_]*/*.md"),
             *REPOSITORY.glob("docs/[!o]*.md"),  # own.md has files of its own, and tests
         )
@@ -111,10 +111,8 @@ def test_commands_that_are_shown_are_understood(command, no_traces):
         no_traces.parent / f"{name}_jobs.csv.gz" for name in ("philly", "microsoft_itp2021")
     )
     itp.write_bytes(philly.read_bytes())
-    parser = argparse.ArgumentParser()
-    add_parsers(parser.add_subparsers())
     shown = command.replace("$@", "out").partition(" > ")[0]
-    arguments = parser.parse_args(shlex.split(shown))
+    arguments = make_parser().parse_args(shlex.split(shown))
     if arguments.scenario.endswith(".toml"):  # the user's own
         arguments.scenario = "lyra-paper"
     if arguments.jobs is not None:  # the user's own, too

@@ -2,7 +2,10 @@
 
 import argparse
 import re
+import tomllib
 from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +60,20 @@ def test_a_folded_command_can_be_pasted(capsys):
     (place,) = [place for place, line in enumerate(lines) if line.endswith("lyra-greedy \\")]
     assert lines[place].startswith("  lyra-opt solve *.json ")
     assert lines[place + 1].startswith("      --solver cpsat ")
+
+
+def test_the_command_line_has_only_documented_keys():
+    """A key that is misspelt would be ignored; a shared option that nothing uses is forgotten."""
+    text = Path("lyra_opt/command_line.toml").read_text()
+    lists = re.findall(r"^# ([\w ,]+?)  +\S", text.partition("[shared]")[0], re.MULTILINE)
+    known = set(", ".join(lists).split(", "))
+    document = tomllib.loads(text)
+    shared = document.pop("shared")
+    options = [*chain(*shared.values())]
+    for table in document.values():
+        options += [*table.get("options", ()), *chain(*table.get("sections", {}).values())]
+        assert set(table) <= known
+    tables = [each for each in options if isinstance(each, dict)]
+    assert all(set(each) <= known for each in tables)
+    used = {each.get("use") if isinstance(each, dict) else each for each in options}
+    assert set(shared) <= used.union(*(each.get("one_of", ()) for each in tables))
