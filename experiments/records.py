@@ -8,13 +8,12 @@ may have changed such a row, so each value is compared with the type of its colu
 is built.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
 import platform
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
@@ -22,20 +21,19 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
+
+from msgspec import Meta, ValidationError, convert
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.problem import find_problem, problems
-from lyra_opt.core.result import Status
+from lyra_opt.core.result import Number, Status
 from lyra_opt.core.rules import require_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from dataclasses import Field
 
     import pandas as pd
-
-    from lyra_opt.core.result import Number
 
 MEASURED_PACKAGES = ("lyra-opt", "numpy", "scipy", "numba", "pulp", "highspy", "ortools")
 
@@ -89,7 +87,12 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine() or "unknown"
 
 
-AxisValue = str | int | float
+AxisValue = str | int | float | bool
+
+LARGEST_PARAMETER = 2**53
+"""The largest integer parameter of a family; plots draw parameters as floats."""
+
+Parameter = str | Annotated[int, Meta(ge=-LARGEST_PARAMETER, le=LARGEST_PARAMETER)]
 
 JSON: Final = MappingProxyType({"stored": "json"})
 """Metadata of a list or an object, which is stored as JSON text."""
@@ -184,7 +187,6 @@ class RunRecord:
     """
 
     kind: ClassVar[str]
-    statuses: ClassVar[type[StrEnum]]
     compared_by: ClassVar[tuple[str, ...]]
     """Columns that, with axes and seed, identify the matching run of another store."""
     drawn_by: ClassVar[tuple[str, ...]]
@@ -210,7 +212,7 @@ class RunRecord:
     cores: int
     platform: str
     started_at: str = field(metadata=MOMENT)
-    tables: Mapping[str, pd.DataFrame] = field(
+    tables: "Mapping[str, pd.DataFrame]" = field(
         default_factory=dict, metadata=BESIDE, repr=False, compare=False
     )
     documents: Mapping[str, str] = field(
@@ -277,7 +279,6 @@ class SolverRecord(RunRecord):
     """
 
     kind = "solver"
-    statuses = Status
     compared_by = ("family_group", "family", "cell", "configuration")
     drawn_by = ("cell",)
     measures = ("objective", "dual_bound", *RunRecord.measures, "certify_time_s")
@@ -287,7 +288,7 @@ class SolverRecord(RunRecord):
     configuration: str
     family_group: str
     family: str
-    family_parameters: Mapping[str, str | int] = field(metadata=JSON)
+    family_parameters: Mapping[str, Parameter] = field(metadata=JSON)
     trace_name: str | None
     trace_sha256: str | None
     size: int | None = None
@@ -356,7 +357,6 @@ class ReplayRecord(RunRecord):
     """
 
     kind = "replay"
-    statuses = ReplayStatus
     compared_by = ("scenario", "workload", "cluster", "scheme")
     drawn_by = ("workload", "seed")
 
@@ -382,29 +382,13 @@ KINDS: Mapping[str, type[RunRecord]] = {
 
 
 LARGEST_STORED_INTEGER = 2**63 - 1
-LARGEST_PARAMETER = 2**53
-"""The largest integer parameter of a family; plots draw parameters as floats."""
 RecordT = TypeVar("RecordT", StudyRecord, RunRecord)
-
-_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
-    "str": ((str,), "text"),
-    "int": ((int,), "an integer"),
-    "bool": ((int,), "0 or 1"),
-    "float": ((int, float), "a number"),
-    "Number": ((int, float), "a number"),
-    "AxisValue": ((str, int, float), "text or a number"),
-    "str | int": ((str, int), "text or an integer"),
-    "str | None": ((str, type(None)), "text or null"),
-    "Mapping": ((dict,), "a JSON object"),
-    "Sequence": ((list,), "a JSON list"),
-}
-"""Python types that a value may have, by the annotation of its column or entry."""
 
 _MOMENT = re.compile(r"(19|20)\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?\+00:00")
 _INTEGER = re.compile(r"-?[0-9]{1,300}")  # more digits do not fit a float
 
 
-def columns_of(record: type[StudyRecord | RunRecord]) -> list[Field[Any]]:
+def columns_of(record: type[StudyRecord | RunRecord]) -> "list[Field[Any]]":
     """Return the fields of a record class that are columns of its table."""
     return [column for column in fields(record) if column.metadata != BESIDE]
 
@@ -438,67 +422,28 @@ def decoded(kind: type[RecordT], row: Mapping[str, Any]) -> RecordT:
     for name in row.keys() ^ {column.name for column in known}:
         raise FieldError(name, row.get(name), "column is missing or unknown")
     values = {column.name: _decoded(column, row[column.name]) for column in known}
-    statuses = getattr(kind, "statuses", None)
-    if statuses is not None:
-        values["status"] = statuses(require_choice("status", values["status"], list(statuses)))
     record = kind(**values)
     record.check()
     return record
 
 
-def _decoded(column: Field[Any], value: Any) -> Any:
-    annotation = str(column.type)
-    if value is None and annotation.endswith("| None"):
-        return None
-    if column.metadata == JSON:
-        return _decoded_json(column.name, annotation, value)
-    if column.metadata == NUMBER and isinstance(value, str) and _INTEGER.fullmatch(value):
-        return int(value)
-    name = "str" if column.name == "status" else annotation.removesuffix(" | None")
-    _require(column.name, value, name)
-    if isinstance(value, float) and not math.isfinite(value) and column.metadata != NUMBER:
-        raise FieldError(column.name, value, "must be finite")
-    if column.metadata == MOMENT:
-        _require_moment(column.name, value)
-    if column.metadata == FLAG and value not in (0, 1):
-        raise FieldError(column.name, value, "must be 0 or 1")
-    return bool(value) if column.metadata == FLAG else value
-
-
-def _decoded_json(name: str, annotation: str, text: Any) -> Any:
-    _require(name, text, "str")
+def _decoded(column: "Field[Any]", value: Any) -> Any:
+    """Return the value of a column, of the type that its annotation states."""
+    shown = f"{len(value)} bytes" if isinstance(value, bytes) else value
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        raise FieldError(name, text, "must be JSON") from None
-    if value is None and annotation.endswith("| None"):
-        return None
-    kind, _, rest = annotation.removesuffix(" | None").partition("[")
-    _require(name, value, kind)
-    entry_type = rest.removesuffix("]").removeprefix("str, ")
-    if entry_type in _TYPES:
-        entries = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, entry in entries:
-            _require(f"{name}.{key}", entry, entry_type)
-    return value
-
-
-def _require(name: str, value: Any, annotation: str) -> None:
-    types, words = _TYPES[annotation]
-    if not isinstance(value, types):
-        shown = f"{len(value)} bytes" if isinstance(value, bytes) else value
-        raise FieldError(name, shown, f"must be {words}")
-    if annotation == "str | int" and isinstance(value, int) and abs(value) > LARGEST_PARAMETER:
-        raise FieldError(name, value, f"must be from -{LARGEST_PARAMETER} to {LARGEST_PARAMETER}")
-
-
-def _require_moment(name: str, value: str) -> None:
-    try:
-        is_moment = _MOMENT.fullmatch(value) and datetime.fromisoformat(value)
-    except ValueError:  # such as 30 February
-        is_moment = None
-    if not is_moment:
-        raise FieldError(name, value, "must be a time such as 2026-01-31T12:00:00.000+00:00")
+        if column.metadata == JSON and value is not None:
+            value = json.loads(convert(value, str))
+        elif column.metadata == NUMBER and isinstance(value, str) and _INTEGER.fullmatch(value):
+            value = int(value)
+        elif column.metadata == MOMENT and _MOMENT.fullmatch(convert(value, str)):
+            datetime.fromisoformat(value)  # refuses 30 February
+        elif column.metadata == MOMENT:
+            raise ValueError("must be a time such as 2026-01-31T12:00:00.000+00:00")
+        elif isinstance(value, float) and not math.isfinite(value) and column.metadata != NUMBER:
+            raise ValueError("must be finite")
+        return convert(value, column.type, strict=column.metadata != FLAG)
+    except (ValidationError, ValueError, RecursionError) as error:
+        raise FieldError(column.name, shown, str(error)) from None
 
 
 def _storable(number: Number) -> Number | str:
