@@ -403,7 +403,8 @@ def encoded(record: StudyRecord | RunRecord) -> dict[str, Any]:
         elif column.metadata == JSON:
             value = json.dumps(value, separators=(",", ":"))
         elif column.metadata == NUMBER:
-            value = _storable(value)
+            is_large = isinstance(value, int) and abs(value) > LARGEST_STORED_INTEGER
+            value = str(value) if is_large else value
         elif isinstance(value, str):  # the text of an error may contain lone surrogates
             value = value.encode("utf-8", "backslashreplace").decode()
         row[column.name] = value
@@ -444,10 +445,3 @@ def _decoded(column: "Field[Any]", value: Any) -> Any:
         return convert(value, column.type, strict=column.metadata != FLAG)
     except (ValidationError, ValueError, RecursionError) as error:
         raise FieldError(column.name, shown, str(error)) from None
-
-
-def _storable(number: Number) -> Number | str:
-    """Return the number, or its text if it is an integer of more than 64 bits."""
-    if isinstance(number, int) and not -LARGEST_STORED_INTEGER <= number <= LARGEST_STORED_INTEGER:
-        return str(number)
-    return number

@@ -24,7 +24,7 @@ def make_parser() -> ArgumentParser:
     from pathlib import Path
 
     from lyra_opt.commands import cite, completion, counterexample, schema, solve, solvers, verify
-    from lyra_opt.commands.arguments import CommandLine, ratio
+    from lyra_opt.commands.arguments import CommandLine, amount, ratio
     from lyra_opt.core.table import FORMATS
     from lyra_opt.core.version import VERSION
     from lyra_opt.experiments import command, library_score
@@ -81,7 +81,8 @@ def make_parser() -> ArgumentParser:
         "readings": lambda: [each.value for each in Reading],
         "job_classes": lambda: JOB_CLASSES,
     }
-    types = {"ratio": ratio, "limit": counterexample.limit, "scale": papers.scale}
+    limit, scale = counterexample.limit, papers.scale
+    types = {"amount": amount, "limit": limit, "ratio": ratio, "scale": scale}
     text = Path(__file__).with_name("command_line.toml").read_text(encoding="utf-8")
     found = CommandLine(tables=tomllib.loads(text), names=names, types=types)
     parser, actions = found.parser("lyra-opt", runs, f"lyra-opt {VERSION}")

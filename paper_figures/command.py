@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lyra_opt.commands.arguments import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,10 +20,7 @@ MOST_SEEDS = 100
 
 def scale(text: str) -> float:
     """Return a scale from a command-line argument: a number above 0 and at most 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number(text)
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r}: must be a number above 0 and at most 1")
     return value

@@ -45,17 +45,6 @@ def run_example(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _resources(texts: list[str]) -> dict[str, str]:
-    """Return the amounts of the resources of ``--resource``, by name."""
-    found = {}
-    for text in texts:
-        name, equals, number = text.partition("=")
-        if not equals:
-            raise UserError(f"--resource {text}: must be NAME=N, such as nvidia.com/gpu=2")
-        found[name] = number
-    return found
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Run ``lyra-opt plan`` and return the exit code."""
     from lyra_opt.core.pictures import require_picture_path
@@ -71,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         require_page_path("--page", arguments.page)
     options = {name: getattr(arguments, name) for name in OPTIONS[arguments.command]}
     if "resource" in options:
-        options["resource"] = _resources(options["resource"])
+        options["resource"] = dict(options["resource"])
     found = plan(
         arguments.snapshots or ["-"],
         arguments.command,

@@ -311,6 +311,14 @@ def plain_text(text: str) -> str:
     return text
 
 
+def amount(text: str) -> tuple[str, str]:
+    """Return name and number of a command-line argument such as ``jobs=3``."""
+    name, sign, value = text.partition("=")
+    if not (name and sign):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=N")
+    return name, value
+
+
 def ratio(text: str) -> Fraction:
     """Return a number of at least 1 from a command-line argument as an exact fraction."""
     from fractions import Fraction

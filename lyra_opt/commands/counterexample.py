@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from contextlib import contextmanager
@@ -11,9 +10,7 @@ from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lyra_opt.commands.arguments import (
-    integer_from,
-)
+from lyra_opt.commands.arguments import amount, integer_from
 from lyra_opt.commands.messages import complain, is_quiet, write_traceback
 from lyra_opt.commands.output import (
     html_of_printed,
@@ -30,6 +27,7 @@ from lyra_opt.core.representations import html_of_object
 from lyra_opt.core.texts import show_seconds, show_value_of
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
@@ -44,9 +42,7 @@ UNITS = {"_worker_s": "worker-s", "_s": "s", "_percent": "%"}
 
 def limit(text: str) -> tuple[str, int]:
     """Return a count and its limit from a command-line argument such as ``jobs=3``."""
-    name, sign, value = text.partition("=")
-    if not (name and sign):
-        raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=N, such as jobs=3")
+    name, value = amount(text)
     return name, integer_from(0)(value)
 
 
