@@ -9,6 +9,7 @@ with ``$ ``. Below a command stand its expectations, one per line, each a word a
 * ``no``: a text that is on neither
 * ``error``: a text in the one line that refuses bad input, with exit code 2
 * ``save``: the file in which the standard output is kept; ``read``: a file to look at instead of it
+* ``has``: a text of the file that was read
 * ``json``: the path of values in the JSON that was printed or read, ``*`` for each entry of a list,
   and the values; floats may be rounded, and objects may have more keys
 * ``same``: a saved file, and the path of values that are equal there
@@ -68,6 +69,8 @@ def check(ran: tuple[int, str, str], expectations: list[tuple[str, str]], folder
             (folder / text).write_text(out)
         elif word == "read":
             told["read"] = (folder / text).read_text()
+        elif word == "has":
+            assert text in told["read"]
         elif word == "json":
             path, _, expected = text.partition(" ")
             found = values_at(json.loads(told["read"]), path.strip("/"))

@@ -7,11 +7,10 @@ import sys
 import pytest
 
 from lyra_opt.__main__ import main
-from lyra_opt.core.loading import load_instance, load_solution
-from lyra_opt.core.problem import find_problem, problems
+from lyra_opt.core.loading import load_instance
+from lyra_opt.core.problem import problems
 from lyra_opt.instances import command
 from lyra_opt.instances.family import family_names, find_family, generate
-from lyra_opt.reclaim import check
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -46,17 +45,6 @@ def test_options_reach_the_family(out, capsys, problem):
     assert load_instance(path).instance == generate(problem, **parameters)
 
 
-def test_known_optimum_is_written_beside(out, capsys):
-    assert run("--family net-joined --reclaim 6", "--out", out) == 0
-    instance_path = out / "net-joined-v1-k6.json"
-    solution_path = out / "solutions" / "net-joined-v1-k6.solution.json"
-    assert capsys.readouterr().out.splitlines() == [str(instance_path), str(solution_path)]
-    instance = load_instance(instance_path).instance
-    solution, claims = load_solution(solution_path, find_problem("reclaim"))
-    assert check(instance, solution).objective == claims["objective"] == 9
-    assert main(["verify", str(instance_path), str(solution_path)]) == 0
-
-
 def test_gzip_has_no_time_stamp(out):
     words = ("--family span --servers 12 --reclaim 3", "--out", out)
     assert run(*words) == run(*words, "--gzip") == 0
@@ -66,30 +54,6 @@ def test_gzip_has_no_time_stamp(out):
     assert compressed[4:8] == bytes(4)
     assert run(*words, "--gzip") == 0
     assert (out / "span-v1-s12-k3-seed0.json.gz").read_bytes() == compressed
-
-
-def test_snapshot_remarks_on_jobs_left_out(out, tmp_path, capsys):
-    trace = tmp_path / "t.csv"
-    trace.write_text("job_id,submit_time_s,duration_s,gpus\na,0,90,1\nb,10,90,9\nc,20,90,2\n")
-    words = "--family snapshot --servers 1 --reclaim 1 --count 2 --load-percent trace"
-    assert run(words, "--trace", trace, "--out", out) == 0
-    printed = capsys.readouterr()
-    assert [path.rsplit("/", 1)[1] for path in printed.out.splitlines()] == [
-        "snapshot-v1-t-bf-loadtrace-s1-k1-seed0.json",
-        "snapshot-v1-t-bf-loadtrace-s1-k1-seed1.json",
-    ]
-    assert printed.err == "lyra-opt: jobs of the trace larger than the fleet, left out: 1\n"
-
-
-def test_folder_that_is_a_file(tmp_path, capsys):
-    """One line that names the option, for a file and for what would lie below one."""
-    (tmp_path / "taken").write_text("")
-    for below in ("taken", "taken/below"):
-        assert run("--family span --servers 9 --reclaim 1", "--out", tmp_path / below) == 2
-        error = capsys.readouterr().err
-        assert f"--out {tmp_path / below}: " in error
-        assert "taken is a file, not a folder" in error or "taken: is a file, not a folder" in error
-        assert error.count("\n") == 1
 
 
 def test_later_instances_are_generated_before_the_first_is_written(out, monkeypatch):

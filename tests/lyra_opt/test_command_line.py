@@ -182,28 +182,6 @@ class TestSolve:
 class TestVerify:
     """``lyra-opt verify``."""
 
-    def solution(self, **fields: Any) -> dict[str, Any]:
-        return {
-            "format": "lyra-opt/reclaim-solution",
-            "version": 1,
-            "instance": "lyra-figure-5",
-            "servers": ["s1", "s5"],
-            **fields,
-        }
-
-    @pytest.mark.parametrize(("fields", "violation"), TABLES["invalid"])
-    def test_invalid(self, run, write_json, fields, violation):
-        """Exit code 1, and the violation is named, in both forms of output."""
-        path = write_json("solution.json", self.solution(**fields))
-        exit_code, out, _ = run("verify", FIGURE_5, path, "--format=json")
-        report = json.loads(out)
-        assert (exit_code, report["valid"]) == (1, False)
-        assert any(violation in found for found in report["violations"])
-        exit_code, out, _ = run("verify", FIGURE_5, path)
-        assert exit_code == 1
-        assert out.startswith("invalid\n")
-        assert violation in out
-
     @pytest.mark.parametrize("as_array", [False, True])
     def test_accepts_an_object_of_solve_json(self, run, write_json, as_array):
         """Alone or as the array of one that `solve` writes as JSON; every claim is checked."""

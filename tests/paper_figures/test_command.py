@@ -19,36 +19,6 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-def read_shown(out: str, kind: str) -> list[str]:
-    """Return the lines of a shown table or figure that begin so."""
-    return [line for line in out.splitlines() if line.startswith(kind)]
-
-
-@pytest.mark.parametrize(
-    ("paper", "scale", "seeds"),
-    [("lyra", "0.1", 4), ("hadar", "0.4", 2), ("dally", "0.5", 1), ("gavel", "1", 5)],
-)
-def test_a_paper_alone_is_described(run, paper, scale, seeds):
-    """Its citation, the verdicts for each table and the defaults of --run, without a simulation."""
-    exit_code, out, err = run("paper", paper)
-    assert (exit_code, err) == (0, "")
-    assert out.startswith(f"{paper}: ")
-    assert " judged " in out
-    assert f"Defaults of --run: --scale {scale}, --seeds {seeds}, --out results/figures" in out
-
-
-def test_stored_table_is_shown(run):
-    """The paper's number beside ours, the verdicts and the notes, as the page has them."""
-    exit_code, out, err = run("paper", "lyra", "--table", "5", "--figure", "5")
-    assert (exit_code, err) == (0, "")
-    (baseline,) = read_shown(out, "Baseline ")
-    assert baseline.split()[1:4] == ["3072", "/", "3009"]
-    assert "116 published numbers. Verdicts on values: " in out
-    assert "- One seed." in out
-    assert read_shown(out, "Full page: ")[0].endswith("lyra-table-5.md")
-    assert len(read_shown(out, "N_R = ")) == 10
-
-
 def test_every_table_and_figure_is_stored():
     """Each has a page, and the tables on it have a cell for every column."""
     for name in PAPERS:

@@ -118,23 +118,6 @@ def test_python_gives_the_same_plan(run, file, tmp_path, monkeypatch):
     assert (tmp_path / "plan.png").stat().st_size > 0
 
 
-def test_nothing_possible_is_exit_code_1(run, file, tmp_path):
-    """The reason is given in each format, and nothing is drawn without a word."""
-    page, picture = tmp_path / "plan.html", tmp_path / "plan.png"
-    words = ("plan", "fit", "--pods", "99", "--gpus", "8", "--snapshot", file, "--page", page)
-    for form in ("table", "markdown", "latex", "csv"):
-        exit_code, out, err = run(*words, "--plot", picture, "--format", form)
-        assert exit_code == 1
-        assert "Impossible: " in (err if form == "csv" else out)
-        assert "no plan to draw" in err
-        assert "below 0, the default; see --priority" in out + err
-    assert not picture.exists()
-    assert "<h1>No plan exists</h1>" in page.read_text()
-    assert "<p>Impossible: " in page.read_text()
-    with pytest.raises(lo.UserError, match=r"no plan to draw. Impossible"):
-        lo.plan(file, "fit", pods=99, gpus=8).plot()
-
-
 @pytest.mark.parametrize(("names", "options", "message"), TABLES["wrong_options"])
 def test_lo_plan_names_wrong_options(file, names, options, message):
     with pytest.raises(lo.UserError, match=re.escape(message)):
@@ -148,27 +131,11 @@ def test_lo_plan_takes_files_and_snapshots():
         lo.plan("drain", "cluster.json", "n1")  # type: ignore[arg-type]
 
 
-def test_a_missing_file_is_suggested(run, file):
-    exit_code, _, err = run("plan", "drain", "n1", "--snapshot", file.with_name("clustr.json"))
-    assert exit_code == 2
-    assert err.endswith(f"cannot be read: No such file or directory; did you mean {file}?\n")
-
-
 def test_gpus_have_the_name_that_kubectl_shows(file):
     """``--resource nvidia.com/gpu=8`` asks for the same as ``--gpus 8``."""
     one = lo.plan(file, "fit", pods=2, gpus=8, priority="p3")
     two = lo.plan(file, "fit", pods=2, resource={"nvidia.com/gpu": 8}, priority="p3")
     assert one.nodes == two.nodes
-
-
-def test_explanations_of_what_is_impossible_solve_nothing(run, file):
-    """The reason why no plan exists is printed once, without names of the solver's shapes."""
-    words = ("plan", "fit", "--pods", "99", "--gpus", "8", "--snapshot", file, "--explain", "n5")
-    _, out, _ = run(*words)
-    assert "Node n5 is not used: it may be chosen, but there is no plan." in out
-    assert out.count("has room for") == 1
-    _, out, _ = run("plan", "fit", "--pods", "2", "--gpus", "9", "--snapshot", file)
-    assert "no node has 9 GPUs, even when empty" in out
 
 
 def test_anonymize_writes_the_snapshot_and_the_table(run, file, tmp_path):

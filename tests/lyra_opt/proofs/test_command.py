@@ -7,10 +7,6 @@ import pytest
 
 from lyra_opt.__main__ import main
 from lyra_opt.instances.library import library
-from tests.conftest import assert_one_line_error
-from tests.tables import tables
-
-TABLES = tables(__file__)
 
 
 @pytest.fixture
@@ -64,23 +60,3 @@ def test_what_cannot_be_proved_is_not_written(fleet, tmp_path, capsys):
     assert main(["solve", str(schedule), "--proof", str(proof)]) == 1
     assert "has no proofs for this objective" in capsys.readouterr().err
     assert not proof.exists()
-
-
-def test_a_proof_of_shares_says_how_close_it_is(tmp_path, capsys):
-    """Within the tolerance of their rules, and optimal as shares are elsewhere."""
-    shares, proof = tmp_path / "shares.json", tmp_path / "proof.json"
-    name = "offline-v1-n10-rounds10-gpus16of4-release50-throughput-seed0"
-    shares.write_text(json.dumps(library().document(name)))
-    assert main(["solve", str(shares), "--solver", "lp-glop", "--proof", str(proof)]) == 0
-    capsys.readouterr()
-    assert main(["verify", str(shares), "--proof", str(proof)]) == 0
-    told = "better than 168.06016806, and the proof's solution has value 168.06, optimal within"
-    assert told in capsys.readouterr().out
-    assert main(["verify", str(shares), "--proof", str(proof), "--format=json"]) == 0
-    assert json.loads(capsys.readouterr().out)["is_optimal"]
-
-
-@pytest.mark.parametrize(("arguments", "told"), TABLES["bad_input"])
-def test_bad_input_is_told_in_one_line(arguments, told, fleet, run):
-    """With exit code 2."""
-    assert_one_line_error(run(*(each.replace("FLEET", str(fleet)) for each in arguments)), told)
