@@ -210,6 +210,8 @@ def require_returned(
     """
     for value in returned:
         given = value
+        if type(value) is int and value in known:  # a shortcut, because simulations call this often
+            continue
         if isinstance(value, Integral) and not isinstance(value, bool):
             given = int(value)  # `in range` compares NumPy integers one by one, which is slow
         if not (type(given) is int or isinstance(given, str)) or given not in known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
@@ -233,6 +234,9 @@ class GavelRounds(RoundPolicy):
 
     def decide(self, state: RoundState) -> Decision:
         """Place the jobs, or pairs of jobs, that are furthest behind their time shares."""
+        for _ in range(state.kept_rounds):  # one by one, because sums of floats depend on the order
+            for team, name in self._running.items():
+                self._count(team, name, state.round_s)
         self._is_stale = self._is_stale or state.is_changed
         is_due = self._reset_s is None or state.now_s - self._reset_s >= self._least_reset_s
         is_due |= not self._newcomers_run and self._reset_s == 0
@@ -248,6 +252,31 @@ class GavelRounds(RoundPolicy):
             self._count(team, name, state.round_s)
         self._running = running
         return draft.decision
+
+    def unchanged_for_s(self, state: RoundState) -> float:
+        """Return the seconds until shares may be due if each job runs on its first type; else 0.
+
+        The first type is the first that the job can use, in the order in which types are filled.
+        Suppose that every job runs on it. Then the jobs of each type fit together, so all of them
+        are chosen again, whatever their priorities, and each finds its earlier GPUs free. Nothing
+        else decides, and the time received is counted for every round (`kept_rounds`).
+        """
+        # Shares of the other objectives read the progress of jobs. It would be rounded differently
+        # if it were accounted for in fewer rounds, and their programmes may have several optima.
+        is_blind = self._objective in (Objective.MAX_MIN_SHARE, Objective.THROUGHPUT)
+        if not (is_blind and self._knows_types and self._newcomers_run) or self.packs:
+            return 0.0
+        for active in state.jobs:
+            rates = self._attainable(active.job).throughput
+            first = next((name for name in self._types if rates.get(name)), None)
+            if self._running.get((active.job.id,)) != first or not active.current:
+                return 0.0
+            if any(set(types) != {first} for types in active.current.values()):
+                return 0.0
+        if not self._is_stale or self._reset_s is None:
+            return math.inf
+        # Half a round less, so that rounding cannot skip the round in which shares are due.
+        return max(0.0, self._reset_s + self._least_reset_s - state.now_s - state.round_s / 2)
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return the pairs of jobs that share GPUs in the last decision."""

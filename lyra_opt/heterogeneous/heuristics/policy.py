@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.solver import Answering
@@ -96,6 +97,9 @@ class RoundState:
         Active jobs, sorted by `ActiveJob.order`.
     is_changed
         Whether a job has been submitted or completed since the last decision.
+    kept_rounds
+        Rounds after the round of the last decision that were skipped because this decision held;
+        see `RoundPolicy.unchanged_for_s`.
     packed
         Known rates of pairs of job kinds that share GPUs.
     """
@@ -107,6 +111,7 @@ class RoundState:
     horizon_s: float | None = None
     jobs: list[ActiveJob] = field(default_factory=list)
     is_changed: bool = True
+    kept_rounds: int = 0
     packed: Sequence[PackedRate] = ()
 
     def instance(self, objective: Objective, *, name: str = "round") -> Instance:
@@ -165,8 +170,8 @@ class RoundPolicy(Answering, ABC):
     def unchanged_for_s(self, state: RoundState) -> float:  # noqa: ARG002
         """Return for how many seconds the last decision holds if no job arrives or completes.
 
-        Called after `decide`, with the same state. A simulation skips rounds that begin within this
-        time.
+        Called after `decide`, with the same state, in which the jobs have their new placements. A
+        simulation skips rounds that begin within this time.
         """
         return 0.0
 
@@ -206,6 +211,11 @@ class FreeGpus:
         for server in servers:
             for name, count in server.gpus.items():
                 self.of_type[name] = self.of_type.get(name, 0) + count
+        # For each type that `of_one_type` has searched: the positions of servers by free GPUs, as
+        # heaps. Entries that no longer match `by_server` are dropped when they come first.
+        self._heaps: dict[str, dict[int, list[int]]] = {}
+        self._servers = list(self.by_server)
+        self._place = dict(zip(self._servers, range(len(servers)), strict=True))
 
     def holds(self, placement: Mapping[str, Mapping[str, int]]) -> bool:
         """Return whether all GPUs of a placement are free."""
@@ -229,24 +239,35 @@ class FreeGpus:
             for name, count in types.items():
                 counts[name] += sign * count
                 self.of_type[name] += sign * count
+                if name in self._heaps:
+                    heap = self._heaps[name].setdefault(counts[name], [])
+                    heappush(heap, self._place[server])
 
     def of_one_type(self, gpu_type: str, gpus: int) -> Placement | None:
         """Return a placement on as few servers as possible; None if too few GPUs are free.
 
         If one server suffices, the sufficient server with the fewest free GPUs is taken. Otherwise
-        servers with the most free GPUs come first. Ties are broken by file order. O(servers log
-        servers).
+        servers with the most free GPUs come first. Ties are broken by file order. O(GPUs of a
+        server * log servers) amortised on one server, else O(servers log servers).
         """
         if self.of_type.get(gpu_type, 0) < gpus:
             return None
+        heaps = self._heaps.get(gpu_type)
+        if heaps is None:
+            heaps = self._heaps[gpu_type] = {}
+            for place, types in enumerate(self.by_server.values()):
+                heaps.setdefault(types.get(gpu_type, 0), []).append(place)
+        for count in sorted(heaps):
+            heap = heaps[count]
+            while count >= gpus and heap:
+                if self.by_server[self._servers[heap[0]]].get(gpu_type, 0) == count:
+                    return {self._servers[heap[0]]: {gpu_type: gpus}}
+                heappop(heap)
         free = [
             (types[gpu_type], server)
             for server, types in self.by_server.items()
             if types.get(gpu_type, 0)
         ]
-        fitting = [(count, place) for place, (count, _) in enumerate(free) if count >= gpus]
-        if fitting:
-            return {free[min(fitting)[1]][1]: {gpu_type: gpus}}
         placement: Placement = {}
         for count, server in sorted(free, key=lambda entry: -entry[0]):
             taken = min(count, gpus)

@@ -30,7 +30,7 @@ from lyra_opt.simulation.job_run import Copies, JobRun, Part
 from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import Rounds
-from lyra_opt.simulation.view import View
+from lyra_opt.simulation.view import WORK_TOLERANCE, View
 from lyra_opt.simulation.workload import Job
 
 MOST_STALLED_ROUNDS = 100
@@ -76,6 +76,7 @@ class RoundByRound(Policy):
         self._has_moved_servers = False
         self._is_carrying_out = False
         self._busy_from: int | None = None
+        self._decided = 0
         self._stalled = 0
 
     def begin(self, view: View) -> None:
@@ -122,6 +123,7 @@ class RoundByRound(Policy):
             if self._busy_from is not None:
                 ended = self._tenure.round_from(view.now_s)
                 view.totals.rounds += ended - self._busy_from
+                self._state.kept_rounds = ended - self._decided - 1
                 self._busy_from = None
 
     def servers_moved(self, view: View) -> None:
@@ -150,7 +152,10 @@ class RoundByRound(Policy):
         now_s = view.now_s
         number = self._tenure.round_from(now_s)
         if self._busy_from is None:
-            self._busy_from = number
+            self._busy_from = number  # `completes` has counted the rounds until the last completion
+        else:
+            self._state.kept_rounds = number - self._decided - 1
+        self._decided = number
         state = self._seen_state(view)
         if view.captures("heterogeneous"):
             name = f"round-at-{now_s:.0f}-s"
@@ -169,6 +174,11 @@ class RoundByRound(Policy):
             rule = f"unchanged_for_s must return at least 0, not {quiet_s:g}"
             raise view.error(None, rule)
         forks = any(run.copies is not None for run in view.running.values())
+        if quiet_s > 0:
+            # If rounding ends a job just after a round begins, `settle` has to complete it then.
+            for run in view.running.values():
+                most_s = (run.left - WORK_TOLERANCE * run.work) / run.rate if run.rate else 0.0
+                quiet_s = min(quiet_s, max(0.0, most_s + max(0.0, run.pauses_until_s - now_s)))
         if quiet_s < math.inf or forks:
             at_s = now_s if forks else now_s + quiet_s
             next_number = max(number + 1, self._tenure.round_from(at_s))

@@ -3,11 +3,14 @@
 Replays worked out by hand are in ``by_hand.toml``.
 """
 
+import random
+
 import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds
 from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.simulation.metrics import require_conserved
 from tests.lyra_opt.simulation.in_rounds import (
@@ -17,6 +20,7 @@ from tests.lyra_opt.simulation.in_rounds import (
     gang,
     simulate,
 )
+from tests.lyra_opt.simulation.product import require_same
 from tests.lyra_opt.simulation.replays import completions
 from tests.lyra_opt.simulation.test_by_hand import replayed
 from tests.tables import tables
@@ -45,6 +49,35 @@ def test_a_round_is_decided_once(rate, rounds):
     jobs = [gang("x", rounds * 10 * rate, a=rate), gang("y", 5 * rate, a=rate)]
     simulate(jobs, cluster_of({"a": 1}), Scripted(first_fit))
     assert asked_s == [10.0 * number for number in range(rounds + 1)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("name", ["gavel-las", "gavel-throughput", "priced-progress", "yarn-cs"])
+def test_decisions_are_kept_only_while_they_hold(name, seed):
+    """Few jobs run for many rounds, and wait at times; deciding in every round changes nothing."""
+    draw = random.Random(seed)
+    jobs = [
+        gang(
+            f"j{number}",
+            draw.choice((90, 333, 2000)) * draw.choice((1, 0.7)),
+            gang=draw.choice((1, 1, 2, 5)),
+            release_s=draw.choice((0, 500, 500, 3000)) + draw.randint(0, 90),
+            a=draw.choice((1, 0.7)),
+            **draw.choice(({}, {"b": 0.5}, {"b": 0.9})),
+        )
+        for number in range(12)
+    ]
+    jobs.sort(key=lambda job: job.release_s)
+    restart_s, found = draw.choice((0.0, 1.0)), []
+    for in_every_round in (False, True):
+        rule = ROUND_POLICIES[name]()
+        if in_every_round:
+            rule.unchanged_for_s = lambda _: 0.0
+        cluster = cluster_of({"a": 4}, {"a": 4}, {"b": 2})
+        found.append(simulate(jobs, cluster, rule, restart_s=restart_s))
+    kept, anew = found
+    require_same(kept, anew)
+    assert kept.totals.decisions < anew.totals.decisions
 
 
 # What a policy may not do, and what cannot be.
