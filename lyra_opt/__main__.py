@@ -33,6 +33,7 @@ def make_parser() -> ArgumentParser:
     from lyra_opt.experiments.tuning import command as tuning
     from lyra_opt.instances import command as generating
     from lyra_opt.instances.library import command as library
+    from lyra_opt.instances.snapshots import command as cutting
     from lyra_opt.paper_figures import command as papers
     from lyra_opt.simulation.bounds.scope import JOB_CLASSES, Reading
 
@@ -44,6 +45,7 @@ def make_parser() -> ArgumentParser:
         "plan example": planning.run_example,
         "anonymize": planning.run_anonymize,
         "generate": generating.run,
+        "cut": cutting.run,
         "library list": library.run_list,
         "library show": library.run_show,
         "library get": library.run_get,

@@ -16,6 +16,9 @@ from lyra_opt.instances.snapshots.placement import ANYWHERE, Placement, Taint
 GPU = "gpu"
 """The name of the resource that counts whole GPUs, if the cluster has only one such resource."""
 
+GPU_THOUSANDTHS = "lyra-opt/gpu-thousandths"
+"""The name of the resource that counts thousandths of GPUs, in logs whose workers hold parts."""
+
 RESERVED = "lyra-opt/reserved"
 """The key of the taint with which a plan keeps other pods off the nodes for a pending gang."""
 
@@ -212,6 +215,8 @@ class PendingGang:
         Whether its pods exist; those of a Kueue Workload are created after its admission.
     job_name
         The name that its user gave to a job of Slurm, which need not be unique.
+    since_s
+        The time since which it waits, in seconds; 0 if it is not known.
     """
 
     id: str
@@ -225,6 +230,7 @@ class PendingGang:
     grouped_by: str = ""
     has_pods: bool = True
     job_name: str = ""
+    since_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +259,7 @@ class Snapshot:
     Parameters
     ----------
     system
-        ``kubernetes`` or ``slurm``; the commands of a plan depend on it.
+        ``kubernetes`` or ``slurm``, on which the commands of a plan depend, or ``placement log``.
     version
         The versions of the formats in the files, in words.
     nodes

@@ -58,23 +58,25 @@ def _read_philly(source: str, text: str, vc: str | None) -> Found:
         with found.bad_rows, in_file(source):
             record = Record(entry, f"[{number}]", entry)
             keys.update(entry)
-            if clusters.take([_text(record, "vc")]):
+            if clusters.take([text_of(record, "vc")]):
                 found.add(number, _philly_job(record))
     found.ignore(sorted(keys.difference(READ_KEYS)))
     clusters.require_some()
     return found
 
 
-def _records(record: Record, key: str) -> Iterator[Record]:
+def records_of(record: Record, key: str) -> Iterator[Record]:
+    """Yield the objects of the list at a key."""
     for path, value in record.items_of(key):
         yield Record(value, path, value)
 
 
-def _text(record: Record, key: str) -> str:
+def text_of(record: Record, key: str) -> str:
+    """Return the text at a key, which must not be empty."""
     return require_text(join_path(record.path, key), record.required(key))
 
 
-def _moment(record: Record, key: str) -> int | None:
+def moment_of(record: Record, key: str) -> int | None:
     """Return a date and time as milliseconds since 1970; None if the log has no value."""
     value = record.required(key)
     if value is None or (isinstance(value, str) and value.lower() in NO_VALUE):
@@ -89,15 +91,15 @@ def _moment(record: Record, key: str) -> int | None:
 
 
 def _philly_job(record: Record) -> TraceJob | str:
-    job_id, submission = _text(record, "jobid"), _moment(record, "submitted_time")
+    job_id, submission = text_of(record, "jobid"), moment_of(record, "submitted_time")
     if submission is None:
         path = join_path(record.path, "submitted_time")
         raise FieldError(path, record.required("submitted_time"), MOMENT_RULE)
     duration_ms = most_gpus = attempts = 0
     end = None
-    for attempt in _records(record, "attempts"):
-        start, end = _moment(attempt, "start_time"), _moment(attempt, "end_time")
-        gpus = sum(len(list(server.items_of("gpus"))) for server in _records(attempt, "detail"))
+    for attempt in records_of(record, "attempts"):
+        start, end = moment_of(attempt, "start_time"), moment_of(attempt, "end_time")
+        gpus = sum(len(list(server.items_of("gpus"))) for server in records_of(attempt, "detail"))
         most_gpus = max(most_gpus, gpus)
         if start is None or end is None:
             continue
@@ -111,4 +113,4 @@ def _philly_job(record: Record) -> TraceJob | str:
         return NOT_ENDED
     if not most_gpus:
         return NO_GPUS
-    return TraceJob(job_id, submission, duration_ms, most_gpus, tenant=_text(record, "vc"))
+    return TraceJob(job_id, submission, duration_ms, most_gpus, tenant=text_of(record, "vc"))

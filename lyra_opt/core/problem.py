@@ -144,6 +144,9 @@ class ProblemInstance(ABC, Generic[SolutionT]):
     name: str = key(
         Text(), "its name, used to match solutions", default=UNNAMED, always_written=True
     )
+    assumptions: str = key(
+        Text(), "sentences on what was assumed to make the instance", default="", shown="nothing"
+    )
 
     def __str__(self) -> str:
         """Return the sizes and the question on one line."""
