@@ -25,17 +25,6 @@ def out(tmp_path):
     return tmp_path / "made" / "instances"
 
 
-def test_files_of_several_seeds(out, capsys):
-    words = "--family rnd-dist --servers 9 --reclaim 2 --seed 4 --count 3"
-    assert run(words, "--out", out) == 0
-    names = [f"rnd-dist-v1-s9-k2-seed{seed}" for seed in (4, 5, 6)]
-    assert capsys.readouterr().out.splitlines() == [str(out / f"{name}.json") for name in names]
-    assert sorted(path.name for path in out.iterdir()) == [f"{name}.json" for name in names]
-    for seed, name in zip((4, 5, 6), names, strict=True):
-        loaded = load_instance(out / f"{name}.json").instance
-        assert loaded == generate("reclaim", "rnd-dist", servers=9, reclaim=2, seed=seed)
-
-
 @pytest.mark.parametrize("problem", TABLES["options"])
 def test_options_reach_the_family(out, capsys, problem):
     words, name, parameters = TABLES["options"][problem]

@@ -148,12 +148,6 @@ def test_anonymize_writes_the_snapshot_and_the_table(run, file, tmp_path):
     assert "--out and --table" in run("anonymize", file, "--out", out, "--table", out)[2]
 
 
-def test_the_example_is_a_cluster(run):
-    exit_code, out, _ = run("plan", "example", "--nodes", "18")
-    assert exit_code == 0
-    assert sum(item["kind"] == "Node" for item in json.loads(out)["items"]) == 18
-
-
 def test_described_pods_tolerate_the_taints_of_their_resources(file):
     """As the admission controller ExtendedResourceToleration arranges."""
     found = fit(read_snapshot([file]), pods=1, request={"gpu": 1}, tolerate=["spot"])

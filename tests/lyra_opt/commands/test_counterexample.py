@@ -144,13 +144,6 @@ def test_for_people(run):
     assert run(*GREEDY)[1].splitlines()[:-1] == lines[:-1]
 
 
-@pytest.mark.parametrize(("heuristic", "against", "options", "problem"), TABLES["problems"])
-def test_the_problem_follows_from_the_solvers(run, heuristic, against, options, problem):
-    """Where both problems have the heuristic the other solver decides, or --problem."""
-    asked = ("--heuristic", heuristic, "--against", against, *options)
-    assert searched(run, *asked, "--time-limit", 1e-9)[1]["problem"] == problem
-
-
 def test_none_found(run, tmp_path):
     """One line on stdout, exit code 1, nothing written; it also names the limit that ended it."""
     exit_code, out, err = run(*GREEDY, "--max", "servers=2", "--min-ratio", 50)
@@ -178,10 +171,3 @@ def test_a_failing_solver(run, monkeypatch, tmp_path):
     assert err.startswith(f"{said} (test_counterexample.py, line ")
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(("against", "options", "variant"), TABLES["variants"])
-def test_variant(run, against, options, variant):
-    """The first that both take, or the one asked for."""
-    asked = ("--heuristic", "random", "--against", against, *options, *SMALL)
-    assert searched(run, *asked, "--time-limit", 1e-9)[1]["variant"] == variant
