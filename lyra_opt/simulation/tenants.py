@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lyra_opt.simulation.job_run import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from lyra_opt.simulation.cluster import Cluster
     from lyra_opt.simulation.job_run import JobRun
@@ -88,6 +88,7 @@ class TenantLedger:
         # Answers of `victims` that hold until any job gets or gives up own GPUs.
         self._victims: dict[tuple[frozenset[str | None], int], list[JobRun]] = {}
         self._share = [quota.gpus / cluster.gpus for quota in quotas.quotas]
+        self._fair_shares: dict[int, tuple[float, float]] = {}  # until what is held changes
         self.changes = 0
         self.limits = [math.inf for _ in places]
         self._since_s = [now_s for _ in places]
@@ -112,26 +113,30 @@ class TenantLedger:
         order = run.order
         path = self._paths[order]
         waited, before = self._waits[order], self._held_by_job[order]
-        if waited == waits and before == held:
+        is_kept = before == held
+        if waited == waits and is_kept:
             return
         self._waits[order], self._held_by_job[order] = waits, held
-        if before != held:
+        if not is_kept:
             self.changes += 1
             self._victims.clear()
             if not before:
                 self._running[path[0]][order] = run
             elif not held:
                 del self._running[path[0]][order]
-        more = sum(held.values()) - sum(before.values())
         for place in path:
             self._count(place, now_s)
             self._waiting[place] += waits - waited
-            self.held[place] += more
+            if is_kept:
+                continue
+            self._fair_shares.pop(place, None)
             of_pool = self._held_of_pool[place]
             for pool, gpus in before.items():
                 of_pool[pool] -= gpus
+                self.held[place] -= gpus
             for pool, gpus in held.items():
                 of_pool[pool] += gpus
+                self.held[place] += gpus
 
     def _count(self, place: int, now_s: float) -> None:
         """Add the time since the last change of a tenant or group to its sums."""
@@ -161,9 +166,13 @@ class TenantLedger:
         holds), divided by the share of the cluster that is its quota. The second is the dominant
         share, which decides between tenants without a quota.
         """
-        of_pool, share = self._held_of_pool[place], self._share[place]
-        dominant = max([of_pool[pool] / gpus for pool, gpus in self._gpus_of_pool.items()])
-        return (dominant / share if share else math.inf), dominant
+        found = self._fair_shares.get(place)
+        if found is None:
+            of_pool, share = self._held_of_pool[place], self._share[place]
+            dominant = max([of_pool[pool] / gpus for pool, gpus in self._gpus_of_pool.items()])
+            found = (dominant / share if share else math.inf), dominant
+            self._fair_shares[place] = found
+        return found
 
     def may_take(self, path: Iterable[int], gpus: int) -> bool:
         """Return whether the limits on a path (see `path_of`) allow `gpus` own GPUs more."""
@@ -176,6 +185,14 @@ class TenantLedger:
     def room(self, path: Iterable[int]) -> float:
         """Return how many own GPUs more the limits on a path (see `path_of`) allow, or infinity."""
         return min(self.limits[place] - self.held[place] for place in path)
+
+    def is_entitled(self, tenant: int, gpus: int) -> bool:
+        """Return whether a tenant may claim `gpus` more GPUs of any quota; see `entitled_in`."""
+        held, quota_gpus = self.held, self._quota_gpus
+        for place in self.quotas.paths[tenant]:  # noqa: SIM110 - runs millions of times
+            if held[place] + gpus <= quota_gpus[place]:
+                return True
+        return False
 
     def entitled_in(self, tenant: int, gpus: int) -> frozenset[str | None]:
         """Return the groups of whose quotas a tenant may claim `gpus` more GPUs; None: the cluster.
@@ -281,6 +298,9 @@ class FairQueue:
         self._settled_state: object = None
         self._settled: set[int] = set()
         self._changes = 0
+        # For each tenant: itself with its group, that group with its own group, and so on.
+        paths = ledger.quotas.paths
+        self._steps = [tuple(zip(path, (*path[1:], None), strict=True)) for path in paths]
         self._queues: dict[int, JobQueue] = {}
         self._waiting: dict[int, JobQueue] = {}  # those with jobs
         # The members with jobs to try in this pass, by the position of their group; None: the top.
@@ -309,11 +329,13 @@ class FairQueue:
             self._settled.clear()
         settled, may_start = self._settled, self._may_start
         for tenant, queue in self._waiting.items():
-            if tenant not in settled and not may_start(tenant, queue.smallest_gang()):
+            if tenant in settled:
+                continue
+            if not may_start(tenant, queue.smallest_gang()):
                 settled.add(tenant)
-            elif tenant not in settled:
+            else:
                 queue.begin()
-                for member, group in self._steps(tenant):
+                for member, group in self._steps[tenant]:
                     self._open.setdefault(group, set()).add(member)
 
     def first(self) -> JobRun | None:
@@ -347,12 +369,7 @@ class FairQueue:
             return
         if self._ledger.changes == self._changes:
             self._settled.add(self._tenant)
-        for member, group in self._steps(self._tenant):
+        for member, group in self._steps[self._tenant]:
             self._open[group].remove(member)
             if self._open[group]:
                 break
-
-    def _steps(self, tenant: int) -> Iterator[tuple[int, int | None]]:
-        """Yield a tenant with its group, that group with its own group, and so on."""
-        path = self._ledger.quotas.paths[tenant]
-        yield from zip(path, (*path[1:], None), strict=True)

@@ -486,7 +486,7 @@ class ComposedPolicy(Policy):
         if self._scaling is not None or self._preempter is not None:
             return True
         return self._most_free >= gpus or (
-            self._taking_back is not None and bool(ledger.entitled_in(tenant, gpus))
+            self._taking_back is not None and ledger.is_entitled(tenant, gpus)
         )
 
     def _state(self) -> object:
