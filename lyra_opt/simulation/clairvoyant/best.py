@@ -19,6 +19,8 @@ from lyra_opt.simulation.clairvoyant.windows import Rule, WindowSearch
 from lyra_opt.simulation.least_run import least_run_s
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.simulation.speed import Speed
     from lyra_opt.simulation.workload import Workload
@@ -30,6 +32,10 @@ FIRST_PASSES = 100
 PASSES_A_ROUND = 20
 """Passes between two rounds of schedules; after each round the slack changes."""
 TRIES = 30
+SOONER_US = tuple(MICROSECONDS * each for each in (30, 120, 300, 600, 1200, 3600))
+"""Times by which all jobs of a window are pulled forward."""
+PULLS = 3
+"""Number of searches that pull jobs forward; on Philly, a fourth one gains less than 0.03 %."""
 MOST_STARTS = 6
 """Number of best schedules among which each window chooses."""
 
@@ -83,10 +89,13 @@ class _Search:
         """The found schedule with the smallest weighted mean JCT."""
         return self.found[0]
 
-    def attempt(self, earliest_us: IntArray) -> _Found:
-        """Make a list schedule with and one without backfilling; keep and return the better one."""
+    def attempt(self, earliest_us: IntArray, rules: Sequence[Rule] = ()) -> _Found:
+        """Make a list schedule by each rule, and keep and return the best one.
+
+        By default, the rules are the order of area, with backfilling and without.
+        """
         made = []
-        for rule in self._rules:
+        for rule in rules or self._rules:
             start_us = self._scheduler.schedule(rule.turn, earliest_us, backfills=rule.backfills)
             jct_mean_s = self._gangs.jct_mean_s(start_us)
             made.append(_Found(jct_mean_s, start_us, earliest_us, rule))
@@ -113,6 +122,21 @@ class _Search:
         require_time()
         windows = WindowSearch(self._gangs, self._capacity, self.best.rule, relaxation, rng)
         self.attempt(windows.improve([found.earliest_us for found in self.found], tries))
+        self.evaluations += windows.evaluations
+        for _ in range(PULLS):
+            self._pull_forward(relaxation, rng)
+
+    def _pull_forward(self, relaxation: Relaxation, rng: np.random.Generator) -> None:
+        """Let jobs start earlier, in the order of their starts, wherever this helps a window.
+
+        The jobs are held back to leave GPUs for short jobs, and these GPUs are not all needed.
+        """
+        require_time()
+        start_us = self.best.start_us
+        rule = Rule(turn=start_us / MICROSECONDS, backfills=False)
+        windows = WindowSearch(self._gangs, self._capacity, rule, relaxation, rng)
+        sooner = [start_us, *(start_us - each for each in SOONER_US)]
+        self.attempt(windows.improve(sooner, 0), (rule,))
         self.evaluations += windows.evaluations
 
 
@@ -149,10 +173,10 @@ def best_schedule(
     -----
     Jobs are held back to the starts that they would choose at the prices of a slightly smaller
     cluster, then start in order of area over weight. The best of such schedules is improved window
-    by window. A time limit ends the search with the best schedule so far. Source: this project;
-    list schedules from the starts of a relaxation as in Savelsbergh, Uma and Wein (2005).
-    Complexity: O(passes * jobs * cells that a job looks at) and O(tries) list schedules of all
-    windows. Guarantee: none.
+    by window, at last by pulling jobs forward in the order of their starts. A time limit ends the
+    search with the best schedule so far. Source: this project; list schedules from the starts of a
+    relaxation as in Savelsbergh, Uma and Wein (2005). Complexity: O(passes * jobs * cells that a
+    job looks at) and O(tries) list schedules of all windows. Guarantee: none.
     """
     began_s = process_time()
     search = _Search(gangs, capacity)

@@ -64,6 +64,14 @@ def test_it_is_better_than_the_list_alone():
     assert found.jct_mean_s <= without_windows.jct_mean_s < plain
 
 
+def test_jobs_that_are_held_back_too_long_are_pulled_forward(monkeypatch):
+    """GPUs that stay free for short jobs are used if nothing needs them, by every kind of job."""
+    gangs, capacity, border_s = many()
+    pulled = best_schedule(gangs, capacity, border_s, passes=160, tries=5).jct_mean_s
+    monkeypatch.setattr("lyra_opt.simulation.clairvoyant.best.PULLS", 0)
+    assert pulled < best_schedule(gangs, capacity, border_s, passes=160, tries=5).jct_mean_s
+
+
 def test_same_seed_same_schedule():
     """A run can be repeated."""
     gangs, capacity, border_s = many()
