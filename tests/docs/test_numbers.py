@@ -12,6 +12,7 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.instances.preemption.recorded import RECORDINGS, recorded_decisions
 from lyra_opt.instances.workloads.lyra_like import inference_demand
+from lyra_opt.instances.workloads.usage import read_usage
 from lyra_opt.preemption import check
 from lyra_opt.preemption.put_back import could_stay
 from lyra_opt.simulation.forecast import find_forecaster
@@ -82,10 +83,11 @@ def test_rules_in_a_network(run, tmp_path):
         require_row(page, f"`{name}`", *(f"{means[group][name]:.1f}" for group in groups))
 
 
-def test_servers_lent():
+@pytest.mark.parametrize("rates", ["", "servegen_request_rates_10min.csv.gz"])
+def test_servers_lent(rates):
     """Computed as by the script of the gallery that the page links to."""
     forecasters = [find_forecaster(name) for name in ("autoregressive", "last-value", "seasonal")]
-    demand = inference_demand(days=15, servers=520)
+    demand = read_usage(published(rates)) if rates else inference_demand(days=15, servers=520)
     for each in compare_forecasters(demand, forecasters, servers=520, return_cost_s=1800)[-3:]:
         counts = (each.returned_servers, each.shortfall_server_intervals)
         cells = (written(each.share_of_clairvoyant or 0, ".3f"), *(f"{each:,}" for each in counts))
