@@ -41,6 +41,15 @@ def _by_remaining_work(run: JobRun, view: View) -> tuple[float, ...]:
     return (float(run.job.heterogeneous), view.left_gpu_s(run))
 
 
+def _by_remaining_time(run: JobRun, view: View) -> tuple[float, ...]:
+    return (view.left_gpu_s(run) / run.job.min_gpus,)
+
+
+def _by_aged_time(run: JobRun, view: View) -> tuple[float, ...]:
+    # Remaining time less waiting time; the current time is common to all jobs.
+    return (view.left_gpu_s(run) / run.job.min_gpus + run.job.submit_s,)
+
+
 def _by_priority(run: JobRun, view: View) -> tuple[float, ...]:  # noqa: ARG001
     return (-run.job.priority,)
 
@@ -51,6 +60,8 @@ ORDERS: Mapping[str, Callable[[JobRun, View], tuple[float, ...]]] = {
     "shortest": _by_true_duration,
     "shortest-base": _by_shortest_running_time,
     "smallest-work": _by_remaining_work,
+    "shortest-left": _by_remaining_time,
+    "aged-shortest": _by_aged_time,
     PRIORITY: _by_priority,
 }
 """Sort key of each queue order, smallest first.
@@ -58,8 +69,12 @@ ORDERS: Mapping[str, Callable[[JobRun, View], tuple[float, ...]]] = {
 ``first-come`` (no job overtakes the head of the queue), ``first-come-overtaking`` (a job that fits
 may overtake jobs that do not fit), ``shortest`` (by true duration), ``shortest-base`` (Lyra's phase
 1: by the estimated running time with the most workers), ``smallest-work`` (by estimated remaining
-work) and ``priority`` (highest priority, then earliest submission). In all orders but
-``first-come``, a job that does not fit is skipped and may starve.
+work in GPU-seconds, which is Smith's rule for jobs of equal weight that share the GPUs),
+``shortest-left`` (by estimated remaining time with the base demand), ``aged-shortest`` (the same
+with ageing: each second since the submission counts as one second less) and ``priority`` (highest
+priority, then earliest submission). In all orders but ``first-come``, a job that does not fit is
+skipped. It may starve, except with ``aged-shortest``, where a job submitted later than its run
+time after it no longer overtakes it in the order.
 """
 
 

@@ -53,13 +53,13 @@ class JobQueue:
         The answer is kept until a job comes or starts.
         """
         if self._smallest is None:
-            heads = [heap[0][3].job.min_gpus for heap in self._heaps.values() if heap]
+            heads = [heap[0][3].job.min_gpus for heap in self._heaps.values()]
             self._smallest = min(heads)
         return self._smallest
 
     def begin(self) -> None:
         """Start a scheduling pass in which every kind of job can be tried."""
-        self._offered = [heap[0] for heap in self._heaps.values() if heap]
+        self._offered = [heap[0] for heap in self._heaps.values()]
         heapify(self._offered)
 
     def first(self) -> JobRun | None:
@@ -69,13 +69,25 @@ class JobQueue:
     def take(self) -> None:
         """Remove the job that `first` returned, because it starts."""
         self._smallest = None
-        heap = self._heaps[self._offered[0][2]]
+        kind = self._offered[0][2]
+        heap = self._heaps[kind]
         heappop(heap)
         self._length -= 1
         if heap:
             heapreplace(self._offered, heap[0])
         else:
+            del self._heaps[kind]
             heappop(self._offered)
+
+    def remove(self, run: JobRun) -> None:
+        """Remove a waiting job outside a pass, because it starts; O(jobs of its kind)."""
+        self._smallest = None
+        self._length -= 1
+        kind = self._kind_of(run)
+        heap = [entry for entry in self._heaps.pop(kind) if entry[3] is not run]
+        if heap:
+            heapify(heap)
+            self._heaps[kind] = heap
 
     def block(self) -> None:
         """Skip the job that `first` returned, and all jobs of its kind, until the next pass."""

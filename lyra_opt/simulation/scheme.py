@@ -117,7 +117,7 @@ class Scheme(ABC):
         if cluster.tenants is not None and not self.knows_tenants:
             return (
                 "the cluster has quotas of tenants, which only schemes composed of a queue, "
-                "scaling and reclaiming can keep"
+                "scaling and reclaiming can keep, without serving or priced preemption"
             )
         sliced = next((job for job in workload.jobs if job.is_slice), None)
         if sliced is not None and (reason := self.slice_obstacle(cluster, tenure)) is not None:
@@ -232,7 +232,8 @@ class ComposedScheme(Composition, Scheme):
         """Return why this scheme cannot run a workload with a tenure; None if it can."""
         has_quotas = cluster.tenants is not None and self.quotas != IGNORE
         takes_back = has_quotas and self.quotas == BORROW and self.takes_back is not None
-        if (self.preempter is not None or takes_back) and not tenure.frees_at_once:
+        stops = self.preempter is not None or self.serving is not None or takes_back
+        if stops and not tenure.frees_at_once:
             return (
                 "it starts a gang at once on the GPUs of the jobs that give way, but with tenure "
                 f"{tenure.name} these GPUs become free later"
@@ -258,7 +259,15 @@ class ComposedScheme(Composition, Scheme):
             return f"with tenure {tenure.name} the scheme counts whole GPUs only"
         if cluster.tenants is not None and self.quotas != IGNORE:
             return "the quotas of tenants count whole GPUs only"
-        names = ["scaling", "run_time_caps", "voluntary_preemption", "preempter"]
+        names = [
+            "scaling",
+            "run_time_caps",
+            "voluntary_preemption",
+            "priced_preemption",
+            "preempter",
+            "backfill",
+            "serving",
+        ]
         if cluster.inference_servers:
             names.append("reclaimer")
         if found := [name for name in names if getattr(self, name) is not None]:
@@ -267,8 +276,8 @@ class ComposedScheme(Composition, Scheme):
 
     @property
     def knows_tenants(self) -> bool:
-        """Return True: every composed scheme can keep quotas."""
-        return True
+        """Whether the scheme can keep quotas, which serving and priced preemption ignore."""
+        return self.serving is None and self.priced_preemption is None
 
     def _quota_obstacle(self, workload: Workload, cluster: Cluster) -> str | None:
         """Return which job is larger than its tenant may ever hold; None if no job is."""

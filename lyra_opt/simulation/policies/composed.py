@@ -10,14 +10,18 @@ Source: Lyra (EuroSys 2023), sections 2.1, 4 to 6 and 7.5.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heapreplace
+import math
+from bisect import bisect_left, insort
+from heapq import heapify, heappop, heapreplace, merge
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.simulation.hosts import Group, PoolRoom
 from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.policies.composition import IGNORE, RECLAIMING
-from lyra_opt.simulation.policies.parts import CapsInForce, PreemptionsInBudget
+from lyra_opt.simulation.policies.fluid import MOST_STOPPED, Running
+from lyra_opt.simulation.policies.parts import HOUR_S, CapsInForce, PreemptionsInBudget
+from lyra_opt.simulation.policies.selection import FreeLater
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queue_orders import FIRST_COME, sort_key
 from lyra_opt.simulation.queues import JobQueue
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.policies.composition import Composition
+    from lyra_opt.simulation.policies.fluid import PricedPreemption
+    from lyra_opt.simulation.policies.selection import Backfill, Serving
     from lyra_opt.simulation.preempting import (
         EmptiedServers,
         Pending,
@@ -133,7 +139,13 @@ class ComposedPolicy(Policy):
             and all(job.measured is None for job in view.workload.jobs)
         )
         self._rooms_of_choosy: dict[int, tuple[list[PoolRoom], list[PoolRoom]]] = {}
-        key = sort_key(self._composition.queue, view)
+        self._key = key = sort_key(self._composition.queue, view)
+        self._later: dict[int, FreeLater] = {}
+        self._reserved = 0
+        # Waiting jobs in order, as (sort key, index, job).
+        self._line: list[tuple[tuple[float, ...], int, JobRun]] = []
+        self._next_serving_s = self._next_pricing_s = view.now_s
+        self._keeps_line = bool(self._composition.serving or self._composition.priced_preemption)
 
         def make_queue() -> JobQueue:
             return JobQueue(key, self._kind_of)
@@ -195,6 +207,8 @@ class ComposedPolicy(Policy):
         if self._preemptions is not None:
             self._preemptions.waits(run, view.now_s, self._left_s(run))
         self._queue.add(run)
+        if self._keeps_line:
+            insort(self._line, (self._key(run), run.order, run))
 
     def gives_back(self, view: View, run: JobRun) -> None:  # noqa: ARG002
         """Stop counting a job's GPUs towards the run-time caps, and stop resizing the job."""
@@ -210,9 +224,16 @@ class ComposedPolicy(Policy):
         if view.has_news:
             if self._caps is not None:
                 self._caps.advance(view.now_s)
+            if (serving := self._composition.serving) and self._next_serving_s <= view.now_s:
+                self._next_serving_s = view.now_s + serving.interval_s
+                self._serve(serving)
             self._start_queued()
             if self._preemptions is not None:
                 self._preempt(self._preemptions)
+            priced = self._composition.priced_preemption
+            if priced is not None and self._line and self._next_pricing_s <= view.now_s:
+                self._next_pricing_s = view.now_s + priced.interval_s
+                self._preempt_by_price(priced)
         if self._scaling is not None:
             if self._next_scaling_s <= view.now_s:
                 self._resize()
@@ -227,17 +248,109 @@ class ComposedPolicy(Policy):
         # The answers hold until jobs or GPUs arrive or leave, so a job is tried once until then.
         self._refused.clear()
         self._begin_pass()
+        backfill = self._composition.backfill
         while (run := queue.first()) is not None:
+            if backfill and not any(self._free_for_base(room) for room in self._rooms):
+                return
             homes = self._homes(run)
-            if homes:
+            if homes and self._delays_nobody(run, homes):
                 queue.take()
                 self._start(run, homes)
-            elif self._starts_by_stopping(run):
+            elif not homes and self._starts_by_stopping(run):
                 self._begin_pass()  # jobs that were stopped can start on the GPUs that are left
             else:
+                if backfill:
+                    self._reserve(run, backfill)
                 queue.block()
 
+    def _free_for_base(self, room: PoolRoom) -> int:
+        """Return the GPUs of a pool for base demands, including those of flexible workers."""
+        return self._view.hosts.free_of_pool[room.number] + room.flexible_gpus
+
+    def _delays_nobody(self, run: JobRun, homes: Iterable[tuple[PoolRoom, int]]) -> bool:
+        """Return whether no reservation is in the way of a start; the GPUs are then reserved."""
+        now_s, left_s = self._view.now_s, self._left_s(run)
+        taken = [
+            (self._later[room.number], workers * run.job.gpus_per_worker)
+            for room, workers in homes
+            if room.number in self._later
+        ]
+        if any(later.start_s(gpus, left_s) > now_s for later, gpus in taken):
+            return False
+        for later, gpus in taken:
+            later.reserve(now_s, gpus, left_s)
+        return True
+
+    def _reserve(self, run: JobRun, backfill: Backfill) -> None:
+        """Reserve own GPUs for a waiting job at the earliest possible time, if it gets any."""
+        view = self._view
+        rooms = [room for room in self._rooms_for(run) if not room.is_lent]
+        if (
+            not rooms
+            or view.now_s - run.waiting_since_s < backfill.waited_h * HOUR_S
+            or self._reserved >= (backfill.reservations or math.inf)
+        ):
+            return
+        self._reserved += 1
+        if not self._later:
+            ends: dict[int, list[tuple[float, int]]] = {room.number: [] for room in self._own}
+            for other in view.running.values():
+                view.account(other)
+                # A job that exceeds its estimate ends soon, but not now.
+                end_s = view.now_s + max(1.0, self._left_s(other))
+                for part in other.parts:
+                    if part.pool in ends:
+                        ends[part.pool].append((end_s, sum(part.gpus[Group.BASE].values())))
+            self._later = {
+                room.number: FreeLater(view.now_s, self._free_for_base(room), ends[room.number])
+                for room in self._own
+            }
+        left_s = self._left_s(run)
+        start_s, _, number = min(
+            (self._later[room.number].start_s(run.job.min_gpus, left_s), place, room.number)
+            for place, room in enumerate(rooms)
+        )
+        self._later[number].reserve(start_s, run.job.min_gpus, left_s)
+
+    def _serve(self, serving: Serving) -> None:
+        """Stop running jobs for waiting jobs that the rule of serving prefers, in each own pool."""
+        view = self._view
+        for room in self._own:
+            running = []
+            for run in view.running.values():
+                if len(run.parts) == 1 and run.parts[0].pool == room.number:
+                    view.account(run)
+                    running.append((self._key(run), run.order, run))
+            gpus = self._free_for_base(room) + sum(run.job.min_gpus for *_, run in running)
+            waiting = [entry for entry in self._line if room in self._rooms_for(entry[2])]
+            ranked = list(merge(sorted(running), waiting))
+            places = set(serving.chosen((run.job.min_gpus for *_, run in ranked), gpus))
+            able = [run for place, (*_, run) in enumerate(ranked) if place not in places]
+            able = [run for run in able if run.is_running]
+            come = [ranked[place][2] for place in places if not ranked[place][2].is_running]
+            for run in sorted(come, key=lambda run: (-run.job.min_gpus, run.order)):
+                self._serve_one(run, room, able)
+
+    def _serve_one(self, run: JobRun, room: PoolRoom, able: list[JobRun]) -> None:
+        """Start a waiting job in a pool in place of the last jobs of `able`, if it then fits."""
+        job, stopped = run.job, 0
+        if self._must_stay_together(job, room):
+            return
+        if not self._has_room(room, job, job.min_workers) and not self._make_room(room, run):
+            for stopped in range(1, len(able) + 1):
+                leaving = [other.gpus for other in able[-stopped:]]
+                if room.fit.room_after(leaving, job.gpus_per_worker) >= job.min_workers:
+                    break
+            else:
+                return
+        for _ in range(stopped):
+            self._view.stop(able.pop())
+        assert isinstance(self._queue, JobQueue), "serving cannot be combined with quotas"
+        self._queue.remove(run)
+        self._start(run, [(room, job.min_workers)])
+
     def _begin_pass(self) -> None:
+        self._later, self._reserved = {}, 0
         self._most_free = max(self._view.hosts.free_of_pool[room.number] for room in self._own)
         self._queue.begin()
 
@@ -351,6 +464,8 @@ class ComposedPolicy(Policy):
     ) -> None:
         """Start a waiting job in pools with room, or on the GPUs `placed` that it has taken."""
         job = run.job
+        if self._keeps_line:
+            del self._line[bisect_left(self._line, (self._key(run), run.order))]
         parts: list[Part] = []
         is_bound = False
         for room, workers in homes:
@@ -387,6 +502,30 @@ class ComposedPolicy(Policy):
                     self._start_queued()
                     break
 
+    def _preempt_by_price(self, priced: PricedPreemption) -> None:
+        """Stop running jobs on own GPUs while the waiting jobs gain more than they lose."""
+        view = self._view
+        for room in self._own:
+            for _ in range(MOST_STOPPED):
+                able = []
+                for run in view.running.values():
+                    if len(run.parts) == 1 and run.parts[0].pool == room.number:
+                        view.account(run)
+                        lost_s = view.lost_gpu_s(run) / run.job.min_gpus
+                        able.append((self._left_s(run), run.order, lost_s, run))
+                able.sort()
+                running = [Running(left, run.job.min_gpus, lost) for left, _, lost, run in able]
+                waiting = sorted(
+                    (view.left_gpu_s(run), run.job.min_gpus)
+                    for *_, run in self._line
+                    if room in self._rooms_for(run)
+                )
+                place = priced.stopped(running, waiting, self._free_for_base(room))
+                if place is None:
+                    break
+                view.stop(able[place][-1])
+                self._start_queued()
+
     def _left_s(self, run: JobRun) -> float:
         """Return a job's estimated remaining running time with its base demand, in seconds."""
         return self._view.speed.believed_left_worker_s(run) / run.job.min_workers
@@ -408,6 +547,8 @@ class ComposedPolicy(Policy):
         Jobs are of one kind if they need the same; under first-come, all jobs are of one kind.
         """
         job = run.job
+        if self._composition.backfill is not None:
+            return run.order  # whether a job delays a reservation depends on its own run time
         if self._composition.queue == FIRST_COME:
             return self._is_confined(job)
         rooms: tuple[tuple[int, bool], ...] = ()
@@ -492,7 +633,9 @@ class ComposedPolicy(Policy):
     def _state(self) -> object:
         """Return the state of own GPUs if it alone decides which jobs may start; otherwise None."""
         ledger = self._tenants
-        if ledger is None or self._lent or self._scaling or self._preempter or self._caps:
+        parts = self._composition
+        is_timed = parts.backfill is not None or self._caps is not None
+        if ledger is None or self._lent or self._scaling or self._preempter or is_timed:
             return None
         return ledger.changes, [self._view.hosts.free_of_pool[room.number] for room in self._own]
 

@@ -10,7 +10,9 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Settings
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.rules import require_choice, require_flag
+from lyra_opt.simulation.policies.fluid import PricedPreemption
 from lyra_opt.simulation.policies.parts import LoanRule, RunTimeCaps, VoluntaryPreemption
+from lyra_opt.simulation.policies.selection import Backfill, Serving
 from lyra_opt.simulation.queue_orders import ORDERS, PRIORITY, own_order
 from lyra_opt.simulation.slices import BEST_FIT, PLACEMENTS
 
@@ -79,6 +81,13 @@ class Composition:
         not fit: a name, ``my_file.py:NAME``, an object or a class; None for a scheme in which no
         job gives way. It requires the queue order ``priority``. With it, base and flexible workers
         share servers on loan. On a cluster with quotas only jobs of the same tenant give way.
+    priced_preemption
+        When running jobs are stopped because waiting jobs gain more; None for never.
+    backfill
+        Reservations for waiting jobs that no other job may delay; None for no reservations.
+    serving
+        How running jobs are stopped so that the first jobs of the queue order run; None for never.
+        It cannot be combined with `preempter` or `voluntary_preemption`.
     quotas
         What the quotas of tenants mean, on a cluster that has any. ``borrow``: tenants may hold
         GPUs above their quotas that others leave idle, up to their limits. ``partition``: no tenant
@@ -111,6 +120,9 @@ class Composition:
     shrinks_longer_only: bool = False
     voluntary_preemption: VoluntaryPreemption | None = None
     preempter: SolverLike | None = None
+    priced_preemption: PricedPreemption | None = None
+    backfill: Backfill | None = None
+    serving: Serving | None = None
     quotas: str = BORROW
     takes_back: SolverLike | None = "exact"
     placement: str = BEST_FIT
@@ -137,6 +149,9 @@ class Composition:
         if self.preempter is not None and self.voluntary_preemption is not None:
             rule = "cannot be combined with voluntary_preemption, which ignores priorities"
             raise FieldError("preempter", self.preempter, rule)
+        for name in ("preempter", "voluntary_preemption"):
+            if self.serving is not None and getattr(self, name) is not None:
+                raise FieldError("serving", True, f"cannot be combined with {name}")
         if self.preempter is not None and self.queue != PRIORITY:
             rule = f"requires the queue order {PRIORITY}"
             raise FieldError("preempter", self.preempter, rule)
@@ -150,6 +165,9 @@ _PARTS = {
     "run_time_caps": RunTimeCaps,
     "loan_rule": LoanRule,
     "voluntary_preemption": VoluntaryPreemption,
+    "priced_preemption": PricedPreemption,
+    "backfill": Backfill,
+    "serving": Serving,
 }
 
 

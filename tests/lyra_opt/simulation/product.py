@@ -717,7 +717,8 @@ POLICIES = (*KNOWN, *[OWN] * 5)
 
 def preempts(policy: str) -> bool:
     """Whether a scheme stops jobs for waiting gangs, which needs GPUs that are free at once."""
-    return policy != OWN and getattr(find_scheme(policy), "preempter", None) is not None
+    parts = ("preempter", "serving")
+    return policy != OWN and any(getattr(find_scheme(policy), part, None) for part in parts)
 
 
 class Kind(NamedTuple):
@@ -1120,7 +1121,7 @@ def watches(drawn: Drawn) -> list[Observer]:
         found.append(CaptureObserver(lambda kind, instance: None, kinds))
     if "series" in drawn.observers:
         found.append(SeriesObserver())
-    if preempts(drawn.kind.policy):
+    if getattr(drawn.scheme, "preempter", None) is not None:
         found.append(PreemptsLower())
     return found
 
