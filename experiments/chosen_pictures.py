@@ -107,7 +107,7 @@ def chosen_pictures(
     UserError
         If an option is not valid.
     """
-    name, file = arguments.picture, arguments.plot
+    name, file = getattr(arguments, "picture", None), arguments.plot
     if file is not None:
         require_picture_path("--plot", file, [each for each in inputs if each is not None])
         require_file_path("--plot", file)

@@ -66,8 +66,6 @@ class Diff:
         B - A with its interval, and the same in % of A.
     unchanged
         Rows as in ``measures`` for the measures that are equal in every pair.
-    equal
-        Their names.
     statuses
         Number of pairs by change of status, such as "feasible -> optimal".
     failed
@@ -90,7 +88,6 @@ class Diff:
     pairs: int
     measures: pd.DataFrame
     unchanged: pd.DataFrame
-    equal: Sequence[str]
     statuses: Mapping[str, int]
     failed: Sequence[str]
     only_a: Sequence[str]
@@ -101,6 +98,11 @@ class Diff:
     randoms: Sequence[tuple[RandomInputs, int]]
     a: str
     b: str
+
+    @property
+    def equal(self) -> list[str]:
+        """The names of the measures that are equal in every pair."""
+        return list(dict.fromkeys(self.unchanged.measure))
 
     @property
     def method(self) -> str:
@@ -130,7 +132,7 @@ class Diff:
                 for field in fields(Diff)
                 if field.name not in ("measures", "unchanged", "randoms")
             }
-            | {"measures": self.table().records()}
+            | {"equal": self.equal, "measures": self.table().records()}
         )
 
     def table(self) -> Table:
@@ -296,7 +298,6 @@ def compare_folders(
         pairs=len(both),
         measures=found[~is_equal],
         unchanged=found[is_equal],
-        equal=equal,
         statuses={str(change): int(count) for change, count in changes.value_counts().items()},
         failed=list(dict.fromkeys([*failed[0], *failed[1]])),
         only_a=only[0],

@@ -87,16 +87,20 @@ def run_score(arguments: argparse.Namespace) -> int:
         print_table,
         require_folder_path,
     )
+    from lyra_opt.experiments.chosen_pictures import chosen, chosen_pictures
+    from lyra_opt.experiments.plots.profiles import profile_makers
     from lyra_opt.experiments.scoreboard import COUNTED, records_of
     from lyra_opt.experiments.settings import engine_of
 
     require_folder_path("--out", Path(arguments.out))
+    pictures = chosen_pictures(arguments)
     selected = (arguments.problem, arguments.grade, arguments.variant, arguments.ids)
     engine = engine_of(None, arguments.processes)
     status, found = scored(arguments.solver, *selected, arguments.time_limit_s, engine)
     if found is None:
         return status
     problem, name, board, times, _ = found
+    pictures.write(lambda picture: chosen(profile_makers(board, name), picture))
     ranking, instances = board.shown(problem, name), board.results_of(name)
     better = [run for run in board.improvements() if run.configuration == name]
     commands = _written(better, Path(arguments.out))

@@ -26,6 +26,9 @@ def rows_of_latex(text: str) -> list[list[list[str]]]:
     tabulars = []
     assert text.isprintable() or set(text) - {"\n"} == {sign for sign in text if sign.isprintable()}
     around = _TABULAR.sub("", text)
+    floats = re.findall(r"^\\(begin|end)\{table\*\}.*|^\\(caption)\{.*\}$", around, re.MULTILINE)
+    assert len(floats) % 3 == 0
+    around = re.sub(r"^\\(begin\{table|end\{table|caption).*$", "", around, flags=re.MULTILINE)
     assert all(not line or line[0] == "%" or line == r"\bigskip" for line in around.split("\n"))
     for alignment, body in _TABULAR.findall(text):
         columns = len(re.findall(_COLUMN, alignment))

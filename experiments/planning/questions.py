@@ -17,6 +17,7 @@ from lyra_opt.core.nearest_names import meant, suggestion
 from lyra_opt.instances.snapshots.placement import ANYWHERE, Placement, Toleration
 from lyra_opt.instances.snapshots.snapshot import GPU, PendingPods
 from lyra_opt.preemption import Budget, Demand, Gang, Instance, Moves, Node, PodGroup, Shape
+from lyra_opt.preemption.instance import GPU_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,9 +41,6 @@ COSTS = ("gangs", "pods", "gpus", "time")
 
 ANNOTATION = "annotation:"
 """The prefix of a cost that an annotation names."""
-
-GPU_NAMES = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/", "gres/gpu:")
-"""The beginnings of resource names that count GPUs or parts of GPUs."""
 
 LARGEST_PRIORITY = 2**31 - 1
 

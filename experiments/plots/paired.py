@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lyra_opt.core.errors import UserError
@@ -18,6 +19,7 @@ from lyra_opt.core.pictures import (
     shortened,
 )
 from lyra_opt.experiments.plots.style import round_numbers
+from lyra_opt.experiments.simulation.scenario.documents import CASE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from lyra_opt.experiments.diff import Diff
 
 FAR = 20.0
-"""The axis is logarithmic if a difference is more than this many times the median difference."""
+"""The axis is logarithmic if a difference, or an end of an interval, is more than this many times
+the median difference."""
 
 WIDTH_INCHES, FRAME_INCHES = 8.0, 1.0
 MOST_LETTERS, NARROW_LETTERS = 60, 24
@@ -62,11 +65,12 @@ def draw_paired(axes: Axes, rows: Mapping[float, PairedRow], label: str) -> None
             beside = axes.get_yaxis_transform()
             axes.text(1.01, height, row.too_few, transform=beside, va="center")
     moved = sorted(abs(row.difference) for row in rows.values() if row.difference)
-    if moved and moved[-1] > FAR * (typical := moved[len(moved) // 2]):
+    ends = [abs(end) for row in rows.values() for end in row[:3] if end == end]
+    if moved and max(ends) > FAR * (typical := moved[len(moved) // 2]):
         axes.set_xscale("symlog", linthresh=2 * typical, linscale=1.5)
         low, high = axes.get_xlim()
-        far = round_numbers(0.2 * typical, 2 * moved[-1], (1,))
-        far = [far[0], far[-1]] if style_in_force().is_narrow else far
+        far = round_numbers(0.2 * typical, 2 * max(ends), (1,))
+        far = far[-2:] if style_in_force().is_narrow else far
         ticks = [tick for tick in (*(-each for each in far), 0.0, *far) if low <= tick <= high]
         axes.set_xticks(sorted(ticks), [f"{tick:,g}".replace("-", "−") for tick in sorted(ticks)])
         axes.set_xticks([], minor=True)
@@ -100,8 +104,10 @@ def drawing_of_diff(diff: Diff) -> Drawing:
         ends = row.change_percent, row.low_percent, row.high_percent
         marks[-len(marks)] = PairedRow(*ends, row.random.too_few)
         name = str(row.name).rpartition(" (")[0] or str(row.name)
-        where = f", {row.axis} = {row.value}" if row.axis else ""
-        labels.append(as_written(shortened(name + where, longest)))
+        of_axis = "" if row.axis == CASE else f"{row.axis} = "
+        where = f", {of_axis}{row.value}" if row.axis else ""
+        labels.append(fill(as_written(name + where), longest))
+    lines = max(label.count("\n") for label in labels) + 1
 
     def draw(figure: FigureBase) -> None:
         axes = figure.subplots()
@@ -116,4 +122,4 @@ def drawing_of_diff(diff: Diff) -> Drawing:
         note_below(figure, f"Bars: {bars}", left_out)
         record(figure, diff.measures.to_dict("records"))
 
-    return Drawing(WIDTH_INCHES, FRAME_INCHES + ROW_INCHES * len(rows), draw)
+    return Drawing(WIDTH_INCHES, FRAME_INCHES + ROW_INCHES * lines * len(rows), draw)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.pictures import make_logarithmic, record
+from lyra_opt.core.pictures import as_written, make_logarithmic, record
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import add_legend_of_all, draw_steps, new_panels
 
@@ -100,25 +100,33 @@ def plot_gap_profiles(frame: pd.DataFrame, configurations: Sequence[str], axes: 
     axes.set_xlabel("Gap to the best known at the limit (%)")
 
 
-WIDTH_INCHES, PANEL_INCHES = 8.2, 3.8
+OWN_FACTOR = 2.5
+"""The width of the lines of a user's own solver, relative to those of the others."""
+
+WIDTH_INCHES, PANEL_INCHES = 8.8, 3.8
 FRAME_INCHES, LINE_INCHES = 0.7, 0.19
 """Height of a plot with a long legend: fixed part, and height of each legend line."""
 
 
-def profile_makers(scoreboard: Scoreboard) -> dict[str, Callable[[], Plot | None]]:
-    """Return functions that draw the profiles of each problem, by the names of the plots."""
+def profile_makers(
+    scoreboard: Scoreboard, own: str | None = None
+) -> dict[str, Callable[[], Plot | None]]:
+    """Return functions that draw the profiles of each problem, by the names of the plots.
+
+    The lines of the solver `own` are bold.
+    """
     return {
         f"profiles_{problem}": partial(
-            _profiles, problem, scoreboard.frame[scoreboard.frame.problem == problem]
+            _profiles, problem, scoreboard.frame[scoreboard.frame.problem == problem], own
         )
         for problem in scoreboard.problems
     }
 
 
-def _profiles(problem: str, frame: pd.DataFrame) -> Plot | None:
-    """Return the plot of a problem; None with one solver, which is a reference."""
+def _profiles(problem: str, frame: pd.DataFrame, own: str | None) -> Plot | None:
+    """Return the plot of a problem; None without runs."""
     is_proving = frame.proof_time_s.notna().groupby(frame.configuration).transform("any")
-    proving, others = frame[is_proving], frame[~frame.reference]
+    proving = frame[is_proving]
     panels: list[tuple[pd.DataFrame, Callable[..., None], str]] = []
     captions = []
     if proving.configuration.nunique() > 1:  # one solver alone is always the fastest
@@ -128,11 +136,11 @@ def _profiles(problem: str, frame: pd.DataFrame) -> Plot | None:
             f"fastest proof. Times below {1e3 * SHORTEST_S:g} ms count as that time; an instance "
             "that no solver proves within the limit counts as not proved."
         )
-    if len(others):
-        panels.append((others, plot_gap_profiles, "Solutions"))
+    if len(frame):
+        panels.append((frame, plot_gap_profiles, "Solutions"))
         captions.append(
             "Solutions: share of instances on which a solver is within a gap of the best known "
-            "value. Solvers that serve as references are left out."
+            "value. The legend marks exact solvers."
         )
     if not panels:
         return None
@@ -143,6 +151,15 @@ def _profiles(problem: str, frame: pd.DataFrame) -> Plot | None:
         draw(runs, configurations, axes)
         axes.set_title(f"{title}, {problem}")
     add_legend_of_all(figure, grid[:, 0], configurations)
+    exact = {*map(as_written, frame.configuration[frame.reference])}
+    for text in figure.legends[0].get_texts():
+        name = text.get_text()
+        if own is not None and name == as_written(own):
+            text.set_fontweight("bold")
+            for line in (each for axes in grid[:, 0] for each in axes.lines):
+                if line.get_label() == name:
+                    line.set(linewidth=OWN_FACTOR * line.get_linewidth(), zorder=4)
+        text.set_text(name + " (exact)" * (name in exact))
     return Plot(
         f"profiles_{problem}",
         f"Performance profiles, {problem}",

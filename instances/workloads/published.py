@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.errors import InputError
 from lyra_opt.instances.rows import LARGEST_COUNT, Row
 from lyra_opt.instances.traces import TraceJob
@@ -24,7 +23,7 @@ from lyra_opt.instances.workloads.tables import TableLayout
 from lyra_opt.simulation.workload import WHOLE_GPU
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 DECLARATIONS = "published_tables.toml"
 
@@ -188,22 +187,21 @@ class PublishedTable(TableLayout):
 
     declared: Declaration
 
-    def parser(self, source: str, text: str) -> Callable[[Row], TraceJob | str]:
+    def prepared(
+        self, rows: Iterable[Row]
+    ) -> tuple[Callable[[Row], TraceJob | str], Iterable[Row]]:
         """Return the function that reads a row; it knows when a trace that is a window ends."""
         if not self.declared.is_window:
-            return self.parse
+            return self.parse, rows
         columns = self.declared.columns
-        rows = csv_rows(source, text)
-        header = {name.strip(): place for place, name in enumerate(next(rows, []))}
-        last_ms = 0
-        for number, values in enumerate(rows, start=2):
-            row = Row(source, number, header, values)
+        rows, last_ms = list(rows), 0
+        for row in rows:
             for column in (columns.submitted, columns.started, columns.ended):
                 try:
                     last_ms = max(last_ms, row.milliseconds(column))
                 except (InputError, LookupError):  # empty, or refused when the row is read
                     continue
-        return partial(self.declared.job, last_ms=last_ms)
+        return partial(self.declared.job, last_ms=last_ms), rows
 
 
 @cache

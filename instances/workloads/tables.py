@@ -87,9 +87,11 @@ class TableLayout(TraceLayout):
         """Return the names of the columns; `header` is the first row with commas as separators."""
         return header if self.separator == "," else first_line(text).strip().split(self.separator)
 
-    def parser(self, source: str, text: str) -> Callable[[Row], TraceJob | str]:  # noqa: ARG002
-        """Return the function that returns the job of a row of a file, as `parse` does."""
-        return self.parse
+    def prepared(
+        self, rows: Iterable[Row]
+    ) -> tuple[Callable[[Row], TraceJob | str], Iterable[Row]]:
+        """Return the function that reads a row, and the rows to read with it."""
+        return self.parse, rows
 
     def read(self, source: str, text: str, vc: str | None) -> Found:
         """Return the jobs of a table, with remarks on ignored columns and rows left out."""
@@ -102,17 +104,18 @@ class TableLayout(TraceLayout):
         require_no_demand_column(source, header, read)
         columns = {name: place for place, name in enumerate(header)}
         clusters = Clusters(source, header, vc, column=self.vc)
-        parse = self.parser(source, text)
+        parse, given = self.prepared(
+            Row(source, number, columns, values) for number, values in enumerate(rows, start=2)
+        )
         found = Found(remarks=[*self.remarks, *([] if vc is None else [of_cluster(vc)])])
         found.ignore(name for name in header if name not in read)
-        for number, values in enumerate(rows, start=2):
-            if not values or not clusters.take(values):
+        for row in given:
+            if not row.values or not clusters.take(row.values):
                 continue
             with found.bad_rows:
-                row = Row(source, number, columns, values)
                 row.require_width(len(header), "the header")
                 job = parse(row)
-                found.add(number, job, *(() if isinstance(job, str) else self.notes(row)))
+                found.add(row.number, job, *(() if isinstance(job, str) else self.notes(row)))
         clusters.require_some()
         return found
 

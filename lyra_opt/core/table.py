@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.csv_text import frame_text
@@ -147,8 +146,7 @@ class Table:
     case
         The case that the rows belong to, which LaTeX prints above them.
     comments
-        Sentences that LaTeX has as comments, such as assumptions. Those of all cases come first,
-        and the others after the title of their case.
+        Sentences that LaTeX has as comments, such as assumptions.
     least
         The keys of columns that a narrow terminal can leave out, least important first.
     marked
@@ -390,6 +388,9 @@ LATEX_WIDTH = 68
 LATEX_GAP = 2.4
 """The width of the gap between two columns, in characters."""
 
+LATEX_FLOAT = r"\begin{table*}\centering\footnotesize"
+"""The beginning of the float of a case."""
+
 LINE_SHARE = 5 / 345
 """The share of such a line that a character takes: 5 of 345 points.
 
@@ -433,17 +434,20 @@ def _latex_cell(text: str, column: FoldedColumn, *, is_folded: bool) -> str:
 def latex_of(tables: Sequence[Table]) -> str:
     """Return tables as LaTeX no wider than a line of the class article.
 
-    Tables with the same columns and the same note become one, with the cases as groups of rows.
+    With several cases, the tables of each case stand in a ``table*``, which is a page at most.
     Words and headings are folded if necessary. Columns that still do not fit are left out, if the
     table says that they matter least, or continue in a further table below.
     """
-    groups: dict[tuple[str, ...], list[Table]] = {}
-    for place, full in enumerate(tables):
-        table = replace(full, columns=full.paper or full.columns)
-        form = (table.note, *(column.title for column in table.columns))
-        groups.setdefault(form if table.case else (str(place),), []).append(table)
-    texts = [text for group in groups.values() for text in _tabulars(group)]
-    return "\n\\bigskip\n".join(texts)
+    cases: dict[str, list[str]] = {}
+    for table in tables:
+        cases.setdefault(table.case, []).extend(_tabulars(table))
+    texts = {case: "\n\\bigskip\n".join(of_case) for case, of_case in cases.items()}
+    if len(texts) == 1:
+        return texts.popitem()[1]
+    return "\n".join(
+        f"{LATEX_FLOAT}\n{text}\\caption{{{latex_text(case)}}}\n\\end{{table*}}\n"
+        for case, text in texts.items()
+    )
 
 
 def text_of_tables(tables: Sequence[Table], form: str) -> str:
@@ -453,33 +457,41 @@ def text_of_tables(tables: Sequence[Table], form: str) -> str:
     return "\n".join(table.text(form) for table in tables)
 
 
-def _tabulars(cases: Sequence[Table]) -> Iterator[str]:
-    """Yield the tabulars of tables with the same columns; the first has comments before it."""
-    columns = [
-        FoldedColumn(each[0].title, sum((one.cells for one in each), ()), each[0].is_number)
-        for each in zip(*(table.columns for table in cases), strict=True)
-    ]
-    by_key = dict(zip((column.key for column in cases[0].columns), columns, strict=True))
-    for key in cases[0].least:
+def _tabulars(table: Table) -> Iterator[str]:
+    """Yield the tabulars of a table; the first has comments before it."""
+    by_key = {column.key: _folded(column) for column in table.paper or table.columns}
+    columns = [*by_key.values()]
+    for key in table.least:
         if _width([*by_key.values()], "least_width", LATEX_GAP) > LATEX_WIDTH:
             by_key.pop(key, None)
     gone = [column.header for column in columns if column not in by_key.values()]
-    shared = [each for each in cases[0].comments if all(each in one.comments for one in cases)]
-    sentences = shared if len(cases) > 1 else []
-    sentences += [each for one in cases for each in (one.title, *one.comments) if each]
+    sentences = [each for each in (table.title, *table.comments) if each]
     sentences += [f"Columns that do not fit: {'; '.join(gone)}."] if gone else []
     comments = "".join(f"% {one_line(each)}\n" for each in dict.fromkeys(sentences))
     for block in _blocks([*by_key.values()], LATEX_WIDTH, LATEX_GAP):
-        yield comments + _tabular(block, cases)
+        yield comments + _tabular(block, table)
         comments = ""
 
 
-def _tabular(columns: Sequence[FoldedColumn], cases: Sequence[Table]) -> str:
+def _height(column: FoldedColumn, width: int) -> int:
+    """Return the number of lines of the highest cell of a column that is so wide."""
+    return max((len(fold(cell, width)) for cell in column.cells), default=1)
+
+
+def _narrowed(column: FoldedColumn, width: int) -> int:
+    """Return the least width at which a column has no more lines than at a given width."""
+    least = range(column.least_width, width)
+    return next((each for each in least if _height(column, each) == _height(column, width)), width)
+
+
+def _tabular(columns: Sequence[FoldedColumn], table: Table) -> str:
     gaps = LATEX_GAP * (len(columns) - 1)
     widths = fitting_widths(columns, int(LATEX_WIDTH - gaps))
-    are_folded = [
-        any(len(fold(cell, width)) > 1 for cell in column.cells)
-        for column, width in zip(columns, widths, strict=True)
+    are_folded = [_height(column, width) > 1 for column, width in zip(columns, widths, strict=True)]
+    # A column of words has only the width that its lines need, so that tables fit into a column.
+    widths = [
+        width if each.is_number else _narrowed(each, width)
+        for each, width in zip(columns, widths, strict=True)
     ]
     alignment, written, headings = "", [], []
     for column, width, is_folded in zip(columns, widths, are_folded, strict=True):
@@ -503,17 +515,16 @@ def _tabular(columns: Sequence[FoldedColumn], cases: Sequence[Table]) -> str:
             for line in fold(text, whole, keeps_words=True)
         ]
 
-    first = ": ".join(filter(None, ("" if len(cases) > 1 else cases[0].case, cases[0].note)))
+    first = ": ".join(filter(None, (table.case, table.note)))
     packages = "array,booktabs" if any(are_folded) else "booktabs"
     lines = [rf"% Needs \usepackage{{{packages}}}.", rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}"]
     lines += [r"\toprule", *([*spanned(first), r"\midrule"] if first else [])]
     lines += [" & ".join(line) + r" \\" for line in heads]
-    for table in cases:
-        lines += [r"\midrule", *(spanned(table.case) if len(cases) > 1 else [])]
-        for place, row in enumerate(islice(rows, len(table.columns[0].cells))):
-            lines += [r"\addlinespace"] if place and any(are_folded) else []
-            shown = [rf"\textbf{{{cell}}}" for cell in row] if place in table.marked else row
-            lines.append(" & ".join(shown) + r" \\")
+    lines.append(r"\midrule")
+    for place, row in enumerate(rows):
+        lines += [r"\addlinespace"] if place and any(are_folded) else []
+        shown = [rf"\textbf{{{cell}}}" for cell in row] if place in table.marked else row
+        lines.append(" & ".join(shown) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 

@@ -9,6 +9,7 @@ from lyra_opt.commands.messages import as_loud_as
 from lyra_opt.core.errors import FieldError, without_inner_frames
 from lyra_opt.core.rules import Integer, Number
 from lyra_opt.core.solver import Solver
+from lyra_opt.experiments.executor import EXIT_INTERRUPTED
 from lyra_opt.experiments.library_score import scored
 from lyra_opt.front_door.simulating import given_engine, loudness_of
 
@@ -53,15 +54,15 @@ def score(
     DataFrame
         The ranking: a row for each grade and solver, best first. ``frame.attrs`` has the
         ``results`` of the solver on each instance as dictionaries, a sentence on the ``times``, and
-        as ``missing`` how many runs failed, are unsupported or were interrupted, and why. These
-        sentences are also printed to stderr.
+        as ``missing`` how many runs failed or are unsupported, and why. These sentences are also
+        printed to stderr.
 
     Raises
     ------
     UserError
         If the solver is unknown, or no instance is selected.
     KeyboardInterrupt
-        After Ctrl-C, if no run has ended.
+        After Ctrl-C or SIGTERM, because a ranking of some of the instances would look complete.
     """
     # pandas is imported at the first call, because it takes long.
     from lyra_opt.front_door.listed_frame import Comparison
@@ -69,7 +70,7 @@ def score(
     if time_limit_s is not None:
         time_limit_s = Number(above=True).check("time_limit_s", time_limit_s)
     with as_loud_as(loudness_of(progress)):
-        _, found = scored(
+        status, found = scored(
             _reference(solver),
             problem,
             grade,
@@ -78,7 +79,7 @@ def score(
             time_limit_s,
             given_engine(None, Integer(1).check("processes", processes)),
         )
-    if found is None:
+    if found is None or status == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
     frame = Comparison(found.board.ranking(found.problem).reset_index(drop=True))
     own = found.board.results[found.board.results.solver == found.name]

@@ -54,6 +54,7 @@ TIER_WORDS = {
     Tier.RACK: "across a rack",
     Tier.NETWORK: "across racks",
 }
+GPU_AXIS = "GPUs of a machine"
 BUSY, HELD_BACK = "#b9c0c8", "#8a8f96"
 OTHER_COLOURS = {"held by others": BUSY, "free": FREE_COLOUR}
 
@@ -114,7 +115,7 @@ def drawing_of(instance: Instance, solutions: Mapping[str, Solution]) -> Drawing
         },
         [],
         floor.strips * floor.pitch,
-        label="",
+        label=GPU_AXIS,
         colours={TIER_WORDS[tier]: colour for tier, colour in TIER_COLOURS.items()} | OTHER_COLOURS,
         left_out=rest,
         width_inches=width,
@@ -140,6 +141,7 @@ def _alone(instance: Instance, floor: _Floor, width: float, rest: str) -> Drawin
         free, racks = counted(instance.free_gpus, "free GPU"), counted(len(instance.racks), "rack")
         there = f"{counted(len(instance.machines), 'machine')} in {racks}, {free}"
         machines.set_title(heading(instance.name, there), loc="left")
+        machines.set_xlabel(GPU_AXIS)
         _draw_waiting(instance, jobs, gangs)
         if not style.is_narrow:
             machines.set_ylim(most_rows - 0.4, -0.6)
@@ -203,7 +205,10 @@ def _draw_machines(instance: Instance, floor: _Floor, rows: BlockRows) -> None:
     """Draw the machines and their busy GPUs."""
     axes = rows.axes
     axes.set_ylim(floor.rows - 0.4, -0.6)
-    axes.set_xticks([])
+    most = max(instance.machines[position].gpus for position in floor.place)
+    lefts = sorted({left for _, left in floor.place.values()})
+    gpus = [*range(0, most + 1, max(1, round(most / 4)))]
+    axes.set_xticks([left + each for left in lefts for each in gpus], gpus * len(lefts))
     axes.spines["bottom"].set_visible(False)
     for rack, row, left in floor.heads:
         axes.text(

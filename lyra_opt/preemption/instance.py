@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 GPU = "gpu"
 """The resource whose loss the default objective counts."""
 
+GPU_NAMES = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/", "gres/gpu:")
+"""The beginnings of the names of other resources that count GPUs or parts of GPUs."""
+
 PRIORITY = Integer(-(2**31), 2**31 - 1)
 """The rule for priorities: 32-bit integers, as in Kubernetes. A larger one is more important."""
 

@@ -21,7 +21,7 @@ from lyra_opt.core.pictures import (
     shortened,
 )
 from lyra_opt.preemption.checker import check
-from lyra_opt.preemption.instance import GPU, Instance, Node, Solution
+from lyra_opt.preemption.instance import GPU, GPU_NAMES, Instance, Node, Solution
 
 MOST_NODES = 20
 """The most nodes that are drawn; in larger fleets, only nodes on which something changes."""
@@ -67,9 +67,10 @@ def drawing_of(
 
     A node on which something changes has two bars. The upper bar shows its pods before, coloured by
     whether they stay, are lost or move away. The lower bar shows its pods after, with those that
-    moved in and the pending pods that were placed. Pods are as wide as their number of GPUs, or
-    their amount of the first resource if no node has GPUs. In fleets with more than 20 nodes, only
-    nodes on which something changes are drawn.
+    moved in and the pending pods that were placed. Pods are as wide as their number of GPUs, where
+    a part of a GPU, such as a MIG slice, counts as one. If no node has GPUs, they are as wide as
+    their amount of the first resource. In fleets with more than 20 nodes, only nodes on which
+    something changes are drawn.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def drawing_of(
     panel_inches
         The width of a panel. Names have the more letters the wider it is.
     """
-    has_gpus = any(GPU in node.capacity for node in instance.nodes)
+    has_gpus = any(_amount(node.capacity, GPU) for node in instance.nodes)
     resource = GPU if has_gpus else next(iter(instance.resources), GPU)
     panels = [_solution_panel(instance, *each, resource, pending) for each in solutions.items()]
     if title:
@@ -107,7 +108,7 @@ def drawing_of(
         f"{shortened(name, longest)}{', cordoned' * (not node.is_usable)}"
         for node, name in zip(shown, _without_domain([node.id for node in shown]), strict=True)
     ]
-    gpus = {node.id: node.capacity.get(resource, 0) for node in shown}
+    gpus = {node.id: _amount(node.capacity, resource) for node in shown}
 
     def draw(panel: _Panel, rows: BlockRows) -> str:
         middles = [sum(row[node.id]) / len(row[node.id]) for node in shown]
@@ -130,11 +131,12 @@ def drawing_of(
         return panel.title
 
     bars = " (above: before, below: after)" * bool(touched)
+    has_parts = any(gpus[node.id] > node.capacity.get(GPU, 0) for node in shown)
     return drawing_of_rows(
         {panel.name: partial(draw, panel) for panel in panels},
         names,
         max(1, *gpus.values()),
-        label=f"{'GPUs' if resource == GPU else resource}{bars}",
+        label=f"{'GPUs' + ' and parts of GPUs' * has_parts if has_gpus else resource}{bars}",
         colours={word: colour for colour, word in words.items()} | {"free": FREE_COLOUR},
         framed={"to be emptied": EMPTIED_EDGE},
         left_out=left_out,
@@ -142,6 +144,13 @@ def drawing_of(
         frame_inches=FRAME_INCHES,
         rows=height,
     )
+
+
+def _amount(amounts: Mapping[str, int], resource: str) -> int:
+    """Return the amount of the drawn resource; GPUs and parts of GPUs count alike."""
+    if resource != GPU:
+        return amounts.get(resource, 0)
+    return sum(amounts[name] for name in amounts if name == GPU or name.startswith(GPU_NAMES))
 
 
 def _without_domain(names: Sequence[str]) -> list[str]:
@@ -167,7 +176,7 @@ def _instance_panel(instance: Instance, resource: str) -> _Panel:
     for gang in instance.gangs:
         colour = STAYS if instance.may_lose_pods(gang) else SAFE
         for group in gang.pods:
-            width = group.request.get(resource, 0)
+            width = _amount(group.request, resource)
             blocks[group.node] += _block(gang.id, group.count, width, colour)
     parts = [counted(len(instance.nodes), "node"), counted(len(instance.gangs), "gang")]
     for shape in instance.demand.shapes if instance.demand else ():
@@ -192,7 +201,7 @@ def _solution_panel(
     leaving, coming = ({node: list[_Block]() for node in stay} for _ in range(2))
     for gang in instance.gangs:
         for position, group in enumerate(gang.pods):
-            width, at = group.request.get(resource, 0), (gang.id, position)
+            width, at = _amount(group.request, resource), (gang.id, position)
             gone = group.count if gang.id in solution.lost_gangs else lost[at]
             to = moves[at]
             left = group.count - gone - sum(to.values())
@@ -203,7 +212,7 @@ def _solution_panel(
                 coming[target] += _block(gang.id, count, width, MOVES)
     requests = {each.id: each.request for each in instance.demand.shapes} if instance.demand else {}
     for pods in solution.placements:
-        width = requests[pods.shape].get(resource, 0)
+        width = _amount(requests[pods.shape], resource)
         coming[pods.node] += _block(pending or pods.shape, pods.count, width, PENDING)
     emptied = {node.id for node in instance.nodes if node.must_be_empty} | {*solution.emptied_nodes}
     return _Panel(
@@ -247,7 +256,7 @@ def _shown(
     ]
     node_of = {node.id: node for node in instance.nodes}
     ranked = [node_of[name] for name in by_all_solutions([*node_of], of_panels)]
-    ranked = [n for n in ranked if n.id in chosen or n.capacity.get(resource)] or ranked
+    ranked = [n for n in ranked if n.id in chosen or _amount(n.capacity, resource)] or ranked
     is_part = touched and len(ranked) > most
     kept = {node.id for node in ranked[: min(most, len(chosen)) if is_part else most]}
     rest = [node.id for node in instance.nodes if node.id not in kept]

@@ -169,17 +169,19 @@ class Scheme(ABC):
             If the scheme has no such parameter, or a value breaks its rule.
         """
         make = getattr(self, "make", None)
-        known = [
-            name
-            for name in (
-                signature(make).parameters
-                if make is not None
-                else (each.name for each in fields(self))
-            )
-            if name not in _NOT_PARAMETERS
-        ]
+        names = [each.name for each in fields(self)]
+        takes_any = False
+        if make is not None:
+            arguments = signature(make).parameters.values()
+            names = [
+                each.name
+                for each in arguments
+                if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+            ]
+            takes_any = any(each.kind is each.VAR_KEYWORD for each in arguments)
+        known = [name for name in names if name not in _NOT_PARAMETERS]
         for name, value in parameters.items():
-            if name not in known:
+            if name not in known and not takes_any:
                 raise FieldError(name, value, unknown_key(name, known))
         if make is None or not parameters:
             return replace(self, **parameters)

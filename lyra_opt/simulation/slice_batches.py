@@ -95,15 +95,16 @@ def most_placed(cluster: Cluster, jobs: Sequence[Job]) -> int:
 
 
 def _needs(cluster: Cluster, jobs: Sequence[Job]) -> list[tuple[int, int]]:
-    """Return the whole GPUs and the thousandths that each job needs, one of which is 0."""
+    """Return the whole GPUs and the thousandths that each job needs, both 0 if it cannot run."""
     if len(cluster.own_gpus) > 1:
         raise FieldError("cluster", cluster.name, "must have one GPU type")
     found = []
     for job in jobs:
         if job.min_workers > 1:
             raise FieldError("jobs", job.id, "must have one worker each")
-        part = job.slice_on(cluster.pools[0].gpu_type.memory_mib) if job.is_slice else 0
-        found.append((0 if job.is_slice else job.gpus_per_worker, part))
+        part = cluster.pools[0].gpu_type.thousandths_for(job)
+        whole = job.gpus_per_worker if part and not job.is_slice else 0
+        found.append((whole, part if job.is_slice else 0))
     return found
 
 

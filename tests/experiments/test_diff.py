@@ -108,8 +108,11 @@ def test_cases_are_not_pooled(tmp_path):
     assert "over 2 to 3 seeds" in diff.method
     itp, philly = diff.for_papers()
     assert (itp.case, philly.case) == ("itp", "philly")
-    (rows,) = rows_of_latex(latex_of([itp, philly]))
-    assert [row[3:5] for row in rows[1:]] == [["20.0", "22.0"], ["6.00", "5.50"]]
+    text = latex_of([itp, philly])
+    assert [rows[1][-3:-1] for rows in rows_of_latex(text)] == [["20.0", "22.0"], ["6.00", "5.50"]]
+    assert [text.count(each) for each in ("begin{table*}", "caption{philly}")] == [2, 1]
+    (share,) = {float(each) for each in re.findall(r"p\{([\d.]+)", text)} or {0.0}
+    assert share < 0.35
 
 
 def test_papers_have_the_main_measures_under_the_names_of_the_schemes(tmp_path, run):
@@ -151,7 +154,7 @@ def test_digits_are_those_of_simulate_and_equal_measures_come_last(tmp_path, run
     exit_code, printed, err = run("diff", *folders)
     assert exit_code == 0
     assert re.search(r"Preemptions +3 +3 +250 +2\.49 ", printed)
-    assert printed.splitlines()[-1].startswith("Equal in all pairs: wall_time_s")
+    assert printed.splitlines()[-1] == "Equal in all pairs: jobs", "no run has a wall time"
     assert "A is plain and B is itp, which are different scenarios" in err
 
 

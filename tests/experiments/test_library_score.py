@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -13,6 +14,7 @@ from lyra_opt.core.solver import SOLVERS
 from lyra_opt.experiments.library_score import STORED_LIMIT_S, scored
 from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.scoreboard_results import stored_runs
+from lyra_opt.front_door import scoring
 from lyra_opt.front_door.listed_frame import Comparison
 from lyra_opt.instances.library import library
 from tests.tables import tables
@@ -78,8 +80,8 @@ def test_runs_without_a_result_are_counted_with_the_reason(capsys):
     assert lo.score("my.py:Mine", ids=ids).attrs["missing"] == []
 
 
-def test_interrupted_runs_are_counted():
-    """Ctrl-C or SIGTERM leaves a ranking of the results so far."""
+def test_interrupted_runs_are_counted(monkeypatch):
+    """Ctrl-C or SIGTERM leaves the command a ranking of the results so far, but Python none."""
 
     class Interrupted(LocalProcesses):
         def start(self, tasks, folder, shares):
@@ -90,6 +92,18 @@ def test_interrupted_runs_are_counted():
     status, found = scored(*asked, Interrupted(1))
     assert status == 130
     assert found.missing == ["1 of 2 runs of mine are missing, because they were interrupted"]
+    monkeypatch.setattr(scoring, "scored", lambda *_: (status, found))
+    with pytest.raises(KeyboardInterrupt):
+        lo.score("my.py:Mine")
+
+
+def test_the_own_solver_is_bold_among_the_profiles(capsys, tmp_path):
+    words = ("--problem", "reclaim", "--plot", str(tmp_path / "own.svg"))
+    assert score(capsys, "lyra-greedy", "--id", ID, *words)[0] == 0
+    assert {"lyra-greedy", "exact"} <= set(pd.read_csv(tmp_path / "own_gap_percent.csv").solver)
+    drawn = (tmp_path / "own.svg").read_text()
+    assert ">exact (exact)<" in drawn
+    assert re.search(r"\b700\b[^>]*>lyra-greedy<", drawn)
 
 
 def test_the_frame_prints_intervals_in_the_cell_of_their_measure():

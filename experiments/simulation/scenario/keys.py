@@ -367,14 +367,15 @@ class JobsTable:
     count: int | None = key(Integer(1), "use only the first jobs of a trace", None)
     sample: int | None = key(
         Integer(1),
-        'use only this many jobs, evenly spaced over a trace; with oversized = "drop", only jobs '
-        "that fit",
+        "use only this many jobs of a trace: every n-th from the first on, where n is the number "
+        'of jobs divided by this one, rounded down; with oversized = "drop", only jobs that fit',
         None,
     )
     load: float | None = key(
         Number(above=True),
         "requested GPU time as a share of the own GPUs' time between the first and the last "
-        "submission; the times between submissions are scaled to reach it",
+        "submission, where GPUs of all types count alike, whatever their speed; the times between "
+        "submissions are scaled to reach it",
         None,
         shown="that of the jobs",
     )

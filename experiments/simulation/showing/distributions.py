@@ -8,7 +8,7 @@ import numpy as np
 
 from lyra_opt.core.numbers import DAY_S, HOUR_S, MINUTE_S, UNITS
 from lyra_opt.core.picture_styles import style_in_force
-from lyra_opt.core.pictures import as_written, note_below, record
+from lyra_opt.core.pictures import note_below, record
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import new_row
 from lyra_opt.experiments.simulation.showing.axes import (
@@ -41,6 +41,9 @@ FURTHER_S = (
 SHORT_AXIS, SHORTEST_AXIS = 30.0, 2.5
 """Ratios of the ends of a short axis and of the shortest one, which has at least two ticks."""
 
+LEAST_CUT_PERCENT = 40
+"""The axis of shares begins above 0 if all curves begin above this share."""
+
 MARKS_PER_LINE = 5
 SIZE_INCHES = (9.6, 3.4)
 
@@ -61,12 +64,10 @@ def distributions(replays: Replays, variant: VariantRuns, name: str) -> Plot:
 
     ``name`` is the file name of the plot.
     """
-    figure, (left, right) = new_row(2, SIZE_INCHES, sharey=True)
+    figure, (left, right) = new_row(2, SIZE_INCHES)
     draw_distributions(left, right, replays, variant)
     add_side_legend(figure, left)
-    if variant.name:
-        figure.suptitle(as_written(variant.name))
-    note_below(figure, variant.lacking_in_words)
+    note_below(figure, f"Drawn: {variant.name}" * bool(variant.name), variant.lacking_in_words)
     caption = (
         "Share of the jobs whose time is at most the value on the axis: higher and further left is "
         "better."
@@ -93,6 +94,9 @@ def draw_distributions(left: Axes, right: Axes, replays: Replays, variant: Varia
         # The time axis begins at the longest tick that is shorter than nearly all values.
         first_s = max((LEAST_SHOWN_S, *(tick_s for tick_s in DURATIONS_S if tick_s <= shortest_s)))
         end_s = max(RIGHT_MARGIN * longest_s, SHORTEST_AXIS * first_s)
+        shares = [100 * float(np.mean(values < first_s)) for values in values_of.values()]
+        # If most jobs do not wait, the curves would fill only the top of a whole axis.
+        bottom = min(10 * (min(shares) // 10), 90) if min(shares) >= LEAST_CUT_PERCENT else 0
         for number, (scheme, values) in enumerate(values_of.items()):
             style = scheme_line(scheme, replays.schemes) | scheme_mark(scheme, replays.schemes)
             _draw(values, (first_s, end_s), number / len(values_of), axes, **style)
@@ -112,7 +116,7 @@ def draw_distributions(left: Axes, right: Axes, replays: Replays, variant: Varia
         axes.set_xticks(ticks, [_in_words(tick_s) for tick_s in ticks])
         axes.minorticks_off()
         axes.set_xlim(first_s, end_s)
-        axes.set_ylim(0, 101)
+        axes.set_ylim(bottom, 100 + (100 - bottom) / 100)
         if axes is left or style_in_force().is_narrow:
             axes.set_ylabel("Share of jobs (%)")
 

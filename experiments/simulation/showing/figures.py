@@ -184,7 +184,6 @@ def overview(replays: Replays) -> Drawing:
         parts = figure.subfigures(len(drawn), 1, squeeze=False)[:, 0]
         for variant, part in zip(drawn, parts, strict=True):
             waiting, taking, held = part.subplots(*shape)
-            taking.sharey(waiting)
             draw_distributions(waiting, taking, replays, variant)
             _draw_held(held, replays, variant)
             if title := "; ".join(filter(None, [variant.name, variant.lacking_in_words])):

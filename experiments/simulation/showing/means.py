@@ -5,11 +5,12 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from functools import partial
-from textwrap import shorten
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.numbers import DOWN, three_digits, unit_of
-from lyra_opt.core.pictures import as_written, legend_above, note_below, record
+from lyra_opt.core.picture_styles import style_in_force
+from lyra_opt.core.pictures import as_written, legend_above, note_below, record, text_inches
 from lyra_opt.experiments.intervals import CONFIDENCE
 from lyra_opt.experiments.plots.paired import PairedRow, draw_paired
 from lyra_opt.experiments.plots.plot import Plot
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 
 MEANS_INCHES = 9.6
 DIFFERENCE_INCHES, DIFFERENCES_FRAME_INCHES = 0.27, 0.8
-MOST_HEADING_LETTERS = 110
-"""Longer headings would be wider than the plot."""
+BOLD = 1.2
+"""The width of bold text relative to other text."""
 
 RECORDED = (
     *("baseline_s", "mean_s", "difference_s", "low_s", "high_s"),
@@ -58,7 +59,7 @@ SPREAD = 0.2
 LETTERS_IN_A_ROW = 40
 """Tick labels with more letters in total are slanted, so that they do not overlap."""
 
-BAR_INCHES, BARS_FRAME_INCHES = 0.3, 1.15
+BAR_INCHES, BARS_FRAME_INCHES = 0.3, 1.5
 BAR_HEIGHT = 0.72
 COLOURS: Mapping[str, str] = {
     "least_run_mean_s": "#d3d7dd",
@@ -85,8 +86,8 @@ def differences_plot(
     """
     from matplotlib.transforms import blended_transform_factory
 
-    heights, headings = _heights(by_variant)
-    inches = DIFFERENCES_FRAME_INCHES + DIFFERENCE_INCHES * (len(heights) + len(headings))
+    heights, headings, rows = _heights(by_variant)
+    inches = DIFFERENCES_FRAME_INCHES + DIFFERENCE_INCHES * rows
     figure, panels = new_row(len(COMPARED), (MEANS_INCHES, inches), sharey=True)
     for compared, axes in zip(COMPARED, panels, strict=True):
         chosen = {
@@ -107,19 +108,20 @@ def differences_plot(
         for each in found
     }
     left.set_yticks(list(heights.values()), [labels[row] for row in heights])
-    left.set_ylim(-0.7, max(heights.values()) + (1.4 if headings else 0.7))
-    across = blended_transform_factory(figure.transFigure, left.transData)
-    for variant, height in headings.items():
-        figure.text(
-            0.005,
-            height,
-            shorten(as_written(variant), MOST_HEADING_LETTERS, placeholder=" ..."),
-            transform=across,
-            va="center",
-            weight="bold",
-            in_layout=False,  # a heading spans all panels, so it takes no room
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-        )
+    left.set_ylim(-0.7, rows - (0.5 if headings else 0.3))
+    for axes in panels if style_in_force().is_narrow else panels[:1]:
+        across = blended_transform_factory(figure.transFigure, axes.transData)
+        for heading, height in headings.items():
+            figure.text(
+                0.005,
+                height,
+                heading,
+                transform=across,
+                va="center",
+                weight="bold",
+                in_layout=False,  # a heading spans all panels in a row, so it takes no room
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            )
     bars = "the intervals or ranges by seed that the head of the page explains"
     if all(each.random.has_intervals for found in by_variant.values() for each in found):
         bars = (
@@ -133,8 +135,12 @@ def differences_plot(
 
 def _heights(
     by_variant: Mapping[str, Sequence[Difference]],
-) -> tuple[dict[tuple[str, str], float], dict[str, float]]:
-    """Return the height of each row by variant and scheme, and of each variant's heading."""
+) -> tuple[dict[tuple[str, str], float], dict[str, float], float]:
+    """Return the height of each row by variant and scheme, of each variant's heading, and of all.
+
+    Headings are folded into lines as wide as the picture, and each line has the height of a row.
+    """
+    letters = int((style_in_force().width_inches or MEANS_INCHES) / text_inches("n") / BOLD)
     heights: dict[tuple[str, str], float] = {}
     headings: dict[str, float] = {}
     height = 0.0
@@ -143,9 +149,10 @@ def _heights(
             heights[variant, scheme] = height
             height += 1
         if len(by_variant) > 1:
-            headings[variant] = height - 0.1
-            height += 1
-    return heights, headings
+            lines = wrap(as_written(variant), letters)
+            headings["\n".join(lines)] = height + (len(lines) - 1) / 2 - 0.1
+            height += len(lines)
+    return heights, headings, height
 
 
 def _draw_differences(
@@ -292,13 +299,12 @@ def time_parts_plot(replays: Replays, variant: VariantRuns, name: str) -> Plot |
         axes.axvline(
             bound,
             color="black",
-            linewidth=1.2,
-            linestyle=(0, (3, 1.5)),
-            path_effects=[withStroke(linewidth=2.2, foreground="white")],
+            linewidth=1.4,
+            path_effects=[withStroke(linewidth=4, foreground="white")],
             label=f"proved lower bound: {three_digits(bound, rounding=DOWN)} {unit.symbol}",
         )
         caption += (
-            " The dashed line is a proved lower bound: no schedule, even one that knows the "
+            " The black line is a proved lower bound: no schedule, even one that knows the "
             "future, has a smaller mean JCT."
         )
     axes.set_yticks(rows, [as_written(variant.label(scheme)) for scheme in of_scheme])

@@ -51,10 +51,18 @@ JOB_INCHES, FRAME_INCHES = 0.105, 1.2
 PALE = 0.22
 """Opacity of the time before a job first runs."""
 
-DARKNESS = {1: (0.4, "1 GPU"), 2: (0.62, "2 to 7"), 8: (0.82, "8 to 31"), 32: (1.0, "32 or more")}
+DARKNESS = {
+    1: (0.4, "runs, 1 GPU"),
+    2: (0.62, "2 to 7 GPUs"),
+    8: (0.82, "8 to 31 GPUs"),
+    32: (1.0, "32 GPUs or more"),
+}
 """Opacity and label of a bar, by the least number of GPUs of its job."""
 
-BAR_HEIGHT, STRIPE_HEIGHT = 0.82, 0.2
+WAITS, WAITS_AGAIN = "waits for its first start", "share of the bar without GPUs"
+ON_LOAN = "ran on loaned servers too"
+EDGE = "#222222"
+BAR_HEIGHT, STRIPE_HEIGHT, STRIPE_POINTS = 0.82, 0.2, 1.5
 
 OF_JOB = ("job_id", "gpus", "submit_s", "start_s", "completion_s", "queued_s", "ran_on_loan")
 """Columns of the data of the plot of single jobs."""
@@ -242,6 +250,7 @@ def gantt(
     UserError
         If no job waits or runs in the window.
     """
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     runs = variant.of_first_seed
@@ -257,10 +266,11 @@ def gantt(
     # Some space between panels keeps the tick labels of neighbouring panels from touching.
     figure.set_layout_engine("constrained", wspace=0.05)
     unit = long_unit(window.until_s - window.first_s)
+    seen: set[str] = set()
     for number, ((scheme, table), axes) in enumerate(zip(jobs.items(), panels, strict=True)):
         colour = scheme_colour(scheme, replays.schemes)
         rows = table.set_index("job_id", drop=False).loc[chosen]
-        _draw_jobs(axes, rows, window, unit.seconds, colour)
+        seen |= _draw_jobs(axes, rows, window, unit.seconds, colour)
         names = {name: name for name in OF_JOB}
         record_columns(axes, rows.assign(gpus=_gpus(rows)), names, scheme=scheme)
         axes.set_title(as_written(scheme), color=colour, weight="bold")
@@ -277,12 +287,12 @@ def gantt(
         (window.until_s - window.first_s) / unit.seconds,
     )
     panels[0].set_ylim(len(chosen) - 0.3, -0.7)
-    fills = [(PALE, "waits for its first start"), *DARKNESS.values()]
-    handles = [Patch(color="#444444", alpha=alpha, lw=0, label=label) for alpha, label in fills]
-    if any(table.ran_on_loan.any() for table in jobs.values()):
-        edge = Patch(facecolor="none", edgecolor="#222222", lw=0.6, label="ran on loan too")
-        handles.append(edge)
-    legend_above(figure, handles)
+    fills = [(PALE, WAITS), *DARKNESS.values()]
+    grey: dict[str, Any] = {"color": "#444444", "lw": 0}
+    handles: list[Artist] = [Patch(**grey, alpha=alpha, label=label) for alpha, label in fills]
+    handles.append(Line2D([], [], color=EDGE, lw=STRIPE_POINTS, label=WAITS_AGAIN))
+    handles.append(Patch(facecolor="none", edgecolor=EDGE, lw=0.6, label=ON_LOAN))
+    legend_above(figure, [each for each in handles if each.get_label() in seen])
     which = (
         f"all {present:,} jobs that run"
         if present == len(chosen)
@@ -293,8 +303,8 @@ def gantt(
     note_below(figure, variant.title(drawn, variant.first_seed_in_words), order)
     caption = (
         "Each job has the same row under all schemes. A bar reaches from the first start to the "
-        "completion; the pale part before it is waiting. Darker bars request more GPUs. A white "
-        "stripe shows the share of the bar in which the job had lost its GPUs and waited again; "
+        "completion; the pale part before it is waiting. Darker bars request more GPUs. A black "
+        "line shows the share of the bar in which the job had lost its GPUs and waited again; "
         "its position has no meaning."
     )
     title = variant.title(f"Jobs in {window.in_words()}", variant.first_seed_in_words)
@@ -327,7 +337,11 @@ def _gpus(rows: pd.DataFrame) -> pd.Series:
     return rows.min_workers * rows.gpus_per_worker
 
 
-def _draw_jobs(axes: Axes, rows: pd.DataFrame, window: Window, unit_s: float, colour: str) -> None:
+def _draw_jobs(
+    axes: Axes, rows: pd.DataFrame, window: Window, unit_s: float, colour: str
+) -> set[str]:
+    """Draw the bars of the jobs; return the labels of what is drawn."""
+    seen = set()
     gpus = _gpus(rows)
     # Fraction of a job's time from first start to completion that the job spends waiting.
     waited_s = rows.queued_s - (rows.start_s - rows.submit_s)
@@ -338,14 +352,19 @@ def _draw_jobs(axes: Axes, rows: pd.DataFrame, window: Window, unit_s: float, co
             for time_s in (row.submit_s, row.start_s, row.completion_s)
         )
         bar = height, end - start, BAR_HEIGHT, start
-        darkness, _ = DARKNESS[max(least for least in DARKNESS if asked >= least)]
+        darkness, label = DARKNESS[max(least for least in DARKNESS if asked >= least)]
         if start > submit:
             pale = height, start - submit, BAR_HEIGHT, submit
             axes.barh(*pale, color=colour, alpha=PALE, linewidth=0)
+            seen.add(WAITS)
         if end > start:
             axes.barh(*bar, color=colour, alpha=darkness, linewidth=0)
+            seen.add(label)
             if row.ran_on_loan:
-                axes.barh(*bar, fill=False, edgecolor="#222222", linewidth=0.6)
+                axes.barh(*bar, fill=False, edgecolor=EDGE, linewidth=0.6)
+                seen.add(ON_LOAN)
             if share > LEAST_SHARE:
                 stripe = height, share * (end - start), STRIPE_HEIGHT, start
-                axes.barh(*stripe, color="white", linewidth=0)
+                axes.barh(*stripe, color=EDGE, linewidth=0)
+                seen.add(WAITS_AGAIN)
+    return seen

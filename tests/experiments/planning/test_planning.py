@@ -205,6 +205,18 @@ def test_a_picture_names_jobs_and_hosts_and_leaves_out_nodes_without_gpus():
     assert "team/training-of-a-large-model-7" in [text.get_text() for text in axes.texts]
 
 
+def test_a_picture_shows_the_drain_before_the_plan_and_slices_of_gpus():
+    """A MIG slice is as wide as a GPU, so that nodes with slices alone are visible."""
+    slices = SnapshotNode(name="mig", capacity={"nvidia.com/mig-1g.10gb": 7})
+    snapshot = cluster([node("a", 4), node("b", 2), slices], [gang("x", ["a"])])
+    asked = Fit(gang=pending(1, 2, 9), drained=("a", "mig"))
+    drain, after = plan_picture(plan(snapshot, asked)).axes
+    assert drain.get_title(loc="left").startswith("Drain")
+    assert "team/new" in [text.get_text() for text in after.texts]
+    assert 7 in {bar.get_width() for bar in drain.patches}
+    assert drain.get_xlabel().startswith("GPUs and parts of GPUs")
+
+
 def test_rows_of_one_owner_name_their_pods():
     web = gang("web", ["a"])
     jobs = [replace(web, id=f"team/web-{n}", pods=gang(f"web-{n}", ["a"]).pods) for n in (1, 2)]

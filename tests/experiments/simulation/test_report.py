@@ -30,7 +30,7 @@ from lyra_opt.experiments.simulation.measuring.measures import (
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.experiments.simulation.showing import results
 from lyra_opt.experiments.simulation.showing.decision import decision
-from lyra_opt.experiments.simulation.showing.distributions import points
+from lyra_opt.experiments.simulation.showing.distributions import distributions, points
 from lyra_opt.experiments.simulation.showing.means import COLOURS, time_parts_plot
 from lyra_opt.experiments.simulation.showing.report import headline
 from lyra_opt.experiments.simulation.showing.results import print_replays
@@ -452,6 +452,26 @@ def test_the_picture_of_a_scenario(three_jobs, tmp_path):
         page = (folder / "report.html").read_text()
         assert "less from queuing before the start" in page
         assert page.index("Where the time goes") < page.index("Waiting and completion of all jobs")
+
+
+def test_long_names_of_variants_cover_nothing(three_jobs, run, tmp_path):
+    """They are folded; the axis of shares begins where the curves begin."""
+    axes = ", ".join(
+        f'"{name}"={values}'
+        for name, values in {
+            "cluster.gpus_per_server": [4, 5],
+            "jobs.assumptions.elastic_percent": [0],
+            "jobs.assumptions.checkpoint_percent": [50],
+        }.items()
+    )
+    given = changes(f"axes={{{axes}}}", "bounds=true")
+    assert three_jobs(*given, *schemes("fifo", "sjf"), "--out", tmp_path / "out")[0] == 0
+    for style in ("page", "paper"):
+        assert run("report", tmp_path / "out", "--pictures", "png", "--style", style)[0] == 0
+    replays = load_replays(tmp_path / "out")
+    left, right = distributions(replays, replays.variants[0], "x").figure.axes
+    assert left.get_ylim()[0] == 60, "two of three jobs do not wait"
+    assert right.get_ylim()[0] == 0
 
 
 def test_replays_that_do_not_tell_have_no_picture(three_jobs, tmp_path):

@@ -83,6 +83,17 @@ def test_summaries_and_tenures():
             assert scheme.tenure == (EPOCHS if name == "pollux" else FOREVER)
 
 
+def test_a_scheme_may_take_any_parameter():
+    """As its function does; the name of the dictionary is no parameter."""
+    taken = {}
+    scheme = replace(scheme_of(OWN), make=lambda *, first=0, **others: taken.update(others))
+    scheme.with_parameters({"second": 2}).make()
+    assert taken == {"second": 2}
+    strict = replace(scheme, make=lambda *rest, first=0: None)
+    with pytest.raises(UserError, match="rest.*did you mean first|known: first"):
+        strict.with_parameters({"rest": 1})
+
+
 def test_an_unknown_scheme_is_refused():
     """With the nearest name, or the names of all."""
     with pytest.raises(UserError, match="scheme 'best-fti': unknown scheme; did you mean best"):

@@ -285,6 +285,16 @@ def test_best_batches_are_those_of_brute_force() -> None:
     assert max(below.values()) < 150
 
 
+def test_jobs_that_do_not_take_the_gpu_type_are_not_placed() -> None:
+    """Neither a whole GPU nor a slice."""
+    jobs = [
+        Job(id=str(k), submit_s=0, work_worker_s=9, gpu_thousandths=part, gpu_types=("other",))
+        for k, part in enumerate((None, 500))
+    ]
+    assert most_placed(cluster_of([2]), jobs) == 0
+    assert {placed_by(rule, cluster_of([2]), jobs) for rule in PLACEMENTS} == {0}
+
+
 @pytest.mark.parametrize(
     ("jobs", "types", "message"),
     [
