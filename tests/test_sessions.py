@@ -6,12 +6,16 @@ with ``$ ``. Below a command stand its expectations, one per line, each a word a
 
 * ``exit``: the exit code, 0 if there is no such line
 * ``out``, ``err``: a text on the standard output, or on the standard error; line breaks are blanks
-* ``no``: a text that is on neither
-* ``error``: a text in the one line that refuses bad input, with exit code 2
+* ``no``: a text that is on neither; ``nothing``: ``out`` or ``err``, which must be empty
+* ``error``: a text in the one line that refuses bad input, with exit code 2; the line is short if
+  it suggests a name
 * ``save``: the file in which the standard output is kept; ``read``: a file to look at instead of it
 * ``has``: a text of the file that was read
+* ``edit``: a new file, ``: ``, and two texts with `` => `` between; it has what was printed or
+  read, with the second text in the place of the first
 * ``json``: the path of values in the JSON that was printed or read, ``*`` for each entry of a list,
   and the values; floats may be rounded, and objects may have more keys
+* ``keys``: a path as for ``json``, and the keys of the object there, in order
 * ``same``: a saved file, and the path of values that are equal there
 * ``files``: the files and folders of the session, in order
 """
@@ -59,18 +63,29 @@ def check(ran: tuple[int, str, str], expectations: list[tuple[str, str]], folder
     refusals = [text for word, text in expectations if word == "error"]
     if refusals:
         assert_one_line_error(ran, *refusals)
+        assert "did you mean" not in err or len(err) < 250
     assert str(exit_code) == dict(expectations).get("exit", "2" if refusals else "0"), err
     for word, text in expectations:
         if word in ("out", "err"):
             assert text in " ".join(told[word].split()), told[word]
         elif word == "no":
             assert text not in out + err
+        elif word == "nothing":
+            assert not told[text]
         elif word == "save":
             (folder / text).write_text(out)
         elif word == "read":
             told["read"] = (folder / text).read_text()
         elif word == "has":
             assert text in told["read"]
+        elif word == "edit":
+            target, _, change = text.partition(": ")
+            old, new = change.split(" => ")
+            assert old in told["read"]
+            (folder / target).write_text(told["read"].replace(old, new, 1))
+        elif word == "keys":
+            path, *keys = text.split()
+            assert [*values_at(json.loads(told["read"]), path.strip("/"))] == keys
         elif word == "json":
             path, _, expected = text.partition(" ")
             found = values_at(json.loads(told["read"]), path.strip("/"))
@@ -94,7 +109,9 @@ def test_session(session, run, tmp_path, monkeypatch):
     for part in re.split(r"^(?=\$ |-- )", session, flags=re.MULTILINE)[1:]:
         head, _, body = part.partition("\n")
         if head.startswith("-- "):
-            (tmp_path / head.strip("- ")).write_text(body)
+            path = tmp_path / head.strip("- ")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(body)
             continue
         for name, place in PLACES.items():
             head = head.replace(name, place)
