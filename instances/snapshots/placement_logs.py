@@ -1,9 +1,9 @@
 """Read published logs of placements: on which servers the workers of jobs ran, and when.
 
 A moment of such a log is a `Snapshot`: its nodes are the servers, its running gangs the jobs that
-ran, its pending gangs the jobs that waited. All logs become the same records first: `LogServer`,
-`Placed` and `Waiting`. ``placement_tables.toml`` declares the columns of the logs that are CSV
-tables; `philly_records` reads Philly's JSON log.
+ran, its pending gangs the jobs that waited. All logs become the same records first: `LogServer`
+and `LogWorkers`. ``placement_tables.toml`` declares the columns of the logs that are CSV
+tables; `_philly_records` reads Philly's JSON log.
 
 Sources: the README files of msr-fiddle/philly-traces and alibaba/clusterdata
 (cluster-trace-gpu-v2020), and docs/schema.md of cluster-trace-gpu-v2026.
@@ -15,15 +15,17 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import Record, parse_json
-from lyra_opt.core.errors import InputError, UserError, counted, in_file, show_value
+from lyra_opt.core.errors import InputError, UserError, counted, in_file
 from lyra_opt.core.frozen import FrozenDict
-from lyra_opt.instances.rows import MILLISECONDS, Row, moment_ms
+from lyra_opt.instances.rows import MILLISECONDS, NO_VALUE, Row, moment_ms
 from lyra_opt.instances.snapshots.reading import read_file
 from lyra_opt.instances.snapshots.snapshot import (
     GPU,
@@ -46,14 +48,14 @@ WHOLE = 1000
 """The amount of a whole GPU in records, which count thousandths."""
 
 HOUR_MS = 3_600_000
-ALWAYS_MS = 2**62
-"""The end of a record that lasts until the end of the log."""
+ALWAYS_MS = 0, 2**62
+"""The start and the end of a record that lasts until the end of the log."""
 
 RACK = "rack"
 """The label with the rack of a node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LogServer:
     """A server with its GPUs; `rack` and `gpu_type` are empty if the log does not name them."""
 
@@ -61,47 +63,37 @@ class LogServer:
     gpus: int
     rack: str = ""
     gpu_type: str = ""
-    start_ms: int = 0
-    end_ms: int = ALWAYS_MS
+    span_ms: tuple[int, int] = ALWAYS_MS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """A worker on a server, from `start_ms` until before `end_ms`; `gpus` are thousandths."""
+@dataclass(frozen=True, slots=True)
+class LogWorkers:
+    """Workers of a job that hold GPUs or wait for them.
 
-    job: str
-    worker: str
-    server: str
-    gpus: int
-    start_ms: int
-    end_ms: int
-    priority: int = 0
-    queue: str = "default"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """`count` workers of a job that wait, each for `gpus` thousandths of GPUs."""
+    Parameters
+    ----------
+    span_ms
+        The moment from which they do so, and the one before which they do, in milliseconds.
+    gpus
+        Thousandths of GPUs of each worker.
+    server
+        The server that one worker is on; empty if `count` workers wait.
+    left_out
+        Why the row is left out, to complete "3 records ..."; empty if it is not.
+    """
 
     job: str
-    count: int
     gpus: int
-    start_ms: int
-    end_ms: int
-    priority: int = 0
+    span_ms: tuple[int, int]
     queue: str = "default"
+    count: int = 1
+    worker: str = ""
+    server: str = ""
+    priority: int = 0
+    left_out: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A row that is left out, with the reason; the reason completes "3 records ..."."""
-
-    reason: str
-    start_ms: int = 0
-    end_ms: int = ALWAYS_MS
-
-
-LogRecord: TypeAlias = LogServer | Placed | Waiting | LeftOut
+LogRecord: TypeAlias = LogServer | LogWorkers
 
 
 class LogTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,19 +111,12 @@ class LogLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """The layout of a log; see ``placement_tables.toml``."""
 
     title: str
-    hours: bool = False
+    needed: tuple[str, ...]
+    tables: dict[str, LogTable]
     gangs: tuple[str, ...] = ()
     priorities: dict[str, int] = {}
     ended: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
-    workers: LogTable | None = None
-    servers: LogTable
-    requests: LogTable | None = None
-    jobs: LogTable | None = None
-
-
-PARTS = ("jobs", "requests", "servers", "workers")
-"""The tables of a layout, in the order in which they are read."""
 
 
 @cache
@@ -142,194 +127,151 @@ def log_layouts() -> dict[str, LogLayout]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fields:
-    """A row whose fields are read by their names in a layout."""
+class _LogRow(Row):
+    """A row whose fields are read by their names in a layout; `names` are their columns."""
 
-    row: Row
-    columns: Mapping[str, str]
+    names: Mapping[str, str]
 
-    def text(self, field: str) -> str:
+    def text(self, column: str) -> str:
         """Return a field; "" without a column or a value."""
-        column = self.columns.get(field, "")
-        return self.row.text(column) if column and self.row.has(column) else ""
+        text = Row.text(self, column) if column in self.columns else ""
+        return "" if text.lower() in NO_VALUE else text
+
+    def error(self, column: str, rule: str) -> InputError:
+        places = {self.names[column]: self.columns[column]}
+        return Row(self.source, self.number, places, self.values).error(self.names[column], rule)
 
     def ms(self, field: str) -> int | None:
-        return self.row.milliseconds(self.columns[field]) if self.text(field) else None
+        return self.milliseconds(field) if self.text(field) else None
 
-    def count(self, field: str) -> int:
-        return self.row.count(self.columns[field])
+    def span_ms(self) -> tuple[int, int] | None:
+        """Return the hour of a row, or its start and end; None if one of them is not known."""
+        if "hour" in self.columns:
+            start_ms = (24 * self.count("day") + self.count("hour")) * HOUR_MS
+            return start_ms, start_ms + HOUR_MS
+        start, end = self.ms("start"), self.ms("end")
+        if end is None and self.text("state") == "Running":
+            end = ALWAYS_MS[1]
+        return None if start is None or end is None else (start, end)
 
-    def span_ms(self) -> tuple[int, int]:
-        """Return the beginning and the end of the hour of a row; always, without an hour."""
-        if "hour" not in self.columns:
-            return 0, ALWAYS_MS
-        start = (24 * self.count("day") + self.count("hour")) * HOUR_MS
-        return start, start + HOUR_MS
+
+def _first_row(source: str, text: str) -> list[str]:
+    return [name.strip() for name in next(csv_rows(source, text), [])]
 
 
-def _rows(source: str, text: str, table: LogTable) -> Iterator[_Fields]:
-    rows = csv_rows(source, text)
-    header = [name.strip() for name in next(rows, [])]
+def _rows(source: str, text: str, table: LogTable) -> Iterator[_LogRow]:
+    header = _first_row(source, text)
     is_header = table.names(header)
-    places = {name: place for place, name in enumerate(header if is_header else table.order)}
+    order = header if is_header else table.order
+    places = {field: order.index(column) for field, column in table.columns.items()}
     for number, values in enumerate(csv_rows(source, text), start=1):
-        if values and not (is_header and number == 1):
-            row = Row(source, number, places, values)
+        if values and number > is_header:
+            row = _LogRow(source, number, places, values, table.columns)
             row.require_width(len(header), "row 1")
-            yield _Fields(row, table.columns)
+            yield row
 
 
 def _table_records(layout: LogLayout, given: Mapping[str, tuple[str, str]]) -> Iterator[LogRecord]:
     """Yield the records of the tables of a log, each a pair of file name and text."""
 
-    def rows_of(part: str) -> Iterator[_Fields]:
-        if part in given:
-            yield from _rows(*given[part], getattr(layout, part))
+    def rows_of(part: str) -> Iterable[_LogRow]:
+        is_table = part in given and part in layout.tables
+        return _rows(*given[part], layout.tables[part]) if is_table else ()
 
     submitted = {
-        each.text("job"): (each.ms("submitted"), each.text("queue")) for each in rows_of("jobs")
+        row.text("job"): (row.ms("submitted"), row.text("queue") or "default")
+        for row in rows_of("jobs")
     }
     gpus_of: dict[tuple[str, str], int] = {}
-    for each in rows_of("requests"):
-        job = each.text("job")
-        gpus = -(-(each.ms("percent") or 0) // 100)
-        gpus_of[job, each.text("task")] = gpus
-        since_ms, queue = submitted.get(job, (None, ""))
-        start_ms = each.ms("start")
+    for row in rows_of("requests"):
+        job, start_ms = row.text("job"), row.ms("start")
+        gpus = gpus_of[job, row.text("task")] = -(-(row.ms("percent") or 0) // 100)
+        since_ms, queue = submitted.get(job, (None, "default"))
         if gpus and since_ms is not None and start_ms is not None:
-            count = each.count("count")
-            yield Waiting(
-                job=job,
-                count=count,
-                gpus=gpus,
-                start_ms=since_ms,
-                end_ms=start_ms,
-                queue=queue or "default",
-            )
-    known = set()
-    for each in rows_of("servers"):
-        start_ms, end_ms = each.span_ms()
-        known.add(each.text("server"))
-        yield LogServer(
-            name=each.row.required(each.columns["server"]),
-            gpus=each.count("gpus"),
-            rack=each.text("rack"),
-            gpu_type=each.text("type"),
-            start_ms=start_ms,
-            end_ms=end_ms,
-        )
-    for each in rows_of("workers"):
-        yield _worker(layout, each, gpus_of, known, submitted)
+            yield LogWorkers(job, gpus, (since_ms, start_ms), queue, row.count("count"))
+    servers = set()
+    for row in rows_of("servers"):
+        name, span_ms = row.required("server"), row.span_ms() or ALWAYS_MS
+        servers.add(name)
+        yield LogServer(name, row.count("gpus"), row.text("rack"), row.text("type"), span_ms)
+    for row in rows_of("workers"):
+        yield _worker(layout, row, gpus_of, servers, submitted)
 
 
 def _worker(
     layout: LogLayout,
-    fields: _Fields,
+    row: _LogRow,
     gpus_of: Mapping[tuple[str, str], int],
-    known: set[str],
+    servers: set[str],
     submitted: Mapping[str, tuple[int | None, str]],
-) -> LogRecord:
+) -> LogWorkers:
     """Return the record of a row of the table of workers."""
-    job, worker, state = (fields.text(name) for name in ("job", "worker", "state"))
-    start: int | None
-    end: int | None
-    if layout.hours:
-        start, end = fields.span_ms()
-    else:
-        start, end = fields.ms("start"), fields.ms("end")
-        end = ALWAYS_MS if end is None and state == "Running" else end
-        if start is None or end is None:
-            return LeftOut(reason="without a start or an end")
-    span: dict[str, Any] = {"start_ms": start, "end_ms": end}
-    if state in layout.ended:
-        return LeftOut(reason=f"in state {' or '.join(layout.ended)}", **span)
-    if layout.gangs and fields.text("kind") not in layout.gangs:
-        job = ""
-    if "gpus" in fields.columns:
-        gpus = fields.ms("gpus") or 0
-    elif (job, fields.text("task")) in gpus_of:
-        gpus = gpus_of[job, fields.text("task")]
-    else:
-        return LeftOut(reason="of a task that is not in the table of tasks", **span)
-    if not gpus:
-        return LeftOut(reason="without GPUs", **span)
-    priority = 0
-    if layout.priorities:
-        column = fields.columns["priority"]
-        if (name := fields.text("priority")) not in layout.priorities:
-            raise fields.row.error(column, f"must be {' or '.join(layout.priorities)}")
-        priority = layout.priorities[name]
-    common: dict[str, Any] = {
-        "job": job or worker,
-        "gpus": gpus,
-        "priority": priority,
-        "queue": submitted.get(job, (None, ""))[1] or "default",
-        **span,
-    }
-    server = fields.text("server")
-    if not server and state == "Pending":
-        return Waiting(count=1, **common)
-    if server not in known:
-        return LeftOut(reason="on a server that is not in the table of servers", **span)
-    return Placed(worker=worker, server=server, **common)
+    span_ms, state, server = row.span_ms(), row.text("state"), row.text("server")
+    job = row.text("job") if not layout.gangs or row.text("kind") in layout.gangs else ""
+    is_planned = "gpus" not in row.columns
+    gpus = gpus_of.get((job, row.text("task"))) if is_planned else row.ms("gpus") or 0
+    reasons = (
+        (span_ms is None, "without a start or an end"),
+        (state in layout.ended, f"in state {' or '.join(layout.ended)}"),
+        (gpus is None, "of a task that is not in the table of tasks"),
+        (not gpus, "without GPUs"),
+        (
+            server not in servers and (server or state != "Pending"),
+            "on a server that is not in the table of servers",
+        ),
+    )
+    left_out = next((reason for is_so, reason in reasons if is_so), "")
+    name = row.text("priority")
+    if layout.priorities and name not in layout.priorities and not left_out:
+        raise row.error("priority", f"must be {' or '.join(layout.priorities)}")
+    return LogWorkers(
+        job=job or row.text("worker"),
+        gpus=gpus or 0,
+        span_ms=span_ms or ALWAYS_MS,
+        queue=submitted.get(job, (None, "default"))[1],
+        worker=row.text("worker"),
+        server=server,
+        priority=layout.priorities.get(name, 0),
+        left_out=left_out,
+    )
 
 
-def philly_records(document: object, machines: Iterable[LogServer] = ()) -> Iterator[LogRecord]:
-    """Yield the records of Philly's ``cluster_job_log``, a decoded JSON list.
+def _philly_records(source: str, text: str) -> Iterator[LogRecord]:
+    """Yield the records of Philly's ``cluster_job_log``, a JSON list.
 
     A job runs during each attempt. It waits from its submission, and from the end of each attempt,
     until the next attempt starts. The last attempt of a job without an end is still running.
     """
-    if not isinstance(document, list):
-        raise ValueError(f"must be a JSON list, not {show_value(document)}")
     seen: dict[str, set[str]] = defaultdict(set)
     ids: Counter[str] = Counter()
-    for number, entry in enumerate(document):
-        record = Record(entry, f"[{number}]", entry)
-        name, queue = text_of(record, "jobid"), text_of(record, "vc")
-        ids[name] += 1
-        job = name if ids[name] == 1 else f"{name}#{ids[name]}"
-        since_ms = moment_of(record, "submitted_time")
-        attempts = list(records_of(record, "attempts"))
-        for attempt in attempts:
-            start, end = moment_of(attempt, "start_time"), moment_of(attempt, "end_time")
-            placed = [
-                (text_of(each, "ip"), [str(gpu) for _, gpu in each.items_of("gpus")])
-                for each in records_of(attempt, "detail")
-            ]
-            for server, gpus in placed:
-                seen[server].update(gpus)
-            if end is None and attempt is attempts[-1]:
-                end = ALWAYS_MS
-            if start is None or end is None:
-                yield LeftOut(reason="without a start or an end")
-                continue
-            held = Counter[str]()
-            for server, gpus in placed:
-                held[server] += len(gpus)
-            if since_ms is not None and held.total():
-                yield Waiting(
-                    job=job,
-                    count=1,
-                    gpus=WHOLE * held.total(),
-                    start_ms=since_ms,
-                    end_ms=start,
-                    queue=queue,
-                )
-            since_ms = end
-            for server, count in held.items():
-                yield Placed(
-                    job=job,
-                    worker=f"{job}@{server}",
-                    server=server,
-                    gpus=WHOLE * count,
-                    start_ms=start,
-                    end_ms=end,
-                    queue=queue,
-                )
-    listed = {each.name: each.gpus for each in machines}
-    for name in {**listed, **seen}:
-        yield LogServer(name=name, gpus=listed.get(name, len(seen[name])))
+    with in_file(source):
+        for number, entry in enumerate(parse_json(text, source)):
+            record = Record(entry, f"[{number}]", entry)
+            name, queue = text_of(record, "jobid"), text_of(record, "vc")
+            ids[name] += 1
+            job = name if ids[name] == 1 else f"{name}#{ids[name]}"
+            since = moment_of(record, "submitted_time")
+            attempts = list(records_of(record, "attempts"))
+            for attempt in attempts:
+                start, end = moment_of(attempt, "start_time"), moment_of(attempt, "end_time")
+                held = Counter[str]()
+                for each in records_of(attempt, "detail"):
+                    gpus = [str(gpu) for _, gpu in each.items_of("gpus")]
+                    seen[text_of(each, "ip")].update(gpus)
+                    held[text_of(each, "ip")] += len(gpus)
+                if end is None and attempt is attempts[-1]:
+                    end = ALWAYS_MS[1]
+                if start is None or end is None:
+                    yield LogWorkers(job, 0, ALWAYS_MS, left_out="without a start or an end")
+                    continue
+                if since is not None and held.total():
+                    yield LogWorkers(job, WHOLE * held.total(), (since, start), queue)
+                since = end
+                for server, count in held.items():
+                    worker = f"{job}@{server}"
+                    span_ms = start, end
+                    yield LogWorkers(job, WHOLE * count, span_ms, queue, 1, worker, server)
+    yield from (LogServer(name, len(gpus)) for name, gpus in seen.items())
 
 
 def read_moments(paths: Iterable[str | Path], at: Sequence[str]) -> list[Snapshot]:
@@ -355,175 +297,152 @@ def read_moments(paths: Iterable[str | Path], at: Sequence[str]) -> list[Snapsho
     is there.
     """
     moments = {text: _moment(text) for text in at}
-    layout, records = _records([(file.source, file.content) for file in map(read_file, paths)])
+    layout, records = _records((file.source, file.content) for file in map(read_file, paths))
     kept: dict[str, list[LogRecord]] = {text: [] for text in at}
-    first_ms, last_ms = ALWAYS_MS, 0
+    first_ms, last_ms = ALWAYS_MS[1], 0
     for record in records:
+        start_ms, end_ms = record.span_ms
         for text, moment in moments.items():
-            if record.start_ms <= moment < record.end_ms:
+            if start_ms <= moment < end_ms:
                 kept[text].append(record)
-        if isinstance(record, Placed):
-            first_ms, last_ms = min(first_ms, record.start_ms), max(last_ms, record.start_ms)
+        if _runs(record):
+            first_ms, last_ms = min(first_ms, start_ms), max(last_ms, start_ms)
     for text, found in kept.items():
-        if not any(isinstance(record, Placed) for record in found):
+        if not any(map(_runs, found)):
             rule = f"no worker runs then; workers start from {first_ms / MILLISECONDS:,.0f} s"
             raise UserError(f"--at {text}: {rule} to {last_ms / MILLISECONDS:,.0f} s")
     return [_snapshot(layout, found, moments[text]) for text, found in kept.items()]
 
 
-def _moment(text: str) -> int:
-    def error() -> UserError:
-        rule = "must be seconds, or a date and time such as 2017-10-09 12:00:00"
-        return UserError(f"--at {text}: {rule}")
+def _runs(record: LogRecord) -> bool:
+    return isinstance(record, LogWorkers) and bool(record.server) and not record.left_out
 
+
+def _moment(text: str) -> int:
     if text.replace(".", "", 1).isdecimal() and len(text) < 15:
         return round(float(text) * MILLISECONDS)
-    return moment_ms(text, error)
+    rule = "must be seconds, or a date and time such as 2017-10-09 12:00:00"
+    return moment_ms(text, lambda: UserError(f"--at {text}: {rule}"))
 
 
-def _records(given: list[tuple[str, bytes]]) -> tuple[LogLayout, Iterator[LogRecord]]:
+def _records(given: Iterable[tuple[str, bytes]]) -> tuple[LogLayout, Iterator[LogRecord]]:
     """Return the layout of the files of a log, and its records."""
-    texts = [(source, content.decode("utf-8", "replace")) for source, content in given]
-    logs = [file for file in texts if file[1].lstrip()[:1] == "["]
-    tables = [file for file in texts if file not in logs]
     parts: dict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
-    for source, text in tables:
-        header = [name.strip() for name in next(csv_rows(source, text), [])]
-        name, part = _table_of(source, header)
+    for source, content in given:
+        text = content.decode("utf-8", "replace")
+        name, part = _part_of(source, text)
         if part in parts[name]:
             raise InputError(source, f"is the second table of {part}; give each table once")
         parts[name][part] = source, text
-    if logs:
-        parts["philly"]["workers"] = logs[0]
-    if len(logs) > 1 or len(parts) != 1:
+    if len(parts) != 1:
         raise UserError("the files are of several logs; give the files of one log")
     ((name, of),) = parts.items()
     layout = log_layouts()[name]
-    if missing := [part for part in PARTS if part not in of and _is_needed(layout, part)]:
-        sources = ", ".join(source for source, _ in given)
+    if missing := [part for part in layout.needed if part not in of]:
+        sources = ", ".join(source for source, _ in of.values())
         raise InputError(sources, f"the table of {missing[0]} of {layout.title} is missing")
-    if not logs:
-        return layout, _table_records(layout, of)
-    machines = [
-        each
-        for each in _table_records(layout, {k: v for k, v in of.items() if k == "servers"})
-        if isinstance(each, LogServer)
+    tables = _table_records(layout, of)
+    is_json = "workers" not in layout.tables
+    return layout, chain(tables, _philly_records(*of["workers"]) if is_json else ())
+
+
+def _part_of(source: str, text: str) -> tuple[str, str]:
+    """Return the names of the layout and of its table to which a file belongs."""
+    if text.lstrip()[:1] == "[":
+        return "philly", "workers"
+    header, layouts = _first_row(source, text), log_layouts()
+    tables = [
+        ((table.names(header), len(table.order) == len(header) > 0), name, part)
+        for name, layout in layouts.items()
+        for part, table in layout.tables.items()
     ]
-    return layout, _philly(*logs[0], machines)
-
-
-def _philly(source: str, text: str, machines: list[LogServer]) -> Iterator[LogRecord]:
-    with in_file(source):
-        yield from philly_records(parse_json(text, source), machines)
-
-
-def _is_needed(layout: LogLayout, part: str) -> bool:
-    if layout.workers is None:  # Philly's log has the workers
-        return part == "workers"
-    return part != "jobs" and getattr(layout, part) is not None
-
-
-def _table_of(source: str, header: Sequence[str]) -> tuple[str, str]:
-    """Return the names of the layout and of its table that fit the first row of a file."""
-    tables = {
-        (name, part): getattr(layout, part)
-        for name, layout in log_layouts().items()
-        for part in PARTS
-        if getattr(layout, part) is not None
-    }
-    for found, table in tables.items():
-        if table.names(header):
-            return found
-    for found, table in tables.items():
-        if len(table.order) == len(header):
-            return found
-    known = "; ".join(layout.title for layout in log_layouts().values())
-    raise InputError(source, f"is not part of a known placement log. Known are {known}")
+    fits, name, part = max(tables, key=itemgetter(0))
+    if not any(fits):
+        known = "; ".join(layout.title for layout in layouts.values())
+        raise InputError(source, f"is not part of a known placement log. Known are {known}")
+    return name, part
 
 
 def _snapshot(layout: LogLayout, records: Sequence[LogRecord], moment: int) -> Snapshot:
     """Return the snapshot of the records that hold at a moment."""
-    running: dict[str, list[Placed]] = defaultdict(list)
-    pending: dict[str, list[Waiting]] = defaultdict(list)
-    used: Counter[str] = Counter()
-    left_out: Counter[str] = Counter()
-    servers = {}
+    running: dict[str, list[LogWorkers]] = defaultdict(list)
+    pending: dict[str, list[LogWorkers]] = defaultdict(list)
+    used, left_out = Counter[str](), Counter[str]()
+    servers: dict[str, LogServer] = {}
+    unit, gpu = WHOLE, GPU
     for record in records:
-        if isinstance(record, Placed):
-            running[record.job].append(record)
-            used[record.server] += record.gpus
-        elif isinstance(record, Waiting):
-            pending[record.job].append(record)
-        elif isinstance(record, LogServer):
-            servers[record.name] = record
+        if isinstance(record, LogServer):
+            servers.setdefault(record.name, record)
+        elif record.left_out:
+            left_out[record.left_out] += 1
         else:
-            left_out[record.reason] += 1
-    has_parts = any(each.gpus % WHOLE for each in records if isinstance(each, Placed | Waiting))
-    unit, gpu = (1, GPU_THOUSANDTHS) if has_parts else (WHOLE, GPU)
-    crowded = [each.name for each in servers.values() if used[each.name] > WHOLE * each.gpus]
+            (running if record.server else pending)[record.job].append(record)
+            used[record.server] += record.gpus
+            if record.gpus % WHOLE:
+                unit, gpu = 1, GPU_THOUSANDTHS
     assumptions = list(layout.assumptions)
     if not layout.priorities:
-        assumptions.append(
-            "The log has no priorities: a waiting job may preempt every running job."
-        )
-    if crowded:
+        rule = "a waiting job may preempt every running job"
+        assumptions.append(f"The log has no priorities: {rule}.")
+    if crowded := [each.name for each in servers.values() if used[each.name] > WHOLE * each.gpus]:
         assumptions.append(
             f"{counted(len(crowded), 'server')} with workers for more GPUs than it has, such as "
             f"{crowded[0]}: it has as many as they need."
         )
-    rows = [f"{counted(count, 'record')} {reason}" for reason, count in sorted(left_out.items())]
-    if rows:
+    if left_out:
+        rows = [
+            f"{counted(count, 'record')} {reason}" for reason, count in sorted(left_out.items())
+        ]
         assumptions.append(f"Left out: {'; '.join(rows)}.")
+
+    def amount(thousandths: int) -> FrozenDict[str, int]:
+        return FrozenDict({gpu: thousandths // unit})
+
+    nodes = [
+        SnapshotNode(
+            name=each.name,
+            capacity=amount(max(WHOLE * each.gpus, used[each.name])),
+            labels=FrozenDict({RACK: each.rack} if each.rack else {}),
+            gpu_type=each.gpu_type,
+        )
+        for each in servers.values()
+    ]
+    gangs = []
+    for job, of in running.items():
+        pods = [
+            RunningPod(name=each.worker, node=each.server, request=amount(each.gpus)) for each in of
+        ]
+        start_s = max(each.span_ms[0] for each in of) / MILLISECONDS
+        gangs.append(RunningGang(pods=tuple(pods), start_s=start_s, **_of_job(job, of)))
+    waiting = []
+    for job, of in pending.items():
+        if job not in running:
+            shapes = [
+                PendingPods(
+                    names=tuple(f"{job}-{place}-{pod}" for pod in range(each.count)),
+                    request=amount(each.gpus),
+                )
+                for place, each in enumerate(of)
+            ]
+            since_s = min(each.span_ms[0] for each in of) / MILLISECONDS
+            waiting.append(PendingGang(shapes=tuple(shapes), since_s=since_s, **_of_job(job, of)))
     return Snapshot(
         system="placement log",
         version=layout.title,
-        nodes=tuple(
-            SnapshotNode(
-                name=each.name,
-                capacity=FrozenDict({gpu: max(WHOLE * each.gpus, used[each.name]) // unit}),
-                labels=FrozenDict({RACK: each.rack} if each.rack else {}),
-                gpu_type=each.gpu_type,
-            )
-            for each in servers.values()
-        ),
-        gangs=tuple(
-            RunningGang(
-                id=job,
-                owner=Owner(kind="Job", name=job),
-                pods=tuple(
-                    RunningPod(
-                        name=each.worker,
-                        node=each.server,
-                        request=FrozenDict({gpu: each.gpus // unit}),
-                    )
-                    for each in workers
-                ),
-                min_pods=len(workers),
-                priority=workers[0].priority,
-                queue=workers[0].queue,
-                start_s=max(each.start_ms for each in workers) / MILLISECONDS,
-            )
-            for job, workers in running.items()
-        ),
-        pending=tuple(
-            PendingGang(
-                id=job,
-                owner=Owner(kind="Job", name=job),
-                shapes=tuple(
-                    PendingPods(
-                        names=tuple(f"{job}-{place}-{pod}" for pod in range(each.count)),
-                        request=FrozenDict({gpu: each.gpus // unit}),
-                    )
-                    for place, each in enumerate(waiting)
-                ),
-                min_pods=sum(each.count for each in waiting),
-                priority=waiting[0].priority,
-                queue=waiting[0].queue,
-                since_s=min(each.start_ms for each in waiting) / MILLISECONDS,
-            )
-            for job, waiting in pending.items()
-            if job not in running
-        ),
+        nodes=tuple(nodes),
+        gangs=tuple(gangs),
+        pending=tuple(waiting),
         assumptions=tuple(assumptions),
         newest_s=moment / MILLISECONDS,
     )
+
+
+def _of_job(job: str, workers: Sequence[LogWorkers]) -> dict[str, Any]:
+    """Return the settings that running and pending gangs share."""
+    return {
+        "id": job,
+        "owner": Owner(kind="Job", name=job),
+        "min_pods": sum(each.count for each in workers),
+        "priority": workers[0].priority,
+        "queue": workers[0].queue,
+    }
