@@ -70,11 +70,15 @@ def short_repr(value: Any) -> str:
 
 
 def sizes_of(value: Any) -> str:
-    """Return the fields of an instance on one line: lists by their length, empty ones left out."""
+    """Return the fields of an instance on one line: lists by their length, empty ones left out.
+
+    Assumptions are left out too, because they are sentences.
+    """
     parts = []
     for each in fields(value):
         entry = getattr(value, each.name)
-        if not each.repr or each.name == "name" or entry is None or entry in ((), {}, False):
+        is_text = each.name in ("name", "assumptions")
+        if not each.repr or is_text or entry is None or entry in ((), {}, False):
             continue
         is_list = isinstance(entry, tuple | Mapping)
         parts.append(
@@ -133,7 +137,7 @@ def html_of_object(value: Any) -> str:
     facts = {
         words(name): _cell(entry, LONGEST_FACT)
         for name, entry in given.items()
-        if name not in lists
+        if name not in lists and entry != ""
     }
     problem = getattr(value, "problem", None)
     title = type(value).__name__ if problem is None else f"{problem} {type(value).__name__.lower()}"

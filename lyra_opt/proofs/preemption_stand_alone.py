@@ -32,9 +32,9 @@ class Refuted(Exception):  # noqa: N818
 
 
 TABLES = {
-    "instance": 'format:text version:positive name:text="unnamed" moves:text="none" nodes:[node] '
-    "gangs:[gang]=[] demand:demand=null empty_nodes:count=0 empty_selector:labels={} "
-    "victims:text=null budgets:[budget]=[] objective:names=null",
+    "instance": 'format:text version:positive name:text="unnamed" assumptions:text="" moves:text='
+    '"none" nodes:[node] gangs:[gang]=[] demand:demand=null empty_nodes:count=0 empty_selector:'
+    "labels={} victims:text=null budgets:[budget]=[] objective:names=null",
     "node": "id:text capacity:amounts domains:labels={} labels:labels={} is_usable:flag=true "
     "must_be_empty:flag=false",
     "gang": "id:text priority:integer=0 pods:[pods] min_pods:positive=null is_protected:flag=false "
