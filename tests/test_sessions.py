@@ -9,14 +9,16 @@ with ``$ ``. Below a command stand its expectations, one per line, each a word a
 * ``no``: a text that is on neither; ``nothing``: ``out`` or ``err``, which must be empty
 * ``error``: a text in the one line that refuses bad input, with exit code 2; the line is short if
   it suggests a name
-* ``save``: the file in which the standard output is kept; ``read``: a file to look at instead of it
+* ``read``: a file to look at instead of the standard output; ``save``: a file in which to keep
+  what was printed or read
 * ``has``: a text of the file that was read
 * ``edit``: a new file, ``: ``, and two texts with `` => `` between; it has what was printed or
   read, with the second text in the place of the first
 * ``json``: the path of values in the JSON that was printed or read, ``*`` for each entry of a list,
   and the values; floats may be rounded, and objects may have more keys
 * ``keys``: a path as for ``json``, and the keys of the object there, in order
-* ``same``: a saved file, and the path of values that are equal there
+* ``within``: a path as for ``json``, and the least and the greatest number that can be there
+* ``same``: a saved file, and the path of values that are equal there; without a path, all its text
 * ``files``: the files and folders of the session, in order
 """
 
@@ -73,7 +75,7 @@ def check(ran: tuple[int, str, str], expectations: list[tuple[str, str]], folder
         elif word == "nothing":
             assert not told[text]
         elif word == "save":
-            (folder / text).write_text(out)
+            (folder / text).write_text(told["read"])
         elif word == "read":
             told["read"] = (folder / text).read_text()
         elif word == "has":
@@ -91,10 +93,14 @@ def check(ran: tuple[int, str, str], expectations: list[tuple[str, str]], folder
             found = values_at(json.loads(told["read"]), path.strip("/"))
             assert is_like(found, json.loads(expected)), (path, found)
         elif word == "same":
-            file, path = text.split()
+            file, _, path = text.partition(" ")
             texts = told["read"], (folder / file).read_text()
-            found, expected = (values_at(json.loads(each), path) for each in texts)
+            found, expected = (values_at(json.loads(t), path) for t in texts) if path else texts
             assert is_like(found, expected), (path, found)
+        elif word == "within":
+            path, least, greatest = text.split()
+            found = values_at(json.loads(told["read"]), path)
+            assert float(least) <= found <= float(greatest), (path, found)
         elif word == "files":
             assert " ".join(sorted(path.name for path in folder.iterdir())) == text
         else:

@@ -1,6 +1,5 @@
-"""``lyra-opt bound`` and ``lo.bound`` prove the same bounds, and report bad input in one line."""
+"""``lyra-opt bound`` and ``lo.bound`` prove the same bounds of jobs and of classes of jobs."""
 
-import json
 from contextlib import contextmanager
 
 import pandas as pd
@@ -10,7 +9,6 @@ import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.run_progress import listening
 from lyra_opt.simulation.workload import Job, Workload
-from tests.conftest import assert_one_line_error
 from tests.experiments.simulation.conftest import figures
 from tests.tables import tables
 
@@ -52,46 +50,6 @@ def test_a_trace_is_bounded_by_both_readings(of_trace, run):
     assert conserved > 1600
 
 
-def test_a_schedule_says_how_good_the_bound_is(of_trace, run):
-    """The schedule found is the best order by hand of three jobs on one server."""
-    asked = (*of_trace, "--schedule")
-    (found,) = figures(run(*asked, "--reading", "restart", "--format=json"))
-    # The long one waits for both others: 600, 1,140 and 4,860 s. In turn: 3,600, 4,140, 4,680 s.
-    best_s, in_turn_s = (600 + 1140 + 4860) / 3, (3600 + 4140 + 4680) / 3
-    assert best_s * (1 - 1e-9) <= found["jct_mean_found_s"] < in_turn_s
-    assert found["jct_mean_bound_s"] <= best_s
-    share = found["jct_mean_found_s"] / found["jct_mean_bound_s"] - 1
-    assert found["found_above_bound_share"] == pytest.approx(share)
-    exit_code, out, _ = run(*asked)
-    assert (exit_code, "mean JCT found (s)" in out) == (0, True)
-
-
-def test_saved_prices_can_be_checked_and_lies_are_told(tmp_path, run):
-    """The exit code is 1 if the prices prove less than the file claims."""
-    folder = tmp_path / "proofs"
-    asked = ("bound", "lyra-paper", *SMALL)
-    assert run(*asked, "--save", folder)[0] == 0
-    files = sorted(folder.iterdir())
-    assert [file.name for file in files] == [
-        f"seed0-{reading}-{objective}_mean.json"
-        for reading in ("conserved", "restart")
-        for objective in ("jct", "queue")
-    ]
-    checks = [part for file in files for part in ("--check", file)]
-    assert all(each["holds"] for each in figures(run(*asked, *checks, "--format=json")))
-    lie = json.loads(files[0].read_text())
-    lie["value_s"] *= 1.01
-    files[0].write_text(json.dumps(lie))
-    exit_code, out, _ = run(*asked, "--check", files[0])
-    assert (exit_code, "LESS than the file claims" in out) == (1, True)
-    several = run(*asked, "--set", "seeds=2", *checks)
-    assert_one_line_error(several, "several variants or seeds")
-    other = tmp_path / "other.json"
-    other.write_text('{"format": "lyra-opt/fleet", "version": 1}')
-    refused = run(*asked, "--check", other)
-    assert_one_line_error(refused, 'must be "lyra-opt/cluster-bound"')
-
-
 def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others():
     """By hand: of two jobs that cannot run at once, the bounded one may always run first."""
     jobs = (
@@ -108,20 +66,6 @@ def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others():
     assert found["rigid"] == pytest.approx(3600)
     assert found["elastic"] == pytest.approx(1800)
     assert (3600 + 1800) / 2 + 1 < found["all"] <= (1800 + 5400) / 2
-
-
-def test_prices_of_a_class_are_checked_for_that_class(tmp_path, run):
-    """A proof for one class of jobs proves nothing for another class."""
-    asked = ("bound", "lyra-paper", *SMALL, "--set", "jobs.assumptions.elastic_percent=50")
-    of_rigid = ("--of", "rigid", "--reading", "restart", "--save", tmp_path / "proofs")
-    file = tmp_path / "proofs" / "seed0-rigid-restart-jct_mean.json"
-    for more, told in ((of_rigid, "rigid"), (("--check", file), "of rigid jobs")):
-        exit_code, out, _ = run(*asked, *more)
-        assert (exit_code, told in out) == (0, True)
-    changed = json.loads(file.read_text()) | {"job_class": "elastic"}
-    file.write_text(json.dumps(changed))
-    (checked,) = json.loads(run(*asked, "--check", file, "--format=json")[1])
-    assert checked["proved_mean_s"] != changed["value_s"]
 
 
 def test_python_and_the_command_line_prove_the_same(run):

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections import Counter
+from itertools import product
 
 import pandas as pd
 import pytest
@@ -17,7 +18,6 @@ from tests.experiments.simulation.conftest import (
     ONE_SERVER,
     SMALL,
     THREE_JOBS,
-    TIME_PARTS,
     assert_figures,
     changes,
     figures,
@@ -26,8 +26,6 @@ from tests.experiments.simulation.conftest import (
 from tests.tables import tables
 
 TABLES = tables(__file__)
-KEYS = TABLES["keys"]
-NO_LOANS = ("collateral_share", "loan_usage", "loan_usage_while_submitting")
 MEASURED = ("wall_time_s", "jobs_per_cpu_s", "decision_mean_s", "decision_p99_s", "decision_max_s")
 
 # Long enough for elastic jobs to be on loan at times.
@@ -36,18 +34,6 @@ BUSY = ("lyra-paper", *changes("cluster.servers=20", "jobs.parameters.days=2"))
 
 class TestFigures:
     """The printed figures are right."""
-
-    @pytest.mark.parametrize("scheme", TABLES["schedules"])
-    def test_list_schedules(self, three_jobs, scheme):
-        """The figures agree with two schedules drawn by hand."""
-        ran = three_jobs("--scheme", scheme, "--format=json")
-        record, err = figures(ran), ran[2]
-        assert list(record) == KEYS
-        expected = {"scheme": scheme, **TABLES["schedules"][scheme], **TABLES["in_both"]}
-        assert_figures(record, expected | dict.fromkeys(("forecaster", "headroom", *NO_LOANS)))
-        assert sum(record[key] for key in TIME_PARTS) == pytest.approx(record["jct_mean_s"])
-        assert record["training_usage_while_submitting"] == pytest.approx(1, abs=0.01)
-        assert "3 jobs over 0.0 days ask for 775.0 % of 2 GPUs" in err
 
     def test_loans(self, simulate, tmp_path):
         """A usage series is the demand; with the oracle, lent servers are never missed."""
@@ -66,24 +52,6 @@ class TestFigures:
         assert_figures(record, asked)
         assert min(record["loans"], record["reclaims"]) > 0
         assert any("measured share of GPUs" in sentence for sentence in record["assumptions"])
-
-    def test_schemes_of_other_kinds(self, simulate):
-        """Schemes with rounds and with leases run on the same servers, and borrow servers too."""
-        told_of = {
-            "lyra": "restarts from its last checkpoint",
-            "hadar": "is decided every 600 s",
-            "dally": "after 3600 s",
-        }
-        given = changes("tenure.rounds.round_s=600", "tenure.leases.hand_over_s_per_gpu=0")
-        records = figures(simulate(*SMALL, *schemes(*told_of), *given, "--format=json"))
-        assert [record["scheme"] for record in records] == list(told_of)
-        for record in records:
-            assert list(record) == KEYS
-            assert record["finished"] == record["jobs"] == records[0]["jobs"]
-            assert record["loans"] == records[0]["loans"] > 0
-            assert record["inference_shortfall_share"] is not None
-            (told,) = (text for text in record["assumptions"] if text.startswith("Simulated"))
-            assert told_of[record["scheme"]] in told
 
 
 class TestRuns:
@@ -109,28 +77,13 @@ class TestRuns:
         assert of_file == means_s
 
     def test_axes(self, three_jobs, tmp_path):
-        """All combinations are rows, and the axes are columns of the data frame."""
+        """The axes are columns of the data frame, and all combinations are rows."""
         given = changes('axes={"cluster.servers" = [1, 2], "jobs.count" = [2, 3]}')
-        written = ("--out", tmp_path / "out", *schemes("fifo", "sjf"))
-        exit_code, out, err = three_jobs(*given, *written, "--format=json")
-        assert exit_code == 0, err
-        frame = load_study(tmp_path / "out")
-        points = [(servers, jobs) for servers in (1, 2) for jobs in (2, 3)]
-        rows = frame[["cluster.servers", "jobs.count", "scheme"]]
-        assert [*rows.itertuples(index=False, name=None)] == [
-            (*point, scheme) for point in points for scheme in ("fifo", "sjf")
-        ]
-        means = frame.groupby(["cluster.servers", "jobs.count", "scheme"]).jct_mean_s.mean()
-        assert means[2, 2, "fifo"] == 75  # each job on a server of its own
-        assert means[1, 3, "sjf"] == pytest.approx(380 / 3)
-        records = json.loads(out)
-        assert [record.pop("axes") for record in records[::2]] == [
-            {"cluster.servers": servers, "jobs.count": jobs} for servers, jobs in points
-        ]
-        assert list(records[0]) == KEYS
-        printed = three_jobs(*given)[1]
-        titles = re.findall(r"^scenario plain, (.*), three", printed, re.MULTILINE)
-        assert titles == [f"cluster.servers = {s}, jobs.count = {j}" for s, j in points]
+        assert three_jobs(*given, *schemes("fifo", "sjf"), "--out", tmp_path / "out")[0] == 0
+        rows = load_study(tmp_path / "out").set_index(["cluster.servers", "jobs.count", "scheme"])
+        assert [*rows.index] == [*product((1, 2), (2, 3), ("fifo", "sjf"))]
+        assert rows.jct_mean_s[2, 2, "fifo"] == 75  # each job on a server of its own
+        assert rows.jct_mean_s[1, 3, "sjf"] == pytest.approx(380 / 3)
 
     def test_tables(self, three_jobs, tmp_path):
         """The tables of jobs and of the cluster over time are each read by one line of pandas."""
@@ -289,18 +242,6 @@ class TestTraces:
         assert any("covers 0.0417 days" in sentence for sentence in record["assumptions"])
         (here / "jobs.csv").write_text(HEADER + "a,0,100,2\n")
         assert figures(simulate(*given))["jobs"] == 1
-
-    def test_beside_the_scenario(self, simulate, trace, tmp_path, monkeypatch):
-        """A folder with a scenario and its trace can be moved, and run from any folder."""
-        scenario = tmp_path / "mine.toml"
-        scenario.write_text(
-            'format = "lyra-opt/scenario"\nversion = 1\nname = "mine"\nschemes = ["fifo"]\n'
-            'cluster = {servers = 1}\njobs = {trace = "three.csv"}\n'
-        )
-        (tmp_path / "elsewhere").mkdir()
-        monkeypatch.chdir(tmp_path / "elsewhere")
-        record = figures(simulate(scenario, "--format=json"))
-        assert (record["scenario"], record["jobs"]) == ("mine", 3)
 
     def test_pipes(self, simulate, tmp_path):
         """Pipes are refused at once, because a pipe without a writer would block."""
