@@ -84,7 +84,7 @@ def check(ran: tuple[int, str, str], expectations: list[tuple[str, str]], folder
             target, _, change = text.partition(": ")
             old, new = change.split(" => ")
             assert old in told["read"]
-            (folder / target).write_text(told["read"].replace(old, new, 1))
+            (folder / target).write_text(told["read"].replace(old, new))
         elif word == "keys":
             path, *keys = text.split()
             assert [*values_at(json.loads(told["read"]), path.strip("/"))] == keys

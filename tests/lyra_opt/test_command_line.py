@@ -15,9 +15,6 @@ from lyra_opt.core.solver import solver_names
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS
 from lyra_opt.reclaim.heuristics.greedy import SmallestCountFirst
 from tests.conftest import FIGURE_5, assert_one_line_error
-from tests.tables import tables
-
-TABLES = tables(__file__)
 
 RECLAIM_KEYS = {"servers", "preempted_jobs", "collateral_gpus", "scaled_in_workers"}
 
@@ -153,18 +150,6 @@ class TestSolve:
             assert_one_line_error(run("solve", fleet, option, path), option, "the instance itself")
         assert fleet.read_bytes() == FIGURE_5.read_bytes()
 
-    @pytest.mark.parametrize("option", ["--proof", "--export", "--plot"])
-    def test_a_start_is_replaced_by_solutions_alone(self, run, tmp_path, option):
-        """A better solution may take the place of its start, of which nothing else is left."""
-        ending = {"--export": "mps", "--plot": "svg"}.get(option, "json")
-        start = tmp_path / f"start.{ending}"
-        assert run("solve", FIGURE_5, "--out", start)[0] == 0
-        before = start.read_bytes()
-        given = ("solve", FIGURE_5, "--start", start)
-        assert_one_line_error(run(*given, option, start), option, "--start", "replace")
-        assert start.read_bytes() == before
-        assert run(*given, "--out", start)[0] == 0
-
     def test_every_file_is_validated_before_the_first_solve(self, run, tmp_path, monkeypatch):
         """A bad second file stops the first from being solved, and nothing is written."""
         bad = tmp_path / "bad.json"
@@ -177,33 +162,6 @@ class TestSolve:
     def test_line_breaks_in_a_file_name_stay_on_one_line(self, run, tmp_path):
         """Control characters are escaped."""
         assert_one_line_error(run("solve", tmp_path / "two\nlines.json"), "two\\nlines.json")
-
-
-class TestVerify:
-    """``lyra-opt verify``."""
-
-    @pytest.mark.parametrize("as_array", [False, True])
-    def test_accepts_an_object_of_solve_json(self, run, write_json, as_array):
-        """Alone or as the array of one that `solve` writes as JSON; every claim is checked."""
-        _, out, _ = run("solve", FIGURE_5, "--format=json", "--exact-time", "0")
-        (answer,) = json.loads(out)
-        path = write_json("answer.json", [answer] if as_array else answer)
-        assert run("verify", FIGURE_5, path)[0] == 0
-        for key, lie in (("objective", 0), ("collateral_gpus", 5), ("preempted_jobs", ["b"])):
-            lying = answer | {key: lie}
-            path = write_json("lying.json", [lying] if as_array else lying)
-            exit_code, out, _ = run("verify", FIGURE_5, path)
-            assert exit_code == 1
-            assert f"{key} is claimed to be" in out
-
-    @pytest.mark.parametrize(("lie", "violation"), TABLES["a_false_proof"])
-    def test_a_false_proof(self, run, write_json, lie, violation):
-        """Status, bound and gap of an answer must agree with its objective."""
-        _, out, _ = run("solve", FIGURE_5, "--format=json", "--exact-time", "0")
-        (answer,) = json.loads(out)
-        exit_code, out, _ = run("verify", FIGURE_5, write_json("lie.json", answer | lie))
-        assert exit_code == 1
-        assert violation in out
 
 
 class TestSolvers:

@@ -23,12 +23,9 @@ from lyra_opt.experiments.tuning.tuning_file import (
     tuning_names,
 )
 from tests.conftest import assert_one_line_error
-from tests.tables import beside, tables
+from tests.tables import beside
 
 Run = Callable[..., tuple[int, str, str]]
-
-TABLES = tables(__file__)
-
 
 SMALL = beside(__file__, "small_tuning.toml")
 LINKS = "cluster.network.links"
@@ -109,27 +106,8 @@ def test_a_figure_that_is_missed_is_no_success(run, small):
     assert "Best of 4 trials:" in out
 
 
-@pytest.mark.parametrize(("old", "new", "named"), TABLES["bad_files"])
-def test_bad_files_are_one_line(run, small, old, new, named):
-    """Naming file, field and rule; nothing is written."""
-    text = SMALL
-    if "philly" in new:
-        for key, value in (
-            (', "jobs.parameters.days" = 2', ""),
-            ("jobs.parameters.shape.wide_per_mille", "tenure.rounds.round_s"),
-            ("jobs.parameters.shape.short_median_s", "tenure.scaling_interval_s"),
-        ):
-            text = text.replace(key, value)
-    small.write_text(text.replace(old, new, 1))
-    assert_one_line_error(run("tune", small, "--out", small.parent / "out"), named)
-    assert not (small.parent / "out").exists()
-
-
-def test_names_keys_and_schema(run, monkeypatch):
-    """The nearest name is given; keys need no file; bundled files keep the schema."""
-    assert_one_line_error(run("tune", "lyra-3"), "lyra-2")
-    assert_one_line_error(run("tune"), "FILE is missing")
-    assert "targets[].measure" in run("tune", "--keys")[1]
+def test_schema_and_extra(run, monkeypatch):
+    """Bundled files keep the schema, and the error without Optuna names the extra."""
     validator = jsonschema.Draft202012Validator(json.loads(run("tune", "--schema")[1]))
     for name in tuning_names():
         validator.validate(tomllib.loads((TUNINGS / f"{name}.toml").read_text()))
