@@ -335,7 +335,9 @@ class PublicationTable:
         'facts that a reader needs; "{setting}" and "{SIZE}" stand for the simulated size',
         (),
     )
-    plot: str | None = key(Text(), "function that draws the plot of the table", None)
+    plot: Call | None = key(
+        Calling(), "kind of the panels of a plot of the table, with their settings", None
+    )
 
     def __post_init__(self) -> None:
         for place, row in enumerate(self.rows):

@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,10 +27,10 @@ from lyra_opt.experiments.pool import Engine
 from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.running.tasks import ReplayTask
 from lyra_opt.instances.traces import not_there
-from lyra_opt.paper_figures import dally_plots, hadar_plots, lyra_plots
 from lyra_opt.paper_figures.comparison import Comparison, markdown_table, rule_of_verdicts
 from lyra_opt.paper_figures.document import PublicationTable
-from lyra_opt.paper_figures.evaluation import compared, function_of, missing_traces, runs_of
+from lyra_opt.paper_figures.evaluation import compared, missing_traces, runs_of
+from lyra_opt.paper_figures.plots import plot_of
 from lyra_opt.paper_figures.results import Results
 from lyra_opt.paper_figures.setting import Setting
 from lyra_opt.paper_figures.stored import OVERVIEW
@@ -166,14 +166,6 @@ def _how(report: PaperReport, command: str, made_at: str) -> HowRun:
     return HowRun(command, dates, environments_of(report.runs))
 
 
-PLOTS: Mapping[str, Mapping[str, Callable[[Comparison], Plot | None]]] = {
-    "dally": dally_plots.FUNCTIONS,
-    "hadar": hadar_plots.FUNCTIONS,
-    "lyra": lyra_plots.FUNCTIONS,
-}
-"""The functions that draw plots, by paper and name."""
-
-
 def run_paper(
     setting: Setting,
     publications: Sequence[PublicationTable],
@@ -243,11 +235,10 @@ def tasks_of(setting: Setting, publications: Sequence[PublicationTable]) -> list
 
 def report_of(results: Results, publications: Sequence[PublicationTable]) -> PaperReport:
     """Return the chosen tables and figures with simulated numbers and plots."""
-    paper = results.paper
     comparisons = [compared(results, each) for each in publications]
     with house_style():
         drawn = {
-            comparison.name: function_of(PLOTS, paper.name, publication.plot)(comparison)
+            comparison.name: plot_of(comparison, publication.plot)
             for publication, comparison in zip(publications, comparisons, strict=True)
             if publication.plot is not None
         }
@@ -256,8 +247,8 @@ def report_of(results: Results, publications: Sequence[PublicationTable]) -> Pap
         if comparison.name in plots:
             comparison.record(plots[comparison.name].figure)
     return PaperReport(
-        title=paper.title,
-        introduction=paper.introduction,
+        title=results.paper.title,
+        introduction=results.paper.introduction,
         setting=results.setting.in_words(),
         comparisons=comparisons,
         plots=plots,

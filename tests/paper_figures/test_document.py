@@ -1,6 +1,7 @@
 """Papers as data: what is wrong in a file is said in a line, and what it names is there."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,20 @@ from lyra_opt.paper_figures.document import (
     read_paper,
 )
 from lyra_opt.paper_figures.evaluation import COMPUTED, function_of
-from lyra_opt.paper_figures.paper import PLOTS, tasks_of
+from lyra_opt.paper_figures.paper import tasks_of
+from lyra_opt.paper_figures.plots import OF_NUMBERS, PANELS, plot_of
 from lyra_opt.paper_figures.results import MEASURES
 from lyra_opt.paper_figures.setting import Setting
 from lyra_opt.simulation.scheme import scheme_names
+from tests.paper_figures.made_up import made
 from tests.tables import tables
 
 TABLES = tables(__file__)
 
+
+KNOWN = {key for keys in FIGURES.values() for key in keys} | {
+    f"{what}_usage_while_submitting" for what in ("training", "overall", "loan")
+}
 
 TEXT = (PAPERS_FOLDER / "lyra.toml").read_text(encoding="utf-8")
 
@@ -60,8 +67,7 @@ def _measures(publication: PublicationTable) -> Iterator[Measure]:
 @pytest.mark.parametrize("name", PAPERS)
 def test_functions_and_measures_of_a_file_are_there(name):
     """A slip in a name would end a run of hours."""
-    known = {key for keys in FIGURES.values() for key in keys} | set(MEASURES)
-    known |= {f"{what}_usage_while_submitting" for what in ("training", "overall", "loan")}
+    known = KNOWN | set(MEASURES)
     pages = set()
     for publication in find_paper(name).publications:
         pages.add(name_of(name, publication))
@@ -70,10 +76,26 @@ def test_functions_and_measures_of_a_file_are_there(name):
             if isinstance(call, Call):
                 assert callable(function_of(COMPUTED, name, call.of))
         if publication.plot is not None:
-            assert callable(function_of(PLOTS, name, publication.plot))
+            assert publication.plot.of in PANELS
         for measure in _measures(publication):
             assert {measure.of, measure.over or measure.of} <= known
     assert len(pages) == len(find_paper(name).publications)
+
+
+@pytest.mark.parametrize("name", ["lyra", "dally"])
+def test_every_panel_of_a_plot_shows_something(name):
+    """A slip in the name of a column or a series would leave a panel empty."""
+    for publication in find_paper(name).publications:
+        if publication.plot is not None and publication.plot.of != "dots_by_trace":
+            # Only bars need numbers of ours: without them a row has no gain to draw.
+            ours = dict.fromkeys(KNOWN, 1.0) if publication.plot.of == "bars" else None
+            comparison = made(name, publication.kind, publication.number, lambda *_, of=ours: of)
+            series = {line: [(0, 1.0), (1, 2.0), (2, 3.0)] for line in comparison.series}
+            plot = plot_of(replace(comparison, series=series), publication.plot)
+            assert (plot is not None) == (publication.plot.of in OF_NUMBERS or bool(series))
+            for axes in plot.figure.axes if plot else ():
+                marks = [line for line in axes.lines if line.get_marker() != "None"]
+                assert marks or axes.patches
 
 
 @pytest.mark.parametrize("name", PAPERS)
