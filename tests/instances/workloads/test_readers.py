@@ -26,6 +26,10 @@ LAYOUTS: dict[str, str] = {layout: table["text"] for layout, table in TABLES.ite
 OURS, PAI_TASKS, SWF = (
     LAYOUTS[name] for name in ("own", "alibaba-pai-2020", "standard-workload-format")
 )
+ABSENT = {"deadline_s": 0, "tenant": "", "gpu_types": (), "gpu_thousandths": 0, "priority": 0}
+ABSENT |= {"model": "", "steps": 0, "weight": 0}
+"""Fields of jobs that files can lack, each with what ``readers.toml`` has for a lacking one."""
+
 PAI_JOBS = TABLES["alibaba-pai-2020"]["defects"]["the job table alone"][0]
 
 
@@ -51,16 +55,10 @@ def test_jobs_of_a_layout(write, layout):
     workload = read_workload(write(table["text"]))
     assert workload.name == "trace"
     assert rows_of(workload) == [tuple(row) for row in table["jobs"]]
-    if "deadline_s" in table:
-        assert [job.deadline_s or 0 for job in workload.jobs] == table["deadline_s"]
-    if "tenant" in table:
-        assert [job.tenant or "" for job in workload.jobs] == table["tenant"]
-    if "gpu_types" in table:
-        assert [list(job.gpu_types) for job in workload.jobs] == table["gpu_types"]
-    if "gpu_thousandths" in table:
-        assert [job.gpu_thousandths or 0 for job in workload.jobs] == table["gpu_thousandths"]
-    if "priority" in table:
-        assert [job.priority for job in workload.jobs] == table["priority"]
+    for field, absent in ABSENT.items():
+        if field in table:
+            found = [getattr(job, field) or absent for job in workload.jobs]
+            assert found == [tuple(row) if absent == () else row for row in table[field]], field
 
 
 @having("said")
@@ -184,28 +182,6 @@ def test_pai_tables_from_either(write, asked):
     assert workload.assumptions[-1] == f"Jobs of the trace left out: {left_out}."
 
 
-def test_own_optional_columns(write):
-    """What users ask for, where they say so; the batch size stands with the model."""
-    text = (
-        "job_id,submit_time,duration_s,gpus,model,batch_size,weight,deadline_s,gpu_types,node,user\n"
-        "a,2020-06-09 18:41:01,10,1,ResNet-18,128,2.5,60.5,V100|P100,n1,u\n"
-        "b,2020-06-09T20:41:02+02:00,10,1,CycleGAN,,,,,n1,u\n"
-        "c,2020-06-09 18:41:03,10,1,,,,,,n1,u\n"
-    )
-    workload = read_workload(write(text))
-    a, b, c = workload.jobs
-    assert [job.submit_s for job in workload.jobs] == [0, 1, 2]
-    assert (a.model, a.weight, a.deadline_s, a.gpu_types) == (
-        "ResNet-18-128",
-        2.5,
-        60.5,
-        ("V100", "P100"),
-    )
-    assert (b.model, b.weight, b.deadline_s, b.gpu_types) == ("CycleGAN", 1, None, ())
-    assert c.model is None
-    assert workload.assumptions[-1] == "Columns ignored: node, user."
-
-
 def test_models_are_named_as_tables_of_throughput_know_them(write):
     """So that a trace's jobs are found there."""
     known = {job_type.name for job_type in gavel_throughputs().job_types}
@@ -239,27 +215,6 @@ def test_gavel_of_nine_and_ten_columns(write, layout):
     assert second.weight == 1
     assert second.deadline_s == pytest.approx(1.2 * second.duration_s, abs=2e-3)
     assert (first.submit_s, second.submit_s) == (0, 2)
-
-
-def test_adaptdl(write):
-    """Steps and seconds a step are those of Pollux's measurements."""
-    workload = read_workload(write(LAYOUTS["adaptdl"]))
-    ncf, cifar = workload.jobs
-    assert (ncf.id, ncf.submit_s, ncf.min_gpus, ncf.model, ncf.steps) == (
-        "ncf-1",
-        0,
-        1,
-        "ncf-32768",
-        1548,
-    )
-    assert ncf.duration_s == pytest.approx(1548 * 0.02132, abs=1e-3)
-    assert (cifar.submit_s, cifar.min_gpus, cifar.model, cifar.steps) == (
-        7,
-        6,
-        "cifar10-2048",
-        3178,
-    )
-    assert "1 whose combination of application, replicas and batch size" in workload.assumptions[-1]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
