@@ -143,18 +143,6 @@ def test_each_point_of_the_axes_is_tuned(run, tmp_path):
     assert not (folder / "runs").exists()
 
 
-def test_setups_are_checked_before_the_first_run(run, tmp_path):
-    """For judged draws too: hours of simulation must not end with a line that is missing."""
-    table = tmp_path / "slowdowns.csv"
-    table.write_text("model,gpus,tier,slowdown\n")
-    measured = f'changes={{axes={{}}, "cluster.network"={{slowdowns="{table}"}}}}'
-    folder = tmp_path / "out"
-    assert_one_line_error(run("tune", *REGRET, "--set", measured, "--out", folder), "slowdowns")
-    axis = 'changes={axes={"schemes.manual.timers.0.rack_leases"=[1]}}'
-    assert_one_line_error(run("tune", *REGRET, "--set", axis, "--out", folder), "axes")
-    assert not folder.exists()
-
-
 @pytest.mark.parametrize("name", ["lyra-2", "lyra-2-percentiles"])
 def test_frozen_results_are_those_of_their_files(name, monkeypatch):
     """The least loss of all trials, with its figures and its first trials again today.

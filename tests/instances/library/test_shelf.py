@@ -139,14 +139,6 @@ def test_every_certificate_is_accepted_by_the_stand_alone_checker(name, run, tmp
     assert "proved: bound" in done.stdout
 
 
-def test_an_unknown_id_is_told_with_the_nearest():
-    with pytest.raises(
-        UserError,
-        match=r"^instance 'lyra-figure-55': unknown instance .*did you mean lyra-figure-5",
-    ):
-        library().load("lyra-figure-55")
-
-
 def test_another_content_is_refused(damaged):
     change(damaged.folder / "lyra-figure-5.json", '"reclaim_servers": 2', '"reclaim_servers": 1')
     with pytest.raises(UserError, match=r"lyra-figure-5\.json: its content has the SHA-256"):
