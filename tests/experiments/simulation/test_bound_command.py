@@ -18,20 +18,10 @@ SMALL = ("--set", "cluster.servers=4", "--set", "jobs.parameters.days=1")
 CHANGES = {"cluster.servers": 4, "jobs.parameters.days": 1}
 
 
-TRACE = TABLES["trace"]
-
-
-@pytest.fixture
-def of_trace(tmp_path):
-    """Return the arguments that bound the three jobs on one server."""
-    trace = tmp_path / "trace.csv"
-    trace.write_text(TRACE)
-    return ("bound", "plain", "--jobs", trace, "--set", "cluster.servers=1")
-
-
-def test_a_trace_is_bounded_by_both_readings(of_trace, run):
+def test_a_trace_is_bounded_by_both_readings(write, run):
     """The JSON has all keys; by hand, the second job waits for the first on one server."""
-    found = figures(run(*of_trace, "--format=json"))
+    asked = ("bound", "plain", "--jobs", write(TABLES["trace"]), "--set", "cluster.servers=1")
+    found = figures(run(*asked, "--format=json"))
     assert [each["reading"] for each in found] == ["restart", "conserved"]
     for each in found:
         keys = ("jct_mean_bound_s", "excess_mean_bound_s", "queue_mean_bound_s", "cpu_s", "cell_s")
