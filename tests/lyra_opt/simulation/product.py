@@ -715,9 +715,9 @@ POLICIES = (*KNOWN, *[OWN] * 5)
 """That of our own five times, so that it is drawn often."""
 
 
-def preempts(policy: str) -> bool:
+def preempts(policy: str, *parts: str) -> bool:
     """Whether a scheme stops jobs for waiting gangs, which needs GPUs that are free at once."""
-    parts = ("preempter", "serving")
+    parts = parts or ("preempter", "serving")
     return policy != OWN and any(getattr(find_scheme(policy), part, None) for part in parts)
 
 
@@ -1121,7 +1121,7 @@ def watches(drawn: Drawn) -> list[Observer]:
         found.append(CaptureObserver(lambda kind, instance: None, kinds))
     if "series" in drawn.observers:
         found.append(SeriesObserver())
-    if getattr(drawn.scheme, "preempter", None) is not None:
+    if preempts(drawn.kind.policy, "preempter"):
         found.append(PreemptsLower())
     return found
 
