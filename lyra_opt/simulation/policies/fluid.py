@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.rules import require_number
+from lyra_opt.simulation.policies.parts import HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-HOUR_S = 3600.0
 
 MOST_STOPPED = 60
 """Most jobs that are stopped at one time."""
