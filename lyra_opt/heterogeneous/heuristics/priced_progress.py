@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
 
 PRICE_STEPS = 60
-
-LEAST_INERTIA = 1e-6
-"""With less inertia, rounding could decide whether a job stays on its type."""
 
 
 class PricedProgress(RoundPolicy):
@@ -53,6 +49,9 @@ class PricedProgress(RoundPolicy):
     Complexity of a decision: O(jobs types (60 + log jobs) + jobs servers log servers). Guarantee:
     none for schedules. `hadar` may have a lower mean JCT where jobs hardly queue. Gavel's makespan
     policy ends sooner, at a far higher mean JCT.
+
+    It decides in every round, also while every job keeps its GPUs. If rounds were skipped, progress
+    would be added up in fewer parts, and rounding could later decide between equal values.
 
     Parameters
     ----------
@@ -123,24 +122,6 @@ class PricedProgress(RoundPolicy):
                 job = state.jobs[row].job
                 draft.give(job, place_on_mixed(draft.free, job))
         return draft.decision
-
-    def unchanged_for_s(self, state: RoundState) -> float:
-        """Return infinity if every job runs where it would stay, whatever its progress; else 0.
-
-        Suppose that every job runs on its fastest type, on as few servers as it needs. Its value is
-        then highest on that type, because a value grows with the speed, and the type in use has a
-        bonus. So all jobs fit their first choices, all prices stay 0, and no job moves. A decision
-        reads nothing else.
-        """
-        if self._inertia < LEAST_INERTIA:
-            return 0.0
-        for active in state.jobs:
-            name, rates = _type_of(active), self._rates_of(active)
-            if name is None or not _is_tight(active, self._widest[name]):
-                return 0.0
-            if not 0 < max(rates) == rates[self._types.index(name)]:
-                return 0.0
-        return math.inf
 
     def _rates_of(self, active: ActiveJob) -> list[float]:
         """Return the job's speed on each type, using several servers if no single one fits."""
