@@ -480,8 +480,9 @@ def _height(column: FoldedColumn, width: int) -> int:
 
 def _narrowed(column: FoldedColumn, width: int) -> int:
     """Return the least width at which a column has no more lines than at a given width."""
+    height = _height(column, width)
     least = range(column.least_width, width)
-    return next((each for each in least if _height(column, each) == _height(column, width)), width)
+    return next((each for each in least if _height(column, each) == height), width)
 
 
 def _tabular(columns: Sequence[FoldedColumn], table: Table) -> str:

@@ -30,7 +30,7 @@ from lyra_opt.simulation.speed import Room
 from lyra_opt.simulation.tenants import FairQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.job_run import JobRun
@@ -314,22 +314,27 @@ class ComposedPolicy(Policy):
 
     def _serve(self, serving: Serving) -> None:
         """Stop running jobs for waiting jobs that the rule of serving prefers, in each own pool."""
-        view = self._view
         for room in self._own:
-            running = []
-            for run in view.running.values():
-                if len(run.parts) == 1 and run.parts[0].pool == room.number:
-                    view.account(run)
-                    running.append((self._key(run), run.order, run))
+            running = [(self._key(run), run.order, run) for run in self._running_in(room)]
             gpus = self._free_for_base(room) + sum(run.job.min_gpus for *_, run in running)
-            waiting = [entry for entry in self._line if room in self._rooms_for(entry[2])]
-            ranked = list(merge(sorted(running), waiting))
+            ranked = list(merge(sorted(running), self._line_for(room)))
             places = set(serving.chosen((run.job.min_gpus for *_, run in ranked), gpus))
             able = [run for place, (*_, run) in enumerate(ranked) if place not in places]
             able = [run for run in able if run.is_running]
             come = [ranked[place][2] for place in places if not ranked[place][2].is_running]
             for run in sorted(come, key=lambda run: (-run.job.min_gpus, run.order)):
                 self._serve_one(run, room, able)
+
+    def _running_in(self, room: PoolRoom) -> Iterator[JobRun]:
+        """Yield the running jobs that hold GPUs of this pool alone, with their work accounted."""
+        for run in self._view.running.values():
+            if len(run.parts) == 1 and run.parts[0].pool == room.number:
+                self._view.account(run)
+                yield run
+
+    def _line_for(self, room: PoolRoom) -> list[tuple[tuple[float, ...], int, JobRun]]:
+        """Return the entries of the waiting jobs that can use a pool, in order."""
+        return [entry for entry in self._line if room in self._rooms_for(entry[2])]
 
     def _serve_one(self, run: JobRun, room: PoolRoom, able: list[JobRun]) -> None:
         """Start a waiting job in a pool in place of the last jobs of `able`, if it then fits."""
@@ -507,18 +512,13 @@ class ComposedPolicy(Policy):
         view = self._view
         for room in self._own:
             for _ in range(MOST_STOPPED):
-                able = []
-                for run in view.running.values():
-                    if len(run.parts) == 1 and run.parts[0].pool == room.number:
-                        view.account(run)
-                        lost_s = view.lost_gpu_s(run) / run.job.min_gpus
-                        able.append((self._left_s(run), run.order, lost_s, run))
-                able.sort()
+                able = sorted(
+                    (self._left_s(run), run.order, view.lost_gpu_s(run) / run.job.min_gpus, run)
+                    for run in self._running_in(room)
+                )
                 running = [Running(left, run.job.min_gpus, lost) for left, _, lost, run in able]
                 waiting = sorted(
-                    (view.left_gpu_s(run), run.job.min_gpus)
-                    for *_, run in self._line
-                    if room in self._rooms_for(run)
+                    (view.left_gpu_s(run), run.job.min_gpus) for *_, run in self._line_for(room)
                 )
                 place = priced.stopped(running, waiting, self._free_for_base(room))
                 if place is None:
