@@ -11,6 +11,7 @@ from lyra_opt.core.picture_styles import house_style
 from lyra_opt.experiments.chosen_pictures import ChosenPictures
 from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
 from lyra_opt.experiments.simulation.measuring.bounds import COLUMNS, decisions_of, winnable
+from lyra_opt.experiments.simulation.measuring.classes import GANGS, LENGTHS, losses
 from lyra_opt.experiments.simulation.measuring.comparison import (
     differences,
     main_rows,
@@ -90,8 +91,10 @@ def page_text(
     """Return the page as HTML that needs no other file."""
     runs = replays.runs
     left = list(winnable(variants))
+    lost = list(losses(variants, replays.jobs))
     entries = [
         *((("winnable", "What could still be won"),) if left else ()),
+        *((("for-whom", "Which jobs lose time"),) if lost else ()),
         ("side-by-side", "Schemes side by side"),
         *((group.anchor, group.name) for group in groups),
         ("all-measures", "All measures"),
@@ -114,6 +117,9 @@ def page_text(
         winnable_in_words=[each.in_words() for each in left],
         winnable_columns=[*COLUMNS, *decisions_of(left)],
         decisions=decisions_of(left),
+        losses=lost,
+        gangs=list(GANGS),
+        lengths=list(LENGTHS),
         method=method_in_words(everything) if everything else "",
         sections=[_section(each, runs) for each in variants],
         several_seeds=len({run.seed for run in runs}) > 1,

@@ -209,7 +209,7 @@ def test_schemes_that_lack_seeds_are_marked_everywhere(three_jobs, run, tmp_path
         assert text.count(label) >= 3, "in the title, the means and the differences"
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "5 of 9 replays failed" in page
-    assert page.count(f"</span>{label}") == 3
+    assert page.count(f"</span>{label}") == 4
     assert "on 1 of 3 seeds; " in page
     assert 'class="number best"' not in page
     for picture in ("distributions", "time_parts", "differences"):
