@@ -71,12 +71,19 @@ class Row:
 
     def milliseconds(self, column: str) -> int:
         """Return decimal seconds as milliseconds, rounded to the nearest (ties to even)."""
+        return self.thousandths(column, " of seconds")
+
+    def thousandths(self, column: str, of: str = "") -> int:
+        """Return a decimal number in thousandths, rounded to the nearest (ties to even).
+
+        `of` names what is counted in errors, such as " of seconds".
+        """
         text = self.text(column)
         if text.isascii() and text.isdigit() and len(text) <= 11:
-            return int(text) * MILLISECONDS
-        if not _DECIMAL.fullmatch(text) or not 0 <= (seconds := Decimal(text)) <= LARGEST_SECONDS:
-            raise self.error(column, f"must be a number of seconds from 0 to {LARGEST_SECONDS}")
-        return int((seconds * MILLISECONDS).to_integral_value(rounding=ROUND_HALF_EVEN))
+            return int(text) * 1000
+        if not _DECIMAL.fullmatch(text) or not 0 <= (number := Decimal(text)) <= LARGEST_SECONDS:
+            raise self.error(column, f"must be a number{of} from 0 to {LARGEST_SECONDS}")
+        return int((number * 1000).to_integral_value(rounding=ROUND_HALF_EVEN))
 
     def number_from_1(self, column: str) -> int:
         """Return a column as an integer of at least 1, such as a number of GPUs."""

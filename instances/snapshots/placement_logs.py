@@ -144,6 +144,10 @@ class _LogRow(Row):
     def ms(self, field: str) -> int | None:
         return self.milliseconds(field) if self.text(field) else None
 
+    def amount(self, field: str) -> int:
+        """Return a field in thousandths; 0 without a value."""
+        return self.thousandths(field) if self.text(field) else 0
+
     def span_ms(self) -> tuple[int, int] | None:
         """Return the hour of a row, or its start and end; None if one of them is not known."""
         if "hour" in self.columns:
@@ -185,7 +189,8 @@ def _table_records(layout: LogLayout, given: Mapping[str, tuple[str, str]]) -> I
     gpus_of: dict[tuple[str, str], int] = {}
     for row in rows_of("requests"):
         job, start_ms = row.text("job"), row.ms("start")
-        gpus = gpus_of[job, row.text("task")] = -(-(row.ms("percent") or 0) // 100)
+        # 1 % of a GPU is ten thousandths of it; a part of a thousandth counts as a whole one.
+        gpus = gpus_of[job, row.text("task")] = -(-row.amount("percent") // 100)
         since_ms, queue = submitted.get(job, (None, "default"))
         if gpus and since_ms is not None and start_ms is not None:
             yield LogWorkers(job, gpus, (since_ms, start_ms), queue, row.count("count"))
@@ -209,7 +214,7 @@ def _worker(
     span_ms, state, server = row.span_ms(), row.text("state"), row.text("server")
     job = row.text("job") if not layout.gangs or row.text("kind") in layout.gangs else ""
     is_planned = "gpus" not in row.columns
-    gpus = gpus_of.get((job, row.text("task"))) if is_planned else row.ms("gpus") or 0
+    gpus = gpus_of.get((job, row.text("task"))) if is_planned else row.amount("gpus")
     reasons = (
         (span_ms is None, "without a start or an end"),
         (state in layout.ended, f"in state {' or '.join(layout.ended)}"),
@@ -265,7 +270,8 @@ def _philly_records(source: str, text: str) -> Iterator[LogRecord]:
                     yield LogWorkers(job, 0, ALWAYS_MS, left_out="without a start or an end")
                     continue
                 if since is not None and held.total():
-                    yield LogWorkers(job, WHOLE * held.total(), (since, start), queue)
+                    # On which servers it will run is not known yet: its GPUs need not be together.
+                    yield LogWorkers(job, WHOLE, (since, start), queue, held.total())
                 since = end
                 for server, count in held.items():
                     worker = f"{job}@{server}"

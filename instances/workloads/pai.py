@@ -1,6 +1,5 @@
 """The trace of Alibaba's PAI cluster of 2020: a task table and a job table, without headers."""
 
-import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import NamedTuple
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import InputError
-from lyra_opt.instances.rows import LARGEST_COUNT, MILLISECONDS, Row
+from lyra_opt.instances.rows import LARGEST_COUNT, Row
 from lyra_opt.instances.traces import LARGEST_TRACE_BYTES, Clusters, TraceJob
 from lyra_opt.instances.workloads.layout import (
     NO_GPUS,
@@ -176,16 +175,16 @@ def _add_pai_jobs(found: Found, rows: Iterable[Row], submissions: dict[str, _Sub
 
 
 def _add_task(tasks_of: dict[str, _PaiJob], name: str, row: Row) -> None:
-    gpu_ms = row.milliseconds("plan_gpu") if row.has("plan_gpu") else 0
+    thousandths = row.thousandths("plan_gpu") if row.has("plan_gpu") else 0
     instances = row.count("inst_num") if row.has("inst_num") else None
-    if not gpu_ms or instances == 0:
+    if not thousandths or instances == 0:
         return
     job = tasks_of.setdefault(name, _PaiJob(row.number))
     if instances is None:
         job.has_ended = False
         return
     job.instances += instances
-    job.gpu_percent += math.ceil(gpu_ms / MILLISECONDS) * instances
+    job.gpu_percent += -(-thousandths // 1000) * instances
     if job.gpu_percent > 100 * LARGEST_COUNT:
         raise row.error("plan_gpu", f"must give a job {LARGEST_COUNT} GPUs at most")
     if not (row.has("start_time") and row.has("end_time")):

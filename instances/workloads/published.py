@@ -134,7 +134,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if columns.gpu_milli and (each := row.count(columns.gpu_milli)) > WHOLE_GPU:
             raise row.error(columns.gpu_milli, f"must be an integer from 0 to {WHOLE_GPU}")
         if self.has_parts:
-            each, workers = row.milliseconds(columns.gpus), row.count(columns.workers)
+            each, workers = row.thousandths(columns.gpus), row.count(columns.workers)
             gpus = -(-each * workers // WHOLE_GPU)
         else:
             gpus = row.count(columns.gpus)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+import lyra_opt as lo
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_instance
 from lyra_opt.instances.snapshots.placement_logs import read_moments
@@ -117,6 +118,9 @@ def test_instances_are_what_the_files_say(log, moment, log_files, run, tmp_path)
     assert amount == {job: unit * gpus for job, gpus in of_job.items()}
     assert [preemption.demand.priority, preemption.victims] == expected["demand"]
     assert f"Job {expected['first']} has waited" in preemption.assumptions
+    answer = lo.solve(preemption, "exact")
+    assert answer.status == "optimal", "the waiting job does not fit, whoever is preempted"
+    assert [*answer.victims] == expected.get("victims", [])
 
 
 DEFECTS = TABLES["defects"]
