@@ -16,7 +16,6 @@ from lyra_opt.core.picture_styles import house_style, require_style
 from lyra_opt.core.pictures import require_picture_path, save_picture
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
@@ -88,14 +87,19 @@ def drawn(plots: PlotMakers) -> list[Plot]:
 
 
 def chosen_pictures(
-    arguments: argparse.Namespace,
+    style: str,
+    file: str | None,
+    name: str | None = None,
     names: Sequence[str] = (),
     inputs: Sequence[str | Path | None] = (),
+    kind: str | None = None,
 ) -> ChosenPictures:
-    """Return the pictures that a command line chooses, before anything is computed.
+    """Return the pictures that the options of a command choose, before anything is computed.
 
     Parameters
     ----------
+    style, file, name, kind
+        The values of ``--style``, ``--plot``, ``--picture`` and ``--pictures``.
     names
         The names that `--picture` may have, with capitals for axes and problems. Without names,
         any name is accepted, for results that know their pictures.
@@ -107,7 +111,6 @@ def chosen_pictures(
     UserError
         If an option is not valid.
     """
-    name, file = getattr(arguments, "picture", None), arguments.plot
     if file is not None:
         require_picture_path("--plot", file, [each for each in inputs if each is not None])
         require_file_path("--plot", file)
@@ -117,8 +120,8 @@ def chosen_pictures(
     if name is not None and patterns and not any(fnmatchcase(name, each) for each in patterns):
         raise UserError(f"--picture {name}: unknown picture; {meant(name, names)}")
     return ChosenPictures(
-        require_style("--style", arguments.style),
+        require_style("--style", style),
         None if file is None else Path(file),
         name,
-        getattr(arguments, "pictures", None),
+        kind,
     )

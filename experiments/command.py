@@ -50,7 +50,10 @@ def run_study_command(arguments: argparse.Namespace) -> int:
         raise UserError("STUDY is missing: give a study file or the name of a bundled study")
     if arguments.out is not None:
         require_folder_path("--out", Path(arguments.out))
-    pictures = chosen_pictures(arguments, OF_STUDIES, (arguments.study, arguments.trace))
+    inputs = arguments.study, arguments.trace
+    pictures = chosen_pictures(
+        arguments.style, arguments.plot, arguments.picture, OF_STUDIES, inputs
+    )
     trace = None if arguments.trace is None else find_trace(arguments.trace)
     study = read_study(find_study(arguments.study), trace, solvers=arguments.solvers)
     folder = DEFAULT_RESULTS_FOLDER / study.name if arguments.out is None else Path(arguments.out)
@@ -76,7 +79,9 @@ def run_report_command(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.store import ResultStore
 
     folder = Path(arguments.folder)
-    pictures = chosen_pictures(arguments)
+    pictures = chosen_pictures(
+        arguments.style, arguments.plot, arguments.picture, kind=arguments.pictures
+    )
     with ResultStore.open(folder) as store:
         kind, settings = store.study.kind, store.study.settings
     if settings.get("tuning"):

@@ -93,7 +93,7 @@ def run_score(arguments: argparse.Namespace) -> int:
     from lyra_opt.experiments.settings import engine_of
 
     require_folder_path("--out", Path(arguments.out))
-    pictures = chosen_pictures(arguments)
+    pictures = chosen_pictures(arguments.style, arguments.plot)
     selected = (arguments.problem, arguments.grade, arguments.variant, arguments.ids)
     engine = engine_of(None, arguments.processes)
     status, found = scored(arguments.solver, *selected, arguments.time_limit_s, engine)

@@ -72,7 +72,9 @@ def run_simulate(arguments: argparse.Namespace) -> int:
     out, capture = (
         None if path is None else Path(path) for path in (arguments.out, arguments.capture)
     )
-    pictures = chosen_pictures(arguments, OF_REPLAYS, (arguments.jobs,))
+    pictures = chosen_pictures(
+        arguments.style, arguments.plot, arguments.picture, OF_REPLAYS, (arguments.jobs,)
+    )
     measures = chosen_measures(arguments)
     scenario = given_scenario(arguments, arguments.seeds)
     labels = arguments.schemes or [each.label for each in scenario.table.schemes]
