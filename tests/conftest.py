@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from lyra_opt.__main__ import main
 from lyra_opt.core.errors import InputError
+from lyra_opt.core.kernels import _announce_compiling
 from lyra_opt.core.loading import load_instance
 from tests.draws import FULL
 from tests.pictures import faults_of
@@ -54,6 +55,12 @@ def readable_pictures():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", savefig)
         yield
+
+
+@pytest.fixture(autouse=True)
+def compiling_is_announced():
+    """Announce the compilation of kernels, so that the first test that needs one prints nothing."""
+    _announce_compiling()
 
 
 @pytest.fixture
