@@ -2,7 +2,8 @@
 
 A session begins with ``== `` and a name. It holds files, each with its name in a line
 ``-- NAME --`` and its text below, and commands without ``lyra-opt``, each in a line that begins
-with ``$ ``. Below a command stand its expectations, one per line, each a word and its object:
+with ``$ ``; variables of the environment, as ``NAME=VALUE``, stand before the command. Below a
+command stand its expectations, one per line, each a word and its object:
 
 * ``exit``: the exit code, 0 if there is no such line
 * ``out``, ``err``: a text on the standard output, or on the standard error; line breaks are blanks
@@ -11,23 +12,27 @@ with ``$ ``. Below a command stand its expectations, one per line, each a word a
   it suggests a name
 * ``read``: a file to look at instead of the standard output; ``save``: a file in which to keep
   what was printed or read
-* ``has``: a text of the file that was read
+* ``has``, ``lacks``: a text that is in the file that was read, and one that is not
 * ``edit``: a new file, ``: ``, and two texts with `` => `` between; it has what was printed or
   read, with the second text in the place of the first
 * ``json``: the path of values in the JSON that was printed or read, ``*`` for each entry of a list,
   and the values; floats may be rounded, and objects may have more keys
 * ``keys``: a path as for ``json``, and the keys of the object there, in order
+* ``column``: a column of the CSV table that was printed or read, and its values as for ``json``
 * ``within``: a path as for ``json``, and the least and the greatest number that can be there
 * ``same``: a saved file, and the path of values that are equal there; without a path, all its text
-* ``files``: the files and folders of the session, in order
+* ``files``: the files and folders of the session, in order; those of a folder after ``FOLDER: ``
 """
 
+import gzip
+import io
 import json
 import re
 import shlex
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from tests.conftest import FIGURE_5, assert_one_line_error
@@ -38,7 +43,11 @@ SESSIONS = [
     for file in sorted(FOLDER.glob("*.txt"))
     for session in re.split(r"^== ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
 ]
-PLACES = {"FIGURES": str(FIGURE_5.parent), "FIGURE_5": str(FIGURE_5)}
+PLACES = {
+    "FIGURES": str(FIGURE_5.parent),
+    "FIGURE_5": str(FIGURE_5),
+    "TOPOLOGY": str(FIGURE_5.parent.parent / "network" / "four-racks.toml"),
+}
 
 
 def values_at(found: Any, path: str) -> Any:
@@ -77,9 +86,11 @@ def check(ran: tuple[int, str, str], expectations: list[tuple[str, str]], folder
         elif word == "save":
             (folder / text).write_text(told["read"])
         elif word == "read":
-            told["read"] = (folder / text).read_text()
-        elif word == "has":
-            assert text in told["read"]
+            content = (folder / text).read_bytes()
+            is_packed = text.endswith(".gz")
+            told["read"] = (gzip.decompress(content) if is_packed else content).decode()
+        elif word in ("has", "lacks"):
+            assert (text in told["read"]) == (word == "has"), text
         elif word == "edit":
             target, _, change = text.partition(": ")
             old, new = change.split(" => ")
@@ -92,6 +103,10 @@ def check(ran: tuple[int, str, str], expectations: list[tuple[str, str]], folder
             path, _, expected = text.partition(" ")
             found = values_at(json.loads(told["read"]), path.strip("/"))
             assert is_like(found, json.loads(expected)), (path, found)
+        elif word == "column":
+            name, _, expected = text.partition(" ")
+            found = [*pd.read_csv(io.StringIO(told["read"]))[name].replace(float("nan"), None)]
+            assert is_like(found, json.loads(expected)), (name, found)
         elif word == "same":
             file, _, path = text.partition(" ")
             texts = told["read"], (folder / file).read_text()
@@ -102,7 +117,8 @@ def check(ran: tuple[int, str, str], expectations: list[tuple[str, str]], folder
             found = values_at(json.loads(told["read"]), path)
             assert float(least) <= found <= float(greatest), (path, found)
         elif word == "files":
-            assert " ".join(sorted(path.name for path in folder.iterdir())) == text
+            place, _, names = text.rpartition(": ")
+            assert " ".join(sorted(path.name for path in (folder / place).iterdir())) == names
         else:
             assert word in ("exit", "error"), word
 
@@ -112,7 +128,7 @@ def test_session(session, run, tmp_path, monkeypatch):
     """Each command, in a fresh folder and without traces, does what its session says."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-    for part in re.split(r"^(?=\$ |-- )", session, flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^(?=\$|-- )", session, flags=re.MULTILINE)[1:]:
         head, _, body = part.partition("\n")
         if head.startswith("-- "):
             path = tmp_path / head.strip("- ")
@@ -123,6 +139,9 @@ def test_session(session, run, tmp_path, monkeypatch):
             head = head.replace(name, place)
         lines = [line.partition(" ")[::2] for line in body.splitlines() if line.strip()]
         try:
-            check(run(*shlex.split(head)[1:]), lines, tmp_path)
+            _, *words = shlex.split(head)
+            while words and re.match("[A-Z_]+=", words[0]):
+                monkeypatch.setenv(*words.pop(0).split("=", 1))
+            check(run(*words), lines, tmp_path)
         except AssertionError as error:
             raise AssertionError(f"{head}: {error}") from error

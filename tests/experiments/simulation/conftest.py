@@ -51,14 +51,6 @@ def figures(ran):
     return json.loads(out)
 
 
-def assert_figures(record, expected):
-    """Assert that a replay has the expected figures; expected floats may be rounded."""
-    assert {key: record[key] for key in expected} == {
-        key: pytest.approx(value) if isinstance(value, float) else value
-        for key, value in expected.items()
-    }
-
-
 def changes(*texts):
     """Return the options that change keys of a scenario."""
     return [part for text in texts for part in ("--set", text)]

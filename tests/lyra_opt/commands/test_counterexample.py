@@ -155,19 +155,3 @@ def test_none_found(run, tmp_path):
     assert "by a factor of 50" in out
     assert "ended by the time limit" in run(*GREEDY, "--time-limit", 1e-9)[1]
     assert not list(tmp_path.iterdir())
-
-
-def test_a_failing_solver(run, monkeypatch, tmp_path):
-    """One line on stderr, exit code 1, nothing written."""
-    monkeypatch.setattr(
-        "lyra_opt.reclaim.heuristics.greedy.Peeling.choose",
-        lambda *_: (_ for _ in ()).throw(RuntimeError("broken\nbadly")),
-    )
-    exit_code, out, err = run(
-        "counterexample", "--heuristic", "peeling", "--against", "optimum", *SMALL
-    )
-    assert (exit_code, out) == (1, "")
-    said = "lyra-opt: error: peeling failed in the search: RuntimeError: broken\\nbadly"
-    assert err.startswith(f"{said} (test_counterexample.py, line ")
-    assert err.count("\n") == 1
-    assert not list(tmp_path.iterdir())
