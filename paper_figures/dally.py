@@ -373,8 +373,17 @@ def _links() -> FurtherTable:
     )
 
 
-def why_jct_differs(part: Part, *, situation: str) -> list[str]:
-    """Return why computed JCTs differ from the paper's, with numbers from the runs."""
+def why_jct_differs(part: Part, *, situation: str, words: str) -> list[str]:
+    """Return why computed JCTs differ from the paper's, with numbers from the runs.
+
+    Parameters
+    ----------
+    situation
+        The scenario.
+    words
+        The sentences; ``{situation}`` stands for the scenario, ``{waits}`` for the waits and the
+        communication of each scheme, and ``{single}`` for the percentage of jobs with one GPU.
+    """
     paper = part.results.paper
     parts = []
     for scheme in (DALLY, *CONSOLIDATION):
@@ -387,16 +396,8 @@ def why_jct_differs(part: Part, *, situation: str) -> list[str]:
         )
         parts.append(f"{paper.called[scheme]} {wait_h:.0f} h and {communication_h:.0f} GPU h")
     single = sum(count for gang, count in BATCH.gangs.items() if gang == 1) / BATCH.jobs
-    return [
-        "Mean waiting time and communication per job, "
-        f"{paper.scenarios[situation].called}: "
-        f"{', '.join(parts)}. Schemes differ by the cost of the links and by the queue order. "
-        "Dally's order puts a gang that the network never hurt last whenever another job waits, "
-        f"and {100 * single:.0f} % of the jobs have a single GPU. Consolidated has Dally's order "
-        "but waits for ever where Dally waits for hours, so the two differ only by their timers.",
-        "The abstract does not say for which methods, links, clusters and loads its claim holds. "
-        "Our jobs are drawn at random and our efficiencies are computed; the paper has its own.",
-    ]
+    called = paper.scenarios[situation].called
+    return [words.format(situation=called, waits=", ".join(parts), single=100 * single)]
 
 
 def missing_traces(part: Part, *, situations: Sequence[str]) -> list[str]:

@@ -23,13 +23,27 @@ from lyra_opt.paper_figures.document import (
     RowTable,
     name_of,
 )
-from lyra_opt.paper_figures.results import Part, Results, gains_of, mean_and_spread, paired_gain
+from lyra_opt.paper_figures.results import (
+    NOTES,
+    Part,
+    Results,
+    gains_of,
+    mean_and_spread,
+    paired_gain,
+)
 from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting, frozen
 from lyra_opt.paper_figures.verdicts import Spread, gain
 
 FunctionT = TypeVar("FunctionT")
 
-COMPUTED = {"dally": dally.FUNCTIONS, "hadar": hadar.FUNCTIONS, "lyra": lyra.FUNCTIONS}
+COMPUTED = {
+    name: {**functions, **NOTES}
+    for name, functions in (
+        ("dally", dally.FUNCTIONS),
+        ("hadar", hadar.FUNCTIONS),
+        ("lyra", lyra.FUNCTIONS),
+    )
+}
 """The functions that compute tables and notes, by paper and name."""
 
 TOLERANCE = 1e-9

@@ -117,49 +117,24 @@ def jobs_in_words(part: Part) -> str:  # noqa: ARG001
     )
 
 
-def why_ttd_differs(part: Part) -> list[str]:
-    """Return why computed total time durations (TTD) differ from the paper's, with numbers."""
-    hadar, yarn, tiresias, gavel, makespan = (
-        not_none(part.outcomes(name))
-        for name in ("hadar", "yarn", "tiresias", "gavel", "gavel-makespan")
-    )
-    notes = []
-    if hadar and yarn and tiresias:
-        named = (("Hadar", hadar), ("Tiresias", tiresias), ("YARN-CS", yarn))
-        tails = ", ".join(
-            f"{name} {_hours(statistics.fmean(map(_last_tenth_s, runs)))} h" for name, runs in named
-        )
-        usage = ", ".join(f"{name} {_usage_by_type(runs)}" for name, runs in named)
-        notes.append(
-            "Tiresias and YARN-CS end later than in the paper because they ignore GPU types. A job "
-            "of class XL that starts on a K80, where ResNet-50 is a seventh as fast as on a V100, "
-            "stays there, even when V100s become idle. The last tenth of the jobs takes "
-            f"{tails}. Usage over the TTD is {usage}."
-        )
-    if hadar and gavel and makespan:
-        notes.append(
-            "Hadar's utility is the mean of 1/JCT, which prefers short jobs and leaves long jobs "
-            "to the end; it does not aim at the TTD. Gavel's makespan policy minimises the TTD and "
-            f"keeps {_usage(makespan)} % of the GPUs in use, Hadar {_usage(hadar)} %, and Gavel's "
-            f"max-min policy {_usage(gavel)} %."
-        )
-    return notes
+def why_ttd_differs(part: Part, *, words: str) -> list[str]:
+    """Return why computed total time durations (TTD) differ from the paper's, with numbers.
 
-
-def waits_in_words(part: Part) -> list[str]:
-    """Return why Hadar's claims on JCT and queuing contradict each other; empty without runs."""
-    gavel = not_none(part.outcomes("gavel"))
-    if not gavel or not not_none(part.outcomes("hadar")):
+    Parameters
+    ----------
+    words
+        The sentences; ``{tails}`` stands for the times of the last tenth of the jobs, and
+        ``{usage}`` for the usage of the fastest and the slowest GPUs, by scheme.
+    """
+    schemes = {"Hadar": "hadar", "Tiresias": "tiresias", "YARN-CS": "yarn"}
+    named = {name: not_none(part.outcomes(run)) for name, run in schemes.items()}
+    if not all(named.values()):
         return []
-    jct_h, queue_h = (
-        statistics.fmean(outcome.figures[key] for outcome in gavel) / HOUR_S
-        for key in ("jct_mean_s", "queue_mean_s")
+    tails, usage = (
+        ", ".join(f"{name} {shown(runs)}" for name, runs in named.items())
+        for shown in (_last_tenth, _usage_by_type)
     )
-    return [
-        f"Under Gavel, jobs wait for {queue_h:.0f} of the {jct_h:.0f} hours of the mean JCT. A JCT "
-        "2.5 times shorter therefore needs waits that are far more than 13 % shorter. The two "
-        "claims cannot both hold for a workload like this."
-    ]
+    return [words.format(tails=tails, usage=usage)]
 
 
 def by_restart_cost(part: Part, *, table: int, row: str) -> Computed:
@@ -249,14 +224,13 @@ def _mean_h(values_s: Sequence[float | None]) -> str:
     return _hours(statistics.fmean(known)) if known else MISSING
 
 
-def _last_tenth_s(outcome: Outcome) -> float:
-    """Return the time in seconds in which the last tenth of the jobs completes."""
-    completed_s = outcome.jobs["completion_s"] - outcome.jobs["submit_s"].iloc[0]
-    return float(outcome.figures["makespan_s"]) - float(np.quantile(completed_s, 0.9))
-
-
-def _usage(outcomes: Sequence[Outcome]) -> str:
-    return f"{100 * statistics.fmean(outcome.figures['gpu_usage'] for outcome in outcomes):.0f}"
+def _last_tenth(outcomes: Sequence[Outcome]) -> str:
+    """Return the mean time in which the last tenth of the jobs completes, in words."""
+    times_s = []
+    for outcome in outcomes:
+        completed_s = outcome.jobs["completion_s"] - outcome.jobs["submit_s"].iloc[0]
+        times_s.append(float(outcome.figures["makespan_s"]) - float(np.quantile(completed_s, 0.9)))
+    return f"{_hours(statistics.fmean(times_s))} h"
 
 
 def _usage_by_type(outcomes: Sequence[Outcome]) -> str:
@@ -313,8 +287,14 @@ def testbeds_in_words(part: Part) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def most_that_forking_gives(part: Part) -> str:
-    """Return, in words, how much sooner a job can end on all nodes than on the fastest node."""
+def most_that_forking_gives(part: Part, *, words: str) -> str:
+    """Return, in words, how much sooner a job can end on all nodes than on the fastest node.
+
+    Parameters
+    ----------
+    words
+        The sentences; ``{shares}`` stands for the shares of the time.
+    """
     parts = []
     for testbed, name in _clusters(part).items():
         cluster = find_cluster(name)
@@ -322,11 +302,7 @@ def most_that_forking_gives(part: Part) -> str:
         rates = [job.rate(server.gpus, is_spread=False) for server in cluster.servers]
         share = 1 - max(rates) / sum(rates)
         parts.append(f"{100 * share:.0f} % ({_place(part, testbed)})")
-    return (
-        "With these rates, copies on all five nodes complete a job at most "
-        f"{' and '.join(parts)} sooner than the fastest node alone, without any costs. With five "
-        "equal nodes, a single job would complete 80 % sooner."
-    )
+    return words.format(shares=" and ".join(parts))
 
 
 def best_slots(part: Part, *, small_mixes: int) -> Computed:
@@ -459,7 +435,6 @@ FUNCTIONS: Mapping[str, Callable[..., Computed | str | list[str]]] = by_name(
     measured,
     jobs_in_words,
     why_ttd_differs,
-    waits_in_words,
     by_restart_cost,
     mixes,
     testbeds_in_words,

@@ -36,7 +36,7 @@ from lyra_opt.instances.workloads.lyra_like import (
 )
 from lyra_opt.paper_figures.comparison import MISSING, Computed, Entry, FurtherTable
 from lyra_opt.paper_figures.document import LESS, Measure, by_name
-from lyra_opt.paper_figures.results import not_none
+from lyra_opt.paper_figures.results import HOUR_S, not_none
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, server_preemption_costs
 
 if TYPE_CHECKING:
@@ -344,50 +344,14 @@ def _jcts_s(instance: AllocationInstance, start: Sequence[int]) -> tuple[float, 
 # Notes.
 
 
-def seeds_in_words(part: Part) -> str:
-    """Return a sentence on the number of seeds behind the means."""
-    seeds = part.setting.seeds_of(part.publication)
-    if seeds == 1:
-        return "One seed."
-    return f"Means over {seeds} seeds; the least and the greatest in brackets."
+def what_a_strict_queue_cannot(part: Part, *, words: str) -> str:
+    """Return the reason why the paper's Baseline cannot be a strict queue, with a bound.
 
-
-def seeds_of_figure_13(part: Part) -> str:
-    """Return a sentence on the scenario of Figure 13 and its number of seeds."""
-    seeds = part.setting.seeds_of(part.publication)
-    of = "one seed" if seeds == 1 else f"means over {seeds} seeds"
-    return f"Scenario Basic, loaning without scaling, {of}."
-
-
-def why_table_5_differs(part: Part) -> list[str]:
-    """Return reasons why our Table 5 differs from the paper's, with simulated numbers."""
-    queue = Measure(of="queue_mean_s")
-    strict_s, baseline_s, reordered_s, published_s = (
-        part.mean(queue, run)[0] or 0.0
-        for run in ("strict", "baseline", "reordered", "pollux-published")
-    )
-    usage, filling = (
-        100 * (part.mean(Measure(of="loan_usage_while_submitting", where_none=0.0), run)[0] or 0.0)
-        for run in ("loaning", "filling")
-    )
-    return [
-        "The queue order alone changes the Baseline strongly, without loans or scaling. The mean "
-        f"queuing time is {strict_s:,.0f} s if no job overtakes, {baseline_s:,.0f} s if jobs that "
-        f"fit overtake jobs that do not, and {reordered_s:,.0f} s with the shortest job first.",
-        f"Pollux as published has no queue. Its jobs wait for {published_s:,.0f} s on average in "
-        "this simulation, because each job either runs on one GPU or is a gang that is placed "
-        "before all further workers. In the paper's Pollux row jobs wait for 2,791 s, so they must "
-        "queue. In our Pollux row, jobs that are not elastic queue as in the Baseline, and elastic "
-        "jobs run as published. Nothing else is known of the paper's simulation of Pollux.",
-        "We see fewer preemptions, because inelastic jobs prefer training servers (section 5.3 of "
-        "the paper) and use servers on loan only when these are full. While jobs are submitted, "
-        f"{usage:.0f} % of the GPUs on loan are in use (loaning, Lyra). It is {filling:.0f} % if "
-        "all jobs that may use servers on loan go there first, and 93 % or more in the paper.",
-    ]
-
-
-def what_a_strict_queue_cannot(part: Part) -> str:
-    """Return the reason why the paper's Baseline cannot be a strict queue, with a bound."""
+    Parameters
+    ----------
+    words
+        The sentences; names in braces stand for the numbers of jobs, waits and gaps.
+    """
     tables = {each.number: each for each in part.results.paper.publications if each.kind == "table"}
     mean_s = _printed(tables[5], "Baseline", "queue mean (s)")
     percentiles_s = {
@@ -395,61 +359,17 @@ def what_a_strict_queue_cannot(part: Part) -> str:
     }
     above_s = percentiles_s[RANKS[-1]]
     slowest = round(PUBLISHED_JOBS * (1 - RANKS[-1] / 100))
-    mean_gap_s = PUBLISHED_DAYS * DAY_S / PUBLISHED_JOBS
+    gap_s = PUBLISHED_DAYS * DAY_S / PUBLISHED_JOBS
     least_s = least_mean_of_slowest_s(mean_s, percentiles_s)
-    most_s = most_mean_of_slowest_s(above_s, jobs=slowest, gap_s=mean_gap_s)
-    slower = longest_gap_s(above_s, least_s, jobs=slowest) / mean_gap_s
-    return (
-        "The paper's Baseline is not a strict queue, according to its own numbers. By the mean of "
-        "Table 5 and the percentiles of Table 8, the slowest 1 % of the jobs "
-        f"({slowest} of {PUBLISHED_JOBS:,}) wait at least {least_s:,.0f} s on average. In a strict "
-        "queue, waits fall from job to job by at most the time between submissions. With the mean "
-        f"of one job every {mean_gap_s:.1f} s, these jobs wait at most {most_s:,.0f} s on average; "
-        "this is proved, unless the last job submitted is one of them. Longer waits would require "
-        f"that all of them are submitted in a row and {slower:.1f} times more slowly, or that a "
-        f"pause of {(least_s - above_s) / 3600:.1f} hours without submissions follows, or that "
-        f"they are at the very end of the {PUBLISHED_DAYS} days. In our simulations of Baseline, "
-        "Opportunistic and Gandiva, jobs that fit therefore overtake jobs that do not "
-        "(queue first-come-overtaking)."
-    )
-
-
-def why_random_and_scf_queue_as_the_baseline(part: Part) -> str:
-    """Return the reason why Random and SCF are simulated with the Baseline's queue."""
-    queue = Measure(of="queue_mean_s")
-    lyra_s, random_s, scf_s = (
-        part.mean(queue, run)[0] or 0.0 for run in ("loaning", "random-shortest", "scf-shortest")
-    )
-    papers_s = {
-        name: _printed(part.publication, f"loaning, {name}", "queue mean (s)")
-        for name in ("Lyra", "Random", "SCF")
-    }
-    return (
-        "We assume that Random and SCF queue as the Baseline does. In the paper their jobs wait "
-        f"{papers_s['Random']:,.0f} and {papers_s['SCF']:,.0f} s on average, and with Lyra's rule "
-        f"{papers_s['Lyra']:,.0f} s. With Lyra's queue for all three (rows under other "
-        f"assumptions) we measure {random_s:,.0f}, {scf_s:,.0f} and {lyra_s:,.0f} s: the choice of "
-        "reclaimed servers hardly changes the waiting time. Random then equals Opportunistic."
-    )
-
-
-def usage_of_servers_on_loan(part: Part) -> str:
-    """Return the GPU usage of servers on loan by two definitions, in words."""
-    of_lent, in_use, filling = (
-        100 * (part.mean(Measure(of=name, where_none=0.0), run)[0] or 0.0)
-        for name, run in (
-            ("loan_usage_while_submitting", "loaning"),
-            ("usage_of_lent_servers_in_use", "loaning"),
-            ("loan_usage_while_submitting", "filling"),
-        )
-    )
-    return (
-        f"While jobs are submitted, {of_lent:.0f} % of all GPUs on loan are in use, and "
-        f"{filling:.0f} % if all jobs that may use servers on loan go there first. Counting only "
-        f"servers on loan that hold a job, it is {in_use:.1f} %; the paper's 93 to 99 % may use "
-        "this definition. Few jobs may use servers on loan, and they must leave every evening, "
-        "when nearly all servers are called back. So there are too few such jobs to fill the "
-        "servers that are lent at night."
+    return words.format(
+        slowest=slowest,
+        jobs=PUBLISHED_JOBS,
+        days=PUBLISHED_DAYS,
+        gap_s=gap_s,
+        least_s=least_s,
+        most_s=most_mean_of_slowest_s(above_s, jobs=slowest, gap_s=gap_s),
+        slower=longest_gap_s(above_s, least_s, jobs=slowest) / gap_s,
+        pause_h=(least_s - above_s) / HOUR_S,
     )
 
 
@@ -523,12 +443,7 @@ FUNCTIONS: Mapping[str, Callable[..., Computed | str | list[str]]] = by_name(
     preemptions_by_servers,
     items_of_phase_2,
     inference_demand_of_a_week,
-    seeds_in_words,
-    seeds_of_figure_13,
-    why_table_5_differs,
     what_a_strict_queue_cannot,
-    usage_of_servers_on_loan,
-    why_random_and_scf_queue_as_the_baseline,
     times_of_table_5,
     jobs_on_loan_in_words,
     gains_without_errors,

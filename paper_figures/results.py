@@ -18,7 +18,7 @@ from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.simulation.running.replay import step_means
 from lyra_opt.experiments.simulation.running.replays import load_replays
-from lyra_opt.paper_figures.document import GEOMETRIC, MORE, by_name
+from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure, by_name
 from lyra_opt.paper_figures.setting import Draw, PaperRun, frozen
 from lyra_opt.paper_figures.verdicts import gain
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.running.replays import Replays
-    from lyra_opt.paper_figures.document import Measure, PaperTable, PublicationTable
+    from lyra_opt.paper_figures.document import PaperTable, PublicationTable
     from lyra_opt.paper_figures.setting import KeyValue, Setting
     from lyra_opt.paper_figures.verdicts import Spread
 
@@ -309,6 +309,35 @@ class Part:
     ) -> list[float]:
         """Return the gains of a run over another run, one per seed (or other draw) of both."""
         return gains_of(self.values(measure, over), self.values(measure, run), better=better)
+
+
+def means_in_words(part: Part, *, words: str, means: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return sentences with means over seeds; no sentences if one of the runs is missing.
+
+    Parameters
+    ----------
+    words
+        The sentences; a name in braces stands for a mean.
+    means
+        The key ``run``, the measure ``of`` and its unit ``per`` of each mean, by its name.
+    """
+    found = {}
+    for name, each in means.items():
+        mean, _ = part.mean(Measure(of=each["of"], where_none=0.0), each["run"])
+        if mean is None:
+            return []
+        found[name] = mean / each.get("per", 1)
+    return [words.format(**found)]
+
+
+def seeds_in_words(part: Part, *, one: str, many: str) -> str:
+    """Return the sentence for one seed or for many; "{seeds}" stands for their number."""
+    seeds = part.setting.seeds_of(part.publication)
+    return one if seeds == 1 else many.format(seeds=seeds)
+
+
+NOTES: Mapping[str, Callable[..., str | list[str]]] = by_name(means_in_words, seeds_in_words)
+"""The functions with which every paper can compute notes."""
 
 
 def gains_of(

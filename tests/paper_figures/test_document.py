@@ -75,6 +75,9 @@ def test_functions_and_measures_of_a_file_are_there(name):
         for call in calls:
             if isinstance(call, Call):
                 assert callable(function_of(COMPUTED, name, call.of))
+                for mean in call.parameters.get("means", {}).values():
+                    assert mean["of"] in known
+                    assert mean["run"] in find_paper(name).runs
         if publication.plot is not None:
             assert publication.plot.of in PANELS
         for measure in _measures(publication):
