@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +58,16 @@ class JobQueue:
             self._smallest = min(heads)
         return self._smallest
 
-    def begin(self) -> None:
-        """Start a scheduling pass in which every kind of job can be tried."""
-        self._offered = [heap[0] for heap in self._heaps.values()]
+    def begin(self, most_gpus: float = math.inf) -> None:
+        """Start a scheduling pass in which every kind of job can be tried.
+
+        Parameters
+        ----------
+        most_gpus
+            No job with a larger base demand can start in this pass.
+        """
+        heads = [heap[0] for heap in self._heaps.values()]
+        self._offered = [head for head in heads if head[3].job.min_gpus <= most_gpus]
         heapify(self._offered)
 
     def first(self) -> JobRun | None:

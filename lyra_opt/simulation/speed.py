@@ -186,8 +186,9 @@ class Speed:
 
     def worker_s(self, job: Job) -> float:
         """Return the worker-seconds on reference GPUs that one unit of a job's work takes."""
-        unit = self.unit_of(job)
-        return job.min_workers / unit.base_rate
+        if job.measured is None and self.communication is None:
+            return 1.0  # a shortcut, because schemes with preemption ask at every decision
+        return job.min_workers / self.unit_of(job).base_rate
 
     def believed_left_worker_s(self, run: JobRun) -> float:
         """Return a job's remaining worker-seconds as the scheduler estimates them; above 0."""

@@ -295,6 +295,8 @@ class View:
         The progress since the last `account` is not included.
         """
         lost = self.tenure.left_when_stopped(run) - run.left
+        if not lost:
+            return 0.0
         return lost * self.speed.worker_s(run.job) * run.job.gpus_per_worker * run.job.share
 
     def hosted(self) -> list[JobRun]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.policies.composition import Composition
     from lyra_opt.simulation.policies.fluid import PricedPreemption
+    from lyra_opt.simulation.policies.parts import Candidate
     from lyra_opt.simulation.policies.selection import Backfill, Serving
     from lyra_opt.simulation.preempting import (
         EmptiedServers,
@@ -64,7 +65,15 @@ class ComposedPolicy(Policy):
         How elastic jobs grow; None for not at all.
     scaling_interval_s
         Least time between two resizings of elastic jobs; 0 resizes at every event.
+
+    Attributes
+    ----------
+    keeps_answers
+        Whether the policy skips questions whose answer cannot have changed. Tests turn it off to
+        compare.
     """
+
+    keeps_answers = True
 
     def __init__(
         self,
@@ -163,10 +172,7 @@ class ComposedPolicy(Policy):
         if parts.run_time_caps is not None:
             self._caps = CapsInForce(parts.run_time_caps, gpus=view.cluster.gpus, now_s=view.now_s)
         if parts.voluntary_preemption is not None:
-            self._preemptions = PreemptionsInBudget(
-                parts.voluntary_preemption,
-                lambda one, other: (key(one), one.order) < (key(other), other.order),
-            )
+            self._preemptions = PreemptionsInBudget(parts.voluntary_preemption, key)
         self._preempter: PreemptionRule | None = None
         self._taking_back: PreemptionRule | EmptiedServers | None = None
         self._refused: set[int] = set()
@@ -357,7 +363,23 @@ class ComposedPolicy(Policy):
     def _begin_pass(self) -> None:
         self._later, self._reserved = {}, 0
         self._most_free = max(self._view.hosts.free_of_pool[room.number] for room in self._own)
-        self._queue.begin()
+        if isinstance(self._queue, JobQueue):
+            self._queue.begin(self._most_startable_gpus())
+        else:
+            self._queue.begin()
+
+    def _most_startable_gpus(self) -> float:
+        """Return a bound on the base demands that can start before any job ends or is stopped.
+
+        A start takes its GPUs from free GPUs, or from flexible workers, which then become free. So
+        the sum of both does not grow during a pass. A job in several pools needs several of them.
+        """
+        parts = self._composition
+        others_end = parts.backfill is not None or parts.preempter is not None
+        if others_end or self._view.slices is not None or not self.keeps_answers:
+            return math.inf
+        free = [self._free_for_base(room) for room in self._rooms]
+        return sum(free) if self._mixes else max(free)
 
     def _starts_by_stopping(self, run: JobRun) -> bool:
         """Start the first job of the queue in place of others, if its priority or quota allows it.
@@ -495,16 +517,24 @@ class ComposedPolicy(Policy):
     def _preempt(self, preemptions: PreemptionsInBudget) -> None:
         """Stop running jobs for jobs that have waited long, if the rule of preemption allows it."""
         view = self._view
+        # The candidates of a pool hold at one time until jobs stop and others start.
+        candidates: dict[int, list[Candidate]] = {}
         for run in preemptions.impatient(view):
             if run.is_running or self._is_choosy(run.job):
                 continue
             for room in self._rooms_for(run):
                 if room.is_lent or self._must_stay_together(run.job, room):
                     continue
-                if stopped := preemptions.stopped_for(view, run, room, self._stoppable(run, room)):
+                is_new = self._tenants is not None or not self.keeps_answers
+                if is_new or room.number not in candidates:
+                    able = self._stoppable(run, room)
+                    candidates[room.number] = preemptions.candidates(view, room, able)
+                stopped = preemptions.stopped_for(view, run, room, candidates[room.number])
+                if stopped:
                     for other in stopped:
                         view.stop(other)
                     self._start_queued()
+                    candidates.clear()
                     break
 
     def _preempt_by_price(self, priced: PricedPreemption) -> None:

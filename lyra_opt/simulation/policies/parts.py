@@ -18,7 +18,7 @@ from collections import deque
 from dataclasses import dataclass
 from heapq import heappop, heappush, nsmallest
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_number
@@ -284,26 +284,14 @@ class VoluntaryPreemption:
             require_number(name, getattr(self, name), minimum=0)
         require_number("area_ratio", self.area_ratio, minimum=1)
 
-    def pays(
-        self, *, waiting_gpu_s: float, left_gpu_s: float, left_s: float, lost_gpu_s: float
-    ) -> bool:
-        """Return whether a running job may be stopped for a waiting job.
 
-        Parameters
-        ----------
-        waiting_gpu_s
-            Remaining GPU-seconds of the waiting job.
-        left_gpu_s, left_s
-            Remaining GPU-seconds of the running job, and its remaining seconds with its base
-            demand.
-        lost_gpu_s
-            GPU-seconds that the running job would lose.
-        """
-        return (
-            left_gpu_s >= self.area_ratio * waiting_gpu_s
-            and left_s >= self.least_left_h * HOUR_S
-            and lost_gpu_s <= self.lost_share * waiting_gpu_s
-        )
+class Candidate(NamedTuple):
+    """A running job that may be stopped: what it loses, what it has left, and its sort key."""
+
+    lost_gpu_s: float
+    left_gpu_s: float
+    key: tuple[tuple[float, ...], int]
+    run: JobRun
 
 
 class PreemptionsInBudget:
@@ -313,14 +301,14 @@ class PreemptionsInBudget:
     ----------
     rule
         The settings of voluntary preemption.
-    comes_before
-        Whether the first job precedes the second job in the queue.
+    key
+        Sort key of a job in the queue.
     """
 
     def __init__(
-        self, rule: VoluntaryPreemption, comes_before: Callable[[JobRun, JobRun], bool]
+        self, rule: VoluntaryPreemption, key: Callable[[JobRun], tuple[float, ...]]
     ) -> None:
-        self._rule, self._comes_before = rule, comes_before
+        self._rule, self._key = rule, key
         self._submitted = self._stopped = 0
         self._next_s = -math.inf
         self._patient: list[tuple[float, int, float, JobRun]] = []
@@ -361,48 +349,61 @@ class PreemptionsInBudget:
         runs = [run for _, run in self._impatient.values()]
         return nsmallest(MOST_TRIED, runs, key=lambda run: (view.left_gpu_s(run), run.order))
 
-    def stopped_for(
-        self, view: View, run: JobRun, room: PoolRoom, running: Iterable[JobRun]
-    ) -> list[JobRun]:
-        """Return the jobs to stop in an own pool so that a waiting job fits; O(running jobs).
+    def candidates(self, view: View, room: PoolRoom, running: Iterable[JobRun]) -> list[Candidate]:
+        """Return the running jobs that may be stopped in an own pool, out of those given.
 
-        If one job suffices, it is the one that loses the least work and, among equals, has the most
-        work left; else several jobs, those with the most GPUs first. Empty if no choice suffices.
+        They come in the order in which they are stopped for a job if one of them suffices: by lost
+        work, then most remaining work, then submission. O(jobs log jobs).
+        """
+        found = []
+        for run in running:
+            if len(run.parts) > 1 or run.parts[0].pool != room.number:
+                continue
+            view.account(run)
+            left_gpu_s = view.left_gpu_s(run)
+            if left_gpu_s / run.job.min_gpus >= self._rule.least_left_h * HOUR_S:
+                key = self._key(run), run.order
+                found.append(Candidate(view.lost_gpu_s(run), left_gpu_s, key, run))
+        found.sort(key=lambda each: (each.lost_gpu_s, -each.left_gpu_s, each.run.order))
+        return found
+
+    def stopped_for(
+        self, view: View, run: JobRun, room: PoolRoom, candidates: Iterable[Candidate]
+    ) -> list[JobRun]:
+        """Return the jobs to stop in an own pool so that a waiting job fits; O(candidates).
+
+        If one job suffices, it is the first such candidate; else several jobs, those with the most
+        GPUs first. Empty if no choice suffices.
 
         Parameters
         ----------
-        running
-            The running jobs that may be stopped for it, in the order in which they started.
+        candidates
+            The result of `candidates`, while no job has started or ended since.
         """
         job, rule = run.job, self._rule
         waiting_gpu_s = view.left_gpu_s(run)
+        least_left_gpu_s = rule.area_ratio * waiting_gpu_s
+        most_lost_gpu_s = rule.lost_share * waiting_gpu_s
         needed = job.min_gpus - view.hosts.free_of_pool[room.number]
-        found: list[tuple[float, float, int, JobRun]] = []
-        for other in running:
-            if len(other.parts) > 1 or other.parts[0].pool != room.number:
-                continue
-            view.account(other)
-            lost_gpu_s = view.lost_gpu_s(other)
-            left_gpu_s = view.left_gpu_s(other)
-            left_s = left_gpu_s / other.job.min_gpus
-            if rule.pays(
-                waiting_gpu_s=waiting_gpu_s,
-                left_gpu_s=left_gpu_s,
-                left_s=left_s,
-                lost_gpu_s=lost_gpu_s,
-            ) and self._comes_before(run, other):
-                found.append((lost_gpu_s, -left_gpu_s, other.order, other))
-        enough = [each for each in found if each[3].held_gpus >= needed]
-        if enough:
-            stopped = [min(enough)[3]]
-        else:
-            stopped = []
-            for each in sorted(found, key=lambda each: (-each[3].held_gpus, *each[:3])):
-                stopped.append(each[3])
-                needed -= each[3].held_gpus
-                if needed <= 0:
+        key = self._key(run), run.order
+        found: list[JobRun] = []
+        for lost_gpu_s, left_gpu_s, key_of_other, other in candidates:
+            if lost_gpu_s > most_lost_gpu_s:
+                break
+            if left_gpu_s >= least_left_gpu_s and key < key_of_other:
+                if other.held_gpus >= needed:
+                    found = [other]
                     break
-        if (needed > 0 and not enough) or len(stopped) > self.left:
+                found.append(other)
+        stopped: list[JobRun] = []
+        for other in sorted(found, key=lambda each: -each.held_gpus):
+            stopped.append(other)
+            needed -= other.held_gpus
+            if needed <= 0:
+                break
+        else:
+            return []
+        if len(stopped) > self.left:
             return []
         leaving = [other.gpus for other in stopped]
         fits = room.fit.room_after(leaving, job.gpus_per_worker) >= job.min_workers

@@ -27,6 +27,7 @@ from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
 from lyra_opt.simulation.job_run import NEVER, JobRun, Part, added
 from lyra_opt.simulation.metrics import measure, require_conserved
+from lyra_opt.simulation.policies.composed import ComposedPolicy
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, PARTITION
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.quotas import EQUALLY, divided
@@ -1070,14 +1071,16 @@ class Outcome(NamedTuple):
 def run_drawn(drawn: Drawn) -> Outcome:
     """Replay what was drawn under watches, then alone; `AssertionError` names what is wrong.
 
-    Alone, rules that say when they would decide as before are passed over, and nobody looks on:
-    the two runs are the same all the same.
+    Alone, rules that say when they would decide as before are passed over, composed schemes keep
+    answers, and nobody looks on: the two runs are the same all the same.
     """
     try:
         kernel = prepared(_watched(drawn), watches(drawn))
     except UserError as error:
         return Outcome(None, str(error))
     kernel.policy.repeats_itself = False
+    if isinstance(kernel.policy, ComposedPolicy):
+        kernel.policy.keeps_answers = False
     kernel.run()
     require_conserved(kernel)
     require_finite(kernel)
