@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import FieldError, failure_of
 from lyra_opt.core.own_files import load_reference
+from lyra_opt.simulation.gittins import GittinsOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 FIRST_COME = "first-come"
 OVERTAKING = "first-come-overtaking"
+GITTINS = "gittins"
+"""The order of `lyra_opt.simulation.gittins.GittinsOrder`, which composed schemes also know."""
+
 PRIORITY = "priority"
 
 
@@ -107,6 +111,8 @@ def sort_key(queue: str | Order, view: View) -> Callable[[JobRun], tuple[float, 
     With a user's own order, it raises `lyra_opt.simulation.view.PolicyError` if the order fails or
     does not return numbers.
     """
+    if queue == GITTINS:
+        return GittinsOrder(view)
     if isinstance(queue, str) and queue in ORDERS:
         built_in = ORDERS[queue]
         return lambda run: built_in(run, view)

@@ -234,7 +234,8 @@ class ComposedScheme(Composition, Scheme):
         """Return why this scheme cannot run a workload with a tenure; None if it can."""
         has_quotas = cluster.tenants is not None and self.quotas != IGNORE
         takes_back = has_quotas and self.quotas == BORROW and self.takes_back is not None
-        stops = self.preempter is not None or self.serving is not None or takes_back
+        parts = self.preempter, self.serving, self.priced_preemption
+        stops = takes_back or any(part is not None for part in parts)
         if stops and not tenure.frees_at_once:
             return (
                 "it starts a gang at once on the GPUs of the jobs that give way, but with tenure "

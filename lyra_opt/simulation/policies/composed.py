@@ -15,12 +15,20 @@ from bisect import bisect_left, insort
 from heapq import heapify, heappop, heapreplace, merge
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lyra_opt.core.seeding import derive_seed
+from lyra_opt.simulation.gittins import GittinsOrder
 from lyra_opt.simulation.hosts import Group, PoolRoom
 from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.policies.composition import IGNORE, RECLAIMING
-from lyra_opt.simulation.policies.fluid import MOST_STOPPED, Running
-from lyra_opt.simulation.policies.parts import HOUR_S, CapsInForce, PreemptionsInBudget
+from lyra_opt.simulation.policies.fluid import FluidPrices, RecentWork
+from lyra_opt.simulation.policies.parts import (
+    DAY_S,
+    HOUR_S,
+    CapsInForce,
+    PreemptionsInBudget,
+)
 from lyra_opt.simulation.policies.selection import FreeLater
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queue_orders import FIRST_COME, sort_key
@@ -154,7 +162,11 @@ class ComposedPolicy(Policy):
         # Waiting jobs in order, as (sort key, index, job).
         self._line: list[tuple[tuple[float, ...], int, JobRun]] = []
         self._next_serving_s = self._next_pricing_s = view.now_s
-        self._keeps_line = bool(self._composition.serving or self._composition.priced_preemption)
+        priced = self._composition.priced_preemption
+        self._recent: RecentWork | None = None
+        if priced is not None:
+            self._recent = RecentWork(priced.window_days * DAY_S, view.now_s)
+        self._keeps_line = bool(self._composition.serving or priced)
 
         def make_queue() -> JobQueue:
             return JobQueue(key, self._kind_of)
@@ -210,6 +222,8 @@ class ComposedPolicy(Policy):
         """Add a job to the queue, and notify the run-time caps and the preemption rule."""
         if self._caps is not None and not run.losses:
             self._caps.submitted(view.now_s, self._left_s(run), run.job.min_gpus)
+        if self._recent is not None and not run.losses:
+            self._recent.submitted(view.now_s, view.left_gpu_s(run))
         if self._preemptions is not None:
             self._preemptions.waits(run, view.now_s, self._left_s(run))
         self._queue.add(run)
@@ -224,6 +238,11 @@ class ComposedPolicy(Policy):
             for part in run.parts:
                 room = self._room_of_pool[part.pool]
                 room.flexible_gpus -= part.flexible * room.replicas * run.job.gpus_per_worker
+
+    def completes(self, view: View, run: JobRun) -> None:  # noqa: ARG002
+        """Learn the run time of a job for the order by Gittins index."""
+        if isinstance(self._key, GittinsOrder):
+            self._key.completes(run)
 
     def decide(self, view: View) -> None:
         """Start waiting jobs if anything has changed, and resize elastic jobs if that is due."""
@@ -538,23 +557,37 @@ class ComposedPolicy(Policy):
                     break
 
     def _preempt_by_price(self, priced: PricedPreemption) -> None:
-        """Stop running jobs on own GPUs while the waiting jobs gain more than they lose."""
+        """Stop running jobs on own GPUs for waiting jobs, at the prices of the fluid model."""
         view = self._view
+        assert self._recent is not None, "only schemes with prices look back"
+        rates = self._recent.rates(view.now_s)
         for room in self._own:
-            for _ in range(MOST_STOPPED):
-                able = sorted(
-                    (self._left_s(run), run.order, view.lost_gpu_s(run) / run.job.min_gpus, run)
-                    for run in self._running_in(room)
-                )
-                running = [Running(left, run.job.min_gpus, lost) for left, _, lost, run in able]
-                waiting = sorted(
-                    (view.left_gpu_s(run), run.job.min_gpus) for *_, run in self._line_for(room)
-                )
-                place = priced.stopped(running, waiting, self._free_for_base(room))
-                if place is None:
-                    break
-                view.stop(able[place][-1])
-                self._start_queued()
+            running = list(self._running_in(room))
+            waiting = [run for *_, run in self._line_for(room)]
+            works_gpu_s = [view.left_gpu_s(run) for run in (*running, *waiting)]
+            prices = FluidPrices(priced, view.cluster.gpus, works_gpu_s, rates)
+            needed = np.array([run.job.min_gpus for run in (*running, *waiting)], np.float64)
+            left_s = np.array(works_gpu_s) / needed
+            now = len(running)
+            is_best_now = prices.is_best_now(left_s[now:], needed[now:])
+            come = [run for run, is_best in zip(waiting, is_best_now, strict=True) if is_best]
+            if not come:
+                continue
+            lost_s = np.array([view.lost_gpu_s(run) for run in running]) / needed[:now]
+            gains = prices.gain_of_stop(left_s[:now], left_s[:now] + lost_s, needed[:now])
+            found = sorted(
+                (gain, -run.order, run)
+                for gain, run in zip(gains.tolist(), running, strict=True)
+                if gain > 0
+            )
+            for run in come:
+                able = [
+                    other
+                    for *_, other in found
+                    if other.is_running and view.left_gpu_s(other) > view.left_gpu_s(run)
+                ]
+                self._serve_one(run, room, able)
+        self._start_queued()
 
     def _left_s(self, run: JobRun) -> float:
         """Return a job's estimated remaining running time with its base demand, in seconds."""

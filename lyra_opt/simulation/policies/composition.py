@@ -13,7 +13,7 @@ from lyra_opt.core.rules import require_choice, require_flag
 from lyra_opt.simulation.policies.fluid import PricedPreemption
 from lyra_opt.simulation.policies.parts import LoanRule, RunTimeCaps, VoluntaryPreemption
 from lyra_opt.simulation.policies.selection import Backfill, Serving
-from lyra_opt.simulation.queue_orders import ORDERS, PRIORITY, own_order
+from lyra_opt.simulation.queue_orders import GITTINS, ORDERS, PRIORITY, own_order
 from lyra_opt.simulation.slices import BEST_FIT, PLACEMENTS
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ class Composition:
     Parameters
     ----------
     queue
-        The order in which waiting jobs are tried: one of `queue_orders.ORDERS`, or a
-        function ``key(run, view)`` that returns a number or a tuple of numbers, smallest first,
-        also as ``my_file.py:NAME``. It is called when a job begins to wait. A job that does not fit
-        is skipped.
+        The order in which waiting jobs are tried: one of `queue_orders.ORDERS`, ``gittins``
+        (`lyra_opt.simulation.gittins.GittinsOrder`), or a function ``key(run, view)`` that returns
+        a number or a tuple of numbers, smallest first, also as ``my_file.py:NAME``. It is called
+        when a job begins to wait. A job that does not fit is skipped.
     reclaimer
         Reclaim solver that chooses which servers on loan to give back: a name, ``my_file.py:NAME``,
         an object or a class; None for a scheme that borrows no servers.
@@ -131,7 +131,7 @@ class Composition:
         if not isinstance(self.queue, str):
             own_order(self.queue)
         elif not is_reference(self.queue):
-            require_choice("queue", self.queue, list(ORDERS))
+            require_choice("queue", self.queue, [*ORDERS, GITTINS])
         require_choice("quotas", self.quotas, list(QUOTAS))
         require_choice("placement", self.placement, list(PLACEMENTS))
         given: Any = self.takes_back

@@ -101,7 +101,7 @@ class Serving:
     `first-fit` chooses every job that still fits, in this order. With the order `shortest-left` it
     is SRPT-k. `server-filling` takes the shortest prefix of the order whose gangs together need at
     least all GPUs, and chooses from it by decreasing gang size. With the order `smallest-work` it
-    is ServerFilling-SRPT.
+    is ServerFilling-SRPT; with the order `gittins` it is ServerFilling-Gittins.
 
     If all gangs and the cluster are powers of two, `server-filling` leaves no GPU idle while the
     prefix is that large. Then ServerFilling-SRPT has the least mean response time in heavy traffic,

@@ -718,7 +718,7 @@ POLICIES = (*KNOWN, *[OWN] * 5)
 
 def preempts(policy: str, *parts: str) -> bool:
     """Whether a scheme stops jobs for waiting gangs, which needs GPUs that are free at once."""
-    parts = parts or ("preempter", "serving")
+    parts = parts or ("preempter", "serving", "priced_preemption")
     return policy != OWN and any(getattr(find_scheme(policy), part, None) for part in parts)
 
 

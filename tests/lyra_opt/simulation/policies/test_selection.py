@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.policies.fluid import HOUR_S, PricedPreemption, Running, clear_s
 from lyra_opt.simulation.policies.selection import SERVER_FILLING, FreeLater, Serving
 from lyra_opt.simulation.scheme import Options, find_scheme
 from lyra_opt.simulation.tenure import Forever
@@ -170,39 +169,3 @@ def test_a_gang_larger_than_the_pool_never_starts():
     later = FreeLater(0.0, 1, [(5.0, 1)])
     later.reserve(later.start_s(3, 1.0), 3, 1.0)  # nothing
     assert [later.start_s(gpus, 9.0) for gpus in (1, 2)] == [0.0, 5.0]
-
-
-def plainly_clear_s(work_gpu_s, free_gpus, running):
-    """Return the second in which the work is done, adding up the free GPUs of each second."""
-    second = 0
-    while work_gpu_s > 0:
-        work_gpu_s -= free_gpus + sum(run.gpus for run in running if run.left_s <= second)
-        second += 1
-    return second
-
-
-RUNNING = st.lists(
-    st.builds(Running, st.integers(1, 40), st.integers(1, 4), st.integers(0, 9)), max_size=5
-)
-
-
-@given(running=RUNNING, free_gpus=st.integers(1, 3), work_gpu_s=st.integers(1, 300))
-def test_fluid_second_by_second(running, free_gpus, work_gpu_s):
-    """The work is done within the second that counting finds."""
-    ours = clear_s(work_gpu_s, free_gpus, sorted(running))
-    assert 0 <= plainly_clear_s(work_gpu_s, free_gpus, running) - ours < 1
-
-
-@pytest.mark.parametrize(
-    ("lost_h", "price", "waiting", "stopped"),
-    [(6.7, 0, 8, 0), (6.8, 0, 8, None), (4, 0.6, 8, 0), (4, 0.7, 8, None), (0, 0, 2, None)],
-)
-def test_price_of_a_running_job(lost_h, price, waiting, stopped):
-    """Jobs of an hour wait for a GPU that is free now; another job runs for 100 hours more.
-
-    With both GPUs, job n of the first, second, fourth and eighth ends n / 2 hours earlier. The
-    groups that they end gain 0.25, 0.5, 2 and 8 hours, and the running job waits for 4 hours.
-    """
-    rule = PricedPreemption(lost_price=price)
-    running = [Running(100 * HOUR_S, 1, lost_h * HOUR_S)]
-    assert rule.stopped(running, [(HOUR_S, 1)] * waiting, 1) == stopped
