@@ -135,21 +135,16 @@ def reclaim_instance(
             }
             for group in Group
         )
-        jobs.append(
-            Job(
-                id=str(run.order),
-                workers=tuple(
-                    _group(
-                        name_of[host],
-                        base.get(host, 0) // gpus_per_worker,
-                        flexible.get(host, 0) // gpus_per_worker,
-                    )
-                    for host in sorted(base.keys() | flexible.keys())
-                ),
-                weight=1 + int(view.lost_gpu_s(run)) if weighs_lost_work else 1,
-                gpus_per_worker=gpus_per_worker,
+        weight = 1 + int(view.lost_gpu_s(run)) if weighs_lost_work else 1
+        groups = (
+            (
+                name_of[host],
+                base.get(host, 0) // gpus_per_worker,
+                flexible.get(host, 0) // gpus_per_worker,
             )
+            for host in sorted(base.keys() | flexible.keys())
         )
+        jobs.append(_job(run.order, weight, gpus_per_worker, *groups))
     return ReclaimInstance(
         name=f"reclaim-at-{view.now_s:.0f}-s",
         semantics=Semantics.RIGID,
@@ -159,14 +154,24 @@ def reclaim_instance(
     )
 
 
-# Servers and groups recur in most reclaims of a simulation. Checking their fields anew took two
+# Servers and jobs recur in most reclaims of a simulation. Checking their fields anew took two
 # thirds of the time to make an instance.
 @lru_cache(maxsize=2**13)
 def _server(name: str, gpus: int) -> Server:
     return Server(id=name, gpus=gpus)
 
 
-@lru_cache(maxsize=2**15)
+@lru_cache(maxsize=2**13)
+def _job(order: int, weight: int, gpus_per_worker: int, *groups: tuple[str, int, int]) -> Job:
+    return Job(
+        id=str(order),
+        workers=tuple(_group(*group) for group in groups),
+        weight=weight,
+        gpus_per_worker=gpus_per_worker,
+    )
+
+
+@lru_cache(maxsize=2**13)
 def _group(server: str, base: int, flexible: int) -> WorkerGroup:
     return WorkerGroup(server=server, base=base, flexible=flexible)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Any
 
@@ -58,16 +57,17 @@ class JobQueue:
             self._smallest = min(heads)
         return self._smallest
 
-    def begin(self, most_gpus: float = math.inf) -> None:
+    def begin(self, could_start: Callable[[JobRun], bool] | None = None) -> None:
         """Start a scheduling pass in which every kind of job can be tried.
 
         Parameters
         ----------
-        most_gpus
-            No job with a larger base demand can start in this pass.
+        could_start
+            Whether a job might start in this pass; kinds whose first job cannot are skipped. None
+            for all jobs.
         """
-        heads = [heap[0] for heap in self._heaps.values()]
-        self._offered = [head for head in heads if head[3].job.min_gpus <= most_gpus]
+        heads = (heap[0] for heap in self._heaps.values())
+        self._offered = [head for head in heads if could_start is None or could_start(head[3])]
         heapify(self._offered)
 
     def first(self) -> JobRun | None:

@@ -38,7 +38,7 @@ from lyra_opt.simulation.speed import Room
 from lyra_opt.simulation.tenants import FairQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from lyra_opt.simulation.decisions import ScalingRule
     from lyra_opt.simulation.job_run import JobRun
@@ -274,13 +274,18 @@ class ComposedPolicy(Policy):
         self._refused.clear()
         self._begin_pass()
         backfill = self._composition.backfill
+        could_start = None
         while (run := queue.first()) is not None:
+            if could_start is not None and not could_start(run):
+                queue.block()
+                continue
             if backfill and not any(self._free_for_base(room) for room in self._rooms):
                 return
             homes = self._homes(run)
             if homes and self._delays_nobody(run, homes):
                 queue.take()
                 self._start(run, homes)
+                could_start = self._possible_starts()
             elif not homes and self._starts_by_stopping(run):
                 self._begin_pass()  # jobs that were stopped can start on the GPUs that are left
             else:
@@ -383,22 +388,32 @@ class ComposedPolicy(Policy):
         self._later, self._reserved = {}, 0
         self._most_free = max(self._view.hosts.free_of_pool[room.number] for room in self._own)
         if isinstance(self._queue, JobQueue):
-            self._queue.begin(self._most_startable_gpus())
+            self._queue.begin(self._possible_starts())
         else:
             self._queue.begin()
 
-    def _most_startable_gpus(self) -> float:
-        """Return a bound on the base demands that can start before any job ends or is stopped.
+    def _possible_starts(self) -> Callable[[JobRun], bool] | None:
+        """Return a test that only jobs fail that cannot start before a job ends or is stopped.
 
         A start takes its GPUs from free GPUs, or from flexible workers, which then become free. So
-        the sum of both does not grow during a pass. A job in several pools needs several of them.
+        the sum of both in a pool does not grow during a pass. None if more decides.
         """
-        parts = self._composition
-        others_end = parts.backfill is not None or parts.preempter is not None
-        if others_end or self._view.slices is not None or not self.keeps_answers:
-            return math.inf
-        free = [self._free_for_base(room) for room in self._rooms]
-        return sum(free) if self._mixes else max(free)
+        others_end = self._preempter is not None or self._taking_back is not None
+        is_counted = self._composition.backfill is None and self._view.slices is None
+        if others_end or not is_counted or not self.keeps_answers:
+            return None
+        own = [self._free_for_base(room) for room in self._own]
+        lent = [self._free_for_base(room) for room in self._lent]
+        most_own = max(own)
+        # A job on own and borrowed GPUs at once can need both together.
+        most = sum(own) + sum(lent) if self._mixes else max(*own, *lent, 0)
+
+        def could_start(run: JobRun) -> bool:
+            job = run.job
+            can_borrow = job.fungible or job.heterogeneous
+            return job.min_gpus <= (most if can_borrow else most_own)
+
+        return could_start
 
     def _starts_by_stopping(self, run: JobRun) -> bool:
         """Start the first job of the queue in place of others, if its priority or quota allows it.
