@@ -15,7 +15,7 @@ from lyra_opt.core.result import Status
 from lyra_opt.core.table import ENDS, Table, as_text, run_times, texts_with_interval
 from lyra_opt.experiments.analysis import PROVED, counted_proof_time_s
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
-from lyra_opt.experiments.page import PLOTS_FOLDER, how_run
+from lyra_opt.experiments.page import PLOTS_FOLDER, TEMPLATES, how_run
 from lyra_opt.experiments.study_cells import LIBRARY
 from lyra_opt.experiments.tables import column_of, table_of_frame, values_of
 from lyra_opt.instances.library import library
@@ -64,24 +64,19 @@ MEASURES = {
     "gap_to_bound_percent": ("Gap to best bound", "%", percent),
 }
 
-COUNTED = (
-    f"A gap above {WORST_GAP_PERCENT:g} % counts as {WORST_GAP_PERCENT:g} %, and so does a run "
-    f"without a solution. An answer that arrives later than the time limit by more than {LATE_S:g} "
-    f"s and {100 * LATE_SHARE:g} % of the limit counts as a run without a solution and without a "
-    "proof."
+METHOD, COUNTED = (
+    line.format(
+        cap=WORST_GAP_PERCENT,
+        late_s=LATE_S,
+        late_percent=100 * LATE_SHARE,
+        shift_s=SHIFT_S,
+        confidence_percent=100 * CONFIDENCE,
+        samples=RESAMPLES,
+        least=LEAST_FOR_INTERVAL,
+    )
+    for line in (TEMPLATES / "scoreboard_method.txt").read_text("utf-8").splitlines()
 )
-"""How gaps, missing solutions and late answers count."""
-
-METHOD = (
-    f"Times to proof are geometric means shifted by {SHIFT_S:g} s; a run without a proof and a "
-    "failed run count with the time limit. A proof must come from the solver itself. Gaps are "
-    "means relative to the best value or the best bound of the library's record and all runs. "
-    f"{COUNTED} Brackets show {100 * CONFIDENCE:g} % intervals from {RESAMPLES} bootstrap samples "
-    f"of at least {LEAST_FOR_INTERVAL} instances; the intervals reflect the choice of instances, "
-    "not the variation of times. Solvers are ranked by time to proof, then by share proved, then "
-    "by gap to best known. A rank in brackets belongs to a solver that does not support all "
-    "instances."
-)
+"""How solvers are ranked; and how gaps, missing solutions and late answers count."""
 
 
 @dataclass(frozen=True)
@@ -366,30 +361,19 @@ def _with_interval(rows: pd.DataFrame, name: str, show: Show) -> list[str]:
 
 def scoreboard_page(scoreboard: Scoreboard, plots: Sequence[Plot]) -> str:
     """Return the scoreboard as a Markdown page with the plots of the report."""
-    return "\n".join(_page_lines(scoreboard, plots))
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-
-def _page_lines(scoreboard: Scoreboard, plots: Sequence[Plot]) -> Iterator[str]:
-    study, runs = scoreboard.study, scoreboard.analysis.runs
-    how = how_run(study, runs)
-    yield "# Scoreboard of the instance library\n"
-    yield f"{study.description}\n"
-    yield f"{scoreboard.in_words()}\n"
-    yield f"{METHOD}\n"
-    for machine, number in how.environments:
-        yield f"Machine and versions of {number} runs: {machine}.\n"
-    yield (
-        "`make scoreboard` makes this page again. To rank your own solver:"
-        "\n\n```\nlyra-opt library score my_file.py:MySolver --grade hard\n```\n"
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=False,  # noqa: S701 - Markdown
+        undefined=StrictUndefined,
+        trim_blocks=True,
     )
-    of_plot = {plot.name: plot for plot in plots}
-    for problem in scoreboard.problems:
-        yield f"## {problem.capitalize()}\n"
-        plot = of_plot.get(f"profiles_{problem}")
-        if plot is not None:
-            yield f"![{plot.title}]({PLOTS_FOLDER}/{plot.name}.svg)\n\n{plot.caption}\n"
-        yield scoreboard.shown(problem).text("markdown")
-    better = scoreboard.better_than_record()
-    if better:
-        yield "## Better than the record\n"
-        yield "\n".join(f"- {line}" for line in better) + "\n"
+    page = environment.get_template("scoreboard.md.jinja").render(
+        scoreboard=scoreboard,
+        method=METHOD,
+        how=how_run(scoreboard.study, scoreboard.analysis.runs),
+        plots={plot.name: plot for plot in plots},
+        folder=PLOTS_FOLDER,
+    )
+    return page.rstrip("\n") + "\n"

@@ -197,9 +197,9 @@ def _workloads() -> Objects:
 
 def _clusters() -> Objects:
     """Return the clusters with heterogeneous GPUs."""
-    from lyra_opt.instances.heterogeneous import clusters
+    from lyra_opt.instances.heterogeneous.clusters import paper_clusters
 
-    return _by_name(*_all_of(clusters.NamedCluster, clusters))
+    return _by_name(*paper_clusters())
 
 
 def _throughputs() -> Objects:

@@ -2,6 +2,7 @@
 
 import math
 from enum import StrEnum
+from importlib.resources import files
 
 REPRODUCED_WITHIN = 0.10
 """The largest relative difference from the paper's number that counts as reproduced."""
@@ -32,30 +33,21 @@ class Verdict(StrEnum):
     NOT_RUN = "not run"
 
 
-RULE = (
-    "All papers use one fixed rule of verdicts, and the head of each table counts the verdicts. "
-    "Values and gains are judged separately. A number is judged by its value. If its table "
-    "compares it with another row, it is also judged by its gain over that row. The gain is the "
-    "other row's value divided by this row's value if less is better, and the inverse if more is "
-    "better. A gain or reduction that the paper prints is judged only as a gain: a reduction by "
-    "p % is a gain of 100 / (100 - p).",
-    f"{Verdict.REPRODUCED}: our number is within {100 * REPRODUCED_WITHIN:g} % of the paper's, or "
-    "the paper's lies between our least and greatest number over seeds and these differ by a "
-    f"factor of at most {WIDEST_SPREAD:g}. Worked examples, and choices among a few values, must "
-    "match the printed digits after rounding; otherwise they differ.",
-    f"{Verdict.NEAR}: our number is within {100 * NEAR_WITHIN:g} % of the paper's.",
-    f"A gain is above 1, below 1, or no change if it is within {100 * NO_CHANGE_WITHIN:g} % of 1. "
-    "Gains with different directions differ, however close they are. Gains with equal directions "
-    f'that are not near are "{Verdict.FAR}" if they differ by a factor above {FAR_BEYOND:g}, '
-    f'and otherwise "{Verdict.SAME_DIRECTION}".',
-    f"{Verdict.DIFFERS}: every other case. A value that is not near differs.",
-    f"{Verdict.UNATTAINABLE}: the number is not reproduced, and a bound computed with the runs "
-    "proves that no scheduler can reach the paper's number, to its printed digits, in the "
-    "simulated setting.",
-    f"{Verdict.NOT_MODELLED}: the number depends on something that the simulation does not model. "
-    "The paper's file lists these numbers with the reasons. Our number is shown but not judged.",
+RULE = tuple(
+    line.format(
+        within=100 * REPRODUCED_WITHIN,
+        spread=WIDEST_SPREAD,
+        near_within=100 * NEAR_WITHIN,
+        no_change_within=100 * NO_CHANGE_WITHIN,
+        beyond=FAR_BEYOND,
+        **{each.name.lower(): each for each in Verdict},
+    )
+    for line in files("lyra_opt.paper_figures")
+    .joinpath("verdict_rule.txt")
+    .read_text("utf-8")
+    .splitlines()
 )
-"""The rule, one paragraph per entry; its numbers are those of the code."""
+"""The rule, one paragraph per entry; its numbers are those above."""
 
 
 Spread = tuple[float, float] | None

@@ -1,4 +1,14 @@
-"""Compare measured speeds with their targets: ``python -m lyra_opt.experiments.bench DIR``."""
+"""Compare the measured speeds in DIR with the targets of experiments/bench/targets.csv.
+
+Print each target with the measured value, and write the table into DIR/bench.md and
+DIR/figures.csv.
+
+"make bench" measures all parts. A part is a module of experiments/bench or a bundled study:
+  pytest experiments/bench/PART.py --benchmark-json=DIR/PART.json
+  lyra-opt study PART --processes 1 --out DIR/PART
+
+Exit code: 0; 1 if a target was missed; 2 for bad input or usage.
+"""
 
 import argparse
 import sys
@@ -24,23 +34,12 @@ from lyra_opt.experiments.records import current_environment
 
 PAGE = "bench.md"
 
-DESCRIPTION = """\
-Compare the measured speeds in DIR with the targets of experiments/bench/targets.csv. Print each
-target with the measured value, and write the table into DIR/bench.md and DIR/figures.csv.
-
-"make bench" measures all parts. A part is a module of experiments/bench or a bundled study:
-  pytest experiments/bench/PART.py --benchmark-json=DIR/PART.json
-  lyra-opt study PART --processes 1 --out DIR/PART
-
-Exit code: 0; 1 if a target was missed; 2 for bad input or usage.
-"""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print and write the figures of a folder; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m lyra_opt.experiments.bench",
-        description=DESCRIPTION,
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the measurements")

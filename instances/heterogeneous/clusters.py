@@ -10,6 +10,7 @@ group ``lyra_opt.clusters``.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -264,58 +265,12 @@ def _prices_in_words(types: Sequence[GpuType]) -> tuple[str, ...]:
     )
 
 
-def _of_a_paper(
-    name: str,
-    summary: str,
-    gpus: Mapping[str, int],
-    assumption: str,
-    *,
-    gpus_per_server: int = GPUS_PER_SERVER,
-) -> NamedCluster:
-    def make() -> Cluster:
-        return cluster_of(
-            gpus, gpus_per_server=gpus_per_server, name=name, assumptions=(assumption,)
-        )
+@cache
+def paper_clusters() -> list[NamedCluster]:
+    """Return the clusters of papers, as ``clusters.toml`` defines them."""
 
-    return NamedCluster(name, summary, make)
+    def named(name: str, summary: str, **table: Any) -> NamedCluster:
+        return NamedCluster(name, summary, lambda: cluster_of(name=name, **table))
 
-
-HADAR_60 = _of_a_paper(
-    "hadar-60",
-    "20 V100, 20 P100 and 20 K80, 4 per server (Hadar's simulation)",
-    {"v100": 20, "p100": 20, "k80": 20},
-    "Cluster of 20 V100, 20 P100 and 20 K80 on 15 nodes (Hadar, by a secondary source); "
-    "that each node has 4 GPUs of one type follows from it if nodes are alike.",
-)
-"""The simulated cluster of Hadar (IPDPS 2024): 15 nodes, three types."""
-
-GAVEL_108 = _of_a_paper(
-    "gavel-108",
-    "36 V100, 36 P100 and 36 K80, 4 per server (Gavel's simulation)",
-    {"v100": 36, "p100": 36, "k80": 36},
-    "Cluster of 36 V100, 36 P100 and 36 K80 (Gavel). Assumed: 4 GPUs per server, as in "
-    "Hadar's cluster. The scripts of Gavel's simulator use 1 GPU per server by default, and "
-    "its rates do not depend on the number of servers of a gang.",
-)
-"""The simulated cluster of Gavel (OSDI 2020), on servers of 4 GPUs."""
-
-HADARE_AWS = _of_a_paper(
-    "hadare-aws",
-    "2 V100, 2 T4 and 1 K80, 1 per server (like HadarE's testbed on AWS)",
-    {"v100": 2, "t4": 2, "k80": 1},
-    "Testbed of five nodes of 1 GPU on AWS: p3.2xlarge (V100), g4dn.xlarge (T4) and "
-    "p2.xlarge (K80), from memory with little confidence. Assumed: 2, 2 and 1 of these "
-    "nodes; the real numbers were not found.",
-    gpus_per_server=1,
-)
-"""A testbed like HadarE's on AWS: five nodes with one GPU each."""
-
-HADARE_LAB = _of_a_paper(
-    "hadare-lab",
-    "RTX 3090, Titan RTX, T4, RTX A2000, T400, 1 per server (like HadarE's laboratory)",
-    dict.fromkeys(("rtx-3090", "titan-rtx", "t4", "rtx-a2000", "t400"), 1),
-    "Testbed of five nodes of 1 GPU in a laboratory: Titan RTX, T4, T400, RTX 3090 and "
-    "RTX A2000, from memory with little confidence.",
-    gpus_per_server=1,
-)
-"""A testbed like that of HadarE's laboratory: five nodes with one GPU each."""
+    text = (files("lyra_opt.instances.heterogeneous") / "clusters.toml").read_text("utf-8")
+    return [named(name, **table) for name, table in tomllib.loads(text).items()]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import one_line
@@ -27,37 +28,6 @@ MOST_ROWS, LONGEST_TEXT, LONGEST_FACT = 5, 60, 400
 LARGEST_DRAWN = 24
 """Largest size of an instance, such as its number of servers, of which notebooks show a picture."""
 
-# Notebooks may have a dark theme, so text has no colours and pictures have a white background.
-HTML = """\
-{% macro row(cells, tag) -%}
-<tr>{% for cell in cells %}<{{ tag }} style="{{ left }}">{{ cell }}</{{ tag }}>{% endfor %}</tr>
-{%- endmacro -%}
-<div>
-<strong>{{ title }}</strong>
-{%- if facts %}
-<table>
-{%- for name, value in facts.items() %}
-<tr><th style="{{ left }}">{{ name }}</th><td style="{{ left }}">{{ value }}</td></tr>
-{%- endfor %}
-</table>
-{%- endif %}
-{%- for table in tables %}
-<table>
-<caption style="{{ left }}">{{ table.caption }}</caption>
-{{ row(table.columns, "th") }}
-{%- for cells in table.rows %}
-{{ row(cells, "td") }}
-{%- endfor %}
-</table>
-{%- if table.more %}
-<div>and {{ table.more }}</div>
-{%- endif %}
-{%- endfor %}
-{%- if picture %}
-<div style="background: white; color: black; display: inline-block">{{ picture|safe }}</div>
-{%- endif %}
-</div>
-"""
 LEFT = "text-align: left; padding-right: 1em; word-break: normal"
 
 
@@ -208,4 +178,5 @@ def _parts(value: Any) -> Iterator[str]:
 def _template() -> Template:
     from jinja2 import Environment
 
-    return Environment(autoescape=True).from_string(HTML)
+    text = (files("lyra_opt.core") / "representation.html.jinja").read_text("utf-8")
+    return Environment(autoescape=True).from_string(text)

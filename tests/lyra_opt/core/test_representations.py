@@ -5,7 +5,7 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.core.representations import MOST_ENTRIES, MOST_ROWS
 from lyra_opt.core.verifying import Verification
-from lyra_opt.instances.heterogeneous.clusters import GAVEL_108
+from lyra_opt.instances.heterogeneous.clusters import find_cluster
 from lyra_opt.instances.workloads.named import LYRA_LIKE
 from lyra_opt.reclaim import Instance, Job, Server, Solution, WorkerGroup
 from tests.html_page import Page
@@ -72,7 +72,7 @@ def test_a_large_instance_does_not_fill_a_terminal():
 
 def test_workloads_and_clusters_are_short_too():
     """As instances; columns without a value are left out."""
-    cluster = GAVEL_108.make()
+    cluster = find_cluster("gavel-108")
     workload = LYRA_LIKE.make(cluster, 0)
     assert len(repr(workload)) < 3000 < 100 * len(workload.jobs)
     page = Page(workload._repr_html_())
