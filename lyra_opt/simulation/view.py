@@ -287,7 +287,9 @@ class View:
 
         The progress since the last `account` is not included.
         """
-        return self.speed.believed_left_worker_s(run) * run.job.gpus_per_worker * run.job.share
+        job = run.job
+        left_gpu_s = self.speed.believed_left_worker_s(run) * job.gpus_per_worker
+        return left_gpu_s if job.gpu_thousandths is None else left_gpu_s * job.share
 
     def lost_gpu_s(self, run: JobRun) -> float:
         """Return the GPU-seconds, on reference GPUs, that a job would lose if it were stopped now.

@@ -181,6 +181,14 @@ class ComposedPolicy(Policy):
             else FairQueue(self._tenants, make_queue, self._may_start, self._state)
         )
         self._caps = self._preemptions = None
+        # Then `_rooms_for` contains every own pool, whatever the job.
+        self._all_use_own_pools = (
+            self.keeps_answers
+            and self._tenants is None
+            and parts.run_time_caps is None
+            and not parts.confines_fungible
+            and not any(map(self._is_choosy, view.workload.jobs))
+        )
         if parts.run_time_caps is not None:
             self._caps = CapsInForce(parts.run_time_caps, gpus=view.cluster.gpus, now_s=view.now_s)
         if parts.voluntary_preemption is not None:
@@ -363,7 +371,9 @@ class ComposedPolicy(Policy):
                 yield run
 
     def _line_for(self, room: PoolRoom) -> list[tuple[tuple[float, ...], int, JobRun]]:
-        """Return the entries of the waiting jobs that can use a pool, in order."""
+        """Return the entries of the waiting jobs that can use an own pool, in order."""
+        if self._all_use_own_pools:
+            return self._line
         return [entry for entry in self._line if room in self._rooms_for(entry[2])]
 
     def _serve_one(self, run: JobRun, room: PoolRoom, able: list[JobRun]) -> None:

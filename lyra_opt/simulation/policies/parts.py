@@ -18,7 +18,7 @@ from collections import deque
 from dataclasses import dataclass
 from heapq import heappop, heappush, nsmallest
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_number
@@ -285,13 +285,8 @@ class VoluntaryPreemption:
         require_number("area_ratio", self.area_ratio, minimum=1)
 
 
-class Candidate(NamedTuple):
-    """A running job that may be stopped: what it loses, what it has left, and its sort key."""
-
-    lost_gpu_s: float
-    left_gpu_s: float
-    key: tuple[tuple[float, ...], int]
-    run: JobRun
+Candidate = tuple[float, float, int, "JobRun"]
+"""Lost GPU-seconds, remaining GPU-seconds as a negative number, index, and job."""
 
 
 class PreemptionsInBudget:
@@ -355,16 +350,16 @@ class PreemptionsInBudget:
         They come in the order in which they are stopped for a job if one of them suffices: by lost
         work, then most remaining work, then submission. O(jobs log jobs).
         """
-        found = []
+        found: list[Candidate] = []
+        least_left_s = self._rule.least_left_h * HOUR_S
         for run in running:
             if len(run.parts) > 1 or run.parts[0].pool != room.number:
                 continue
             view.account(run)
             left_gpu_s = view.left_gpu_s(run)
-            if left_gpu_s / run.job.min_gpus >= self._rule.least_left_h * HOUR_S:
-                key = self._key(run), run.order
-                found.append(Candidate(view.lost_gpu_s(run), left_gpu_s, key, run))
-        found.sort(key=lambda each: (each.lost_gpu_s, -each.left_gpu_s, each.run.order))
+            if left_gpu_s / run.job.min_gpus >= least_left_s:
+                found.append((view.lost_gpu_s(run), -left_gpu_s, run.order, run))
+        found.sort()
         return found
 
     def stopped_for(
@@ -387,10 +382,10 @@ class PreemptionsInBudget:
         needed = job.min_gpus - view.hosts.free_of_pool[room.number]
         key = self._key(run), run.order
         found: list[JobRun] = []
-        for lost_gpu_s, left_gpu_s, key_of_other, other in candidates:
+        for lost_gpu_s, minus_left_gpu_s, order, other in candidates:
             if lost_gpu_s > most_lost_gpu_s:
                 break
-            if left_gpu_s >= least_left_gpu_s and key < key_of_other:
+            if -minus_left_gpu_s >= least_left_gpu_s and key < (self._key(other), order):
                 if other.held_gpus >= needed:
                     found = [other]
                     break
