@@ -193,7 +193,7 @@ HADAR_VERSION = 1
 """The version of `hadar_480`, raised whenever a seed gives another workload."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class JobClass:
     """A class of jobs with similar GPU time, and the models assigned to its jobs.
 
@@ -219,28 +219,10 @@ class JobClass:
 
 
 HADAR_CLASSES = (
-    JobClass(
-        name="S",
-        least_gpu_h=0,
-        most_gpu_h=1,
-        single=("ResNet-18", 128),
-        distributed=("ResNet-18", 128),
-    ),
-    JobClass(
-        name="M",
-        least_gpu_h=1,
-        most_gpu_h=10,
-        single=("CycleGAN", None),
-        distributed=("Transformer", 64),
-    ),
-    JobClass(name="L", least_gpu_h=10, most_gpu_h=50, single=("LM", 20), distributed=("LM", 20)),
-    JobClass(
-        name="XL",
-        least_gpu_h=60,
-        most_gpu_h=100,
-        single=("ResNet-50", 64),
-        distributed=("ResNet-50", 64),
-    ),
+    JobClass("S", 0, 1, ("ResNet-18", 128), ("ResNet-18", 128)),
+    JobClass("M", 1, 10, ("CycleGAN", None), ("Transformer", 64)),
+    JobClass("L", 10, 50, ("LM", 20), ("LM", 20)),
+    JobClass("XL", 60, 100, ("ResNet-50", 64), ("ResNet-50", 64)),
 )
 """Hadar's job classes; bounds and models are from memory. In Hadar, Transformer belongs to class L.
 It is assigned to class M on several GPUs, because CycleGAN was not measured on several GPUs."""

@@ -8,8 +8,11 @@ the work of each job, are drawn.
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from statistics import NormalDist
 from typing import TypeVar
+
+import msgspec
 
 from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.instances.randomness import IntegerStream
@@ -75,38 +78,10 @@ class JobSet:
         return drawn
 
 
-BATCH = JobSet(
-    name="dally-batch",
-    models={
-        "mobilenetv3": 125,
-        "bert": 125,
-        "resnet50": 125,
-        "alexnet": 53,
-        "resnet18": 38,
-        "vgg11": 34,
-    },
-    gangs={1: 270, 2: 13, 4: 52, 8: 109, 16: 42, 32: 11, 40: 1, 48: 1, 56: 1},
-    log_work_h=2.71378,
-    log_spread=1.05032,
+_JOB_SETS = msgspec.toml.decode(
+    (files("lyra_opt.instances.network") / "job_sets.toml").read_bytes(), type=dict[str, JobSet]
 )
-"""The 500 jobs of the batch set. Published work: median 15.6 h, mean 26.1 h, 2.0 to 323.8 h."""
-
-DISTRIBUTED = JobSet(
-    name="dally-distributed",
-    models={
-        "mobilenetv3": 125,
-        "bert": 125,
-        "resnet50": 125,
-        "alexnet": 29,
-        "vgg11": 4,
-        "resnet18": 3,
-    },
-    gangs={2: 41, 3: 1, 4: 96, 8: 190, 16: 56, 32: 23, 40: 2, 48: 1, 56: 1},
-    log_work_h=2.95908,
-    log_spread=1.05999,
-)
-"""The 411 jobs of the distributed set, all on several GPUs. The work has the published median of
-19.6 h and mean of 32.6 h; the smallest and largest work are assumed to be those of `BATCH`."""
+BATCH, DISTRIBUTED = _JOB_SETS["batch"], _JOB_SETS["distributed"]
 
 
 def apportioned(counts: Mapping[KindT, int], total: int) -> list[KindT]:

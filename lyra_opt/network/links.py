@@ -107,28 +107,20 @@ SHIPPED_RACK = Link(bandwidth_gb_per_s=200.0, latency_s=5e-6)
 SHIPPED_NETWORK = Link(bandwidth_gb_per_s=400.0, latency_s=50e-6)
 """More bandwidth than the rack, but more latency: these are the shipped values, not a mistake."""
 
+_CONGESTED = (
+    (Link(bandwidth_gb_per_s=100.0, latency_s=500e-9), SHIPPED_NETWORK),
+    (Link(bandwidth_gb_per_s=50.0, latency_s=500e-9), SHIPPED_NETWORK),
+    (
+        Link(bandwidth_gb_per_s=25.0, latency_s=5e-3),
+        Link(bandwidth_gb_per_s=10.0, latency_s=50e-3),
+    ),
+)
+
 LINK_SETS: Mapping[str, LinkSet] = {
-    links.name: links
-    for links in (
-        LinkSet(name="shipped", machine=NVSWITCH, rack=SHIPPED_RACK, network=SHIPPED_NETWORK),
-        LinkSet(
-            name="congested-1",
-            machine=NVSWITCH,
-            rack=Link(bandwidth_gb_per_s=100.0, latency_s=500e-9),
-            network=SHIPPED_NETWORK,
-        ),
-        LinkSet(
-            name="congested-2",
-            machine=NVSWITCH,
-            rack=Link(bandwidth_gb_per_s=50.0, latency_s=500e-9),
-            network=SHIPPED_NETWORK,
-        ),
-        LinkSet(
-            name="congested-3",
-            machine=NVSWITCH,
-            rack=Link(bandwidth_gb_per_s=25.0, latency_s=5e-3),
-            network=Link(bandwidth_gb_per_s=10.0, latency_s=50e-3),
-        ),
+    name: LinkSet(name=name, machine=NVSWITCH, rack=rack, network=network)
+    for name, rack, network in (
+        ("shipped", SHIPPED_RACK, SHIPPED_NETWORK),
+        *((f"congested-{number}", *links) for number, links in enumerate(_CONGESTED, start=1)),
     )
 }
 """Link sets by name. The congested sets are earlier versions of the shipped files; values that
