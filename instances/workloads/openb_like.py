@@ -1,14 +1,17 @@
 """Jobs with the published mix of Alibaba's openb trace, in which many ask for part of a GPU.
 
 Source: ``cluster-trace-gpu-v2023`` of https://github.com/alibaba/clusterdata, whose file
-``openb_pod_list_default.csv`` lists the pods of Weng et al. (USENIX ATC 2023). The tables of this
-module count its 6,203 pods that ask for GPUs and were scheduled.
+``openb_pod_list_default.csv`` lists the pods of Weng et al. (USENIX ATC 2023). The tables in
+``openb_like.toml`` count its 6,203 pods that ask for GPUs and were scheduled.
 """
 
 from __future__ import annotations
 
 import math
+from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.instances.randomness import IntegerStream
@@ -16,7 +19,7 @@ from lyra_opt.instances.workloads import MOST_GENERATED_JOBS
 from lyra_opt.simulation.workload import WHOLE_GPU, Job, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 OPENB_PODS = "openb_pod_list_default.csv"
 OPENB_JOBS = 20_000
@@ -25,44 +28,20 @@ VERSION = 1
 """The version of the generator, raised whenever a seed gives another workload."""
 
 _SHARES = (0, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 950, 980, 990, 1000)
-"""Shares of the pods, per 1,000, that run at most as long as the quantiles below."""
+"""Shares of the pods, per 1,000, that run at most as long as the quantiles of their kind."""
 
 
-class _Kind(NamedTuple):
+class _Kind(msgspec.Struct, frozen=True):
     """Pods by thousandths of a GPU or number of GPUs, and quantiles of their running times in s."""
 
     pods: dict[int, int]
-    run_s: Sequence[int]
+    run_s: tuple[int, ...]
 
 
-_SLICES = _Kind(
-    dict(
-        (
-            *((50, 7), (110, 18), (140, 1), (160, 70), (220, 60), (230, 94), (270, 4), (290, 1)),
-            *((320, 288), (330, 7), (350, 5), (370, 46), (440, 2), (460, 128), (470, 455)),
-            *((480, 19), (550, 71), (590, 62), (650, 218), (810, 1017)),
-        )
-    ),
-    (
-        *(4, 35, 55, 103, 174, 289, 539, 928, 1_281, 2_879, 9_235, 20_153, 49_516, 75_954),
-        12_475_899,
-    ),
+_KINDS = msgspec.toml.decode(
+    (files("lyra_opt.instances.workloads") / "openb_like.toml").read_bytes(), type=dict[str, _Kind]
 )
-_ONE_GPU = _Kind(
-    {1: 3556},
-    (
-        *(5, 56, 80, 177, 251, 459, 758, 1_210, 1_972, 3_536, 6_030, 13_217, 57_462, 236_343),
-        12_537_496,
-    ),
-)
-_SEVERAL_GPUS = _Kind(
-    {2: 15, 4: 15, 8: 44},
-    (
-        *(22, 36, 40, 140, 259, 497, 573, 1_707, 3_599, 14_526, 68_494, 175_089, 977_323, 977_323),
-        1_332_357,
-    ),
-)
-_KINDS = _SLICES, _ONE_GPU, _SEVERAL_GPUS
+_SLICES = _KINDS["slices"]
 
 
 class _Pod(NamedTuple):
@@ -147,7 +126,7 @@ def _from_pods(stream: IntegerStream, pods: Workload) -> Callable[[], _Pod]:
 
 
 def _from_mix(stream: IntegerStream) -> Callable[[], _Pod]:
-    kinds = [(kind, size, pods) for kind in _KINDS for size, pods in kind.pods.items()]
+    kinds = [(kind, size, pods) for kind in _KINDS.values() for size, pods in kind.pods.items()]
     weights = [pods for _, _, pods in kinds]
 
     def draw() -> _Pod:
