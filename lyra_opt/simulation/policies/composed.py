@@ -828,14 +828,21 @@ class ComposedPolicy(Policy):
             return False
         parts: list[tuple[Part, JobRun]] = []
         staying: list[int] = []
+        least_left_gpu_s = -math.inf
+        if self._composition.shrinks_longer_only:
+            least_left_gpu_s = view.left_gpu_s(run)
+            for other in self._elastic.values():
+                view.account(other)
         for other in self._elastic.values():
-            is_free = self._may_be_scaled_in(other, run)
             for part in other.parts:
                 if part.pool == room.number and part.flexible:
-                    if is_free:
+                    if view.left_gpu_s(other) > least_left_gpu_s:
                         parts.append((part, other))
+                        free += part.flexible * room.replicas * other.job.gpus_per_worker
                     else:
                         staying += part.gpus[Group.FLEXIBLE]
+        if free < needed:
+            return False
         # On fragmented servers, fewer workers fit than the number of free GPUs suggests.
         # The room is checked first, so that no job is scaled in without making enough room.
         leaving = [part.gpus[Group.FLEXIBLE] for part, _ in parts]
@@ -859,14 +866,6 @@ class ComposedPolicy(Policy):
         for _, other in parts:
             self._gather(other)
         return True
-
-    def _may_be_scaled_in(self, other: JobRun, run: JobRun) -> bool:
-        """Return whether the running job `other` may be scaled in so that job `run` can start."""
-        if not self._composition.shrinks_longer_only:
-            return True
-        view = self._view
-        view.account(other)
-        return view.left_gpu_s(other) > view.left_gpu_s(run)
 
     def _delay_s(self, run: JobRun) -> float:
         """Return by how many seconds a job would complete later with one worker fewer."""
