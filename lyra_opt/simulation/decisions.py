@@ -216,12 +216,8 @@ class KnapsackScaling(ScalingRule):
         self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
         """Return each job's workers above its base demand; raise `DecisionError` if unsolved."""
-        wanted = sum(
-            (run.job.max_workers - run.job.min_workers) * run.job.gpus_per_worker for run in runs
-        )
         every_worker_helps = all(run.job.scaling_loss < 1 for run in runs)
-        if wanted <= free_gpus and every_worker_helps and not view.captures("allocation"):
-            # There are enough GPUs for all workers of every job, so no choice is needed.
+        if every_worker_helps and _is_enough(view, runs, free_gpus):
             return [run.job.max_workers - run.job.min_workers for run in runs]
         instance = AllocationInstance(
             name=name,
@@ -263,6 +259,8 @@ class PolicyScaling(ScalingRule):
         self, view: View, runs: Sequence[JobRun], free_gpus: int, *, name: str
     ) -> list[int]:
         """Return how many workers above its base demand the policy allocates to each job."""
+        if self._policy.leaves_no_wish and _is_enough(view, runs, free_gpus):
+            return [run.job.max_workers - run.job.min_workers for run in runs]
         instance = AllocationInstance(
             name=name,
             objective=Objective.MEAN_JCT,
@@ -275,6 +273,15 @@ class PolicyScaling(ScalingRule):
         state.advance()
         self._policy.decide(state)
         return [state.target(job) - run.job.min_workers for job, run in enumerate(runs)]
+
+
+def _is_enough(view: View, runs: Sequence[JobRun], free_gpus: int) -> bool:
+    """Return whether the GPUs suffice for all workers of every job, and no observer captures."""
+    wanted = 0
+    for run in runs:
+        job = run.job
+        wanted += (job.max_workers - job.min_workers) * job.gpus_per_worker
+    return wanted <= free_gpus and not view.captures("allocation")
 
 
 def scaling_rule(scaling: SolverLike) -> ScalingRule:

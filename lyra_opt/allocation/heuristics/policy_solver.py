@@ -83,7 +83,16 @@ def scheduled(
 
 
 class StepPolicy(SchedulePolicySolver):
-    """A base class for policies whose decisions depend on the current state alone."""
+    """A base class for policies whose decisions depend on the current state alone.
+
+    Attributes
+    ----------
+    leaves_no_wish
+        Whether running jobs all get their most workers whenever there are enough GPUs for that and
+        no job waits. The simulation then decides so without the policy.
+    """
+
+    leaves_no_wish = False
 
     @abstractmethod
     def decide(self, state: FluidState) -> None:
@@ -220,6 +229,7 @@ class ShortestJobFirst(PriorityFill):
     """
 
     name = "sjf"
+    leaves_no_wish = True
     key = SHORTEST_JOB
 
 
@@ -234,6 +244,7 @@ class SmallestRemainingWork(PriorityFill):
     """
 
     name = "srw"
+    leaves_no_wish = True
     key = REMAINING_WORK
 
 
@@ -453,6 +464,7 @@ class EqualShare(StepPolicy):
     """
 
     name = "equal-share"
+    leaves_no_wish = True
 
     def decide(self, state: FluidState) -> None:
         """Give base demands by release, then each extra worker to the job with the fewest GPUs."""
@@ -476,6 +488,7 @@ class Gandiva(StepPolicy):
     """
 
     name = "gandiva"
+    leaves_no_wish = True
 
     def decide(self, state: FluidState) -> None:
         """Give base demands by release, and extra workers only if no active job waits."""
@@ -503,6 +516,7 @@ class Afs(StepPolicy):
     """
 
     name = "afs"
+    leaves_no_wish = True
 
     def decide(self, state: FluidState) -> None:
         """Allocate the GPUs one step at a time by AFS-L's comparisons."""

@@ -1,15 +1,17 @@
 """The schedule policies: valid schedules, the rule of each, and what they guarantee."""
 
+from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from lyra_opt.allocation import Instance, Schedule, check
 from lyra_opt.allocation.heuristics.lookahead import BASE_POLICIES, FILLS
 from lyra_opt.allocation.heuristics.policy_solver import most_reduction
-from lyra_opt.allocation.schedules.evaluator import mean_jct_s
+from lyra_opt.allocation.schedules.evaluator import FluidState, mean_jct_s
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
 from lyra_opt.testing.strategies import allocation_instances
@@ -172,6 +174,22 @@ def test_gandiva_grows_only_while_nothing_waits():
     schedule = scheduled("gandiva", instance)
     assert at(schedule, 0) == {"a": 4}
     assert at(schedule, 2) == {"a": 1}
+
+
+@pytest.mark.parametrize("name", ["afs", "equal-share", "gandiva", "sjf", "srw"])
+@given(instance=allocation_instances(objective="mean_jct", max_jobs=6), more=st.integers(0, 3))
+def test_no_wish_is_left_if_all_fits(name, instance, more):
+    """The simulation decides so without the policy, for jobs that run, whatever they lose."""
+    jobs = [replace(each, running=True, release_s=0.0) for each in instance.jobs]
+    state = FluidState(
+        replace(instance, gpus=more + sum(each.max_gpus for each in jobs), jobs=jobs), logs=False
+    )
+    policy = find_solver("allocation", name)
+    assert policy.leaves_no_wish
+    policy.prepare(state)
+    state.advance()
+    policy.decide(state)
+    assert list(map(state.target, range(len(jobs)))) == [each.max_workers for each in jobs]
 
 
 def test_equal_share_levels_gpus_not_workers():
