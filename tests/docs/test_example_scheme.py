@@ -85,10 +85,9 @@ def changes(*texts: str) -> list[str]:
     return [part for text in texts for part in ("--set", text)]
 
 
-def test_the_command_line_knows_it(lyra_opt, tmp_path):
+def test_the_command_line_knows_it(lyra_opt, write):
     """Scheme and trace layout of the package are found by name and by columns."""
-    trace = tmp_path / "ours.csv"
-    trace.write_text("our_job,our_start,our_length,our_gpus\na,0,1000,8\nb,10,20,8\n")
+    trace = write("our_job,our_start,our_length,our_gpus\na,0,1000,8\nb,10,20,8\n", "ours.csv")
     given = ("--jobs", trace, *changes("cluster.servers=1"), "--scheme", "least-remaining")
     record = json.loads(lyra_opt("simulate", "plain", *given, "--format=json"))
     assert (record["jobs"], record["preemptions"]) == (2, 1)

@@ -78,11 +78,16 @@ def runs_of(folder):
         return store.runs()
 
 
+def exit_code_of(tasks, folder, processes=IN_THIS_PROCESS, *, study=STUDY, **options):
+    """Run the tasks into a store, by so many processes."""
+    return run_stored(study, tasks, folder, engine=LocalProcesses(processes), **options)
+
+
 @pytest.mark.parametrize("processes", [IN_THIS_PROCESS, 2])
 def test_rows_and_tables_of_any_kind_come_back(processes, tmp_path):
     """With workers or without: the same rows, and floats of tables to the last digit."""
     tasks = [Replay("a/b, seed=0", 0), Replay("é" * 100, 1), Replay("..", 2, fails=SystemExit)]
-    assert run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(processes)) == 1
+    assert exit_code_of(tasks, tmp_path, processes) == 1
     runs = runs_of(tmp_path)
     assert [run.key for run in runs] == [task.key for task in tasks]
     assert [run.status for run in runs] == ["finished", "finished", "error"]
@@ -116,7 +121,7 @@ def test_long_runs_show_how_far_they_are(processes, tmp_path):
 
 def test_a_worker_that_dies_costs_one_row(tmp_path):
     tasks = [Replay("a", 0), Replay("b", 1, dies=True), Replay("c", 2)]
-    assert run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(2)) == 1
+    assert exit_code_of(tasks, tmp_path, 2) == 1
     assert [run.status for run in runs_of(tmp_path)] == ["finished", "error", "finished"]
 
 
@@ -124,20 +129,18 @@ def test_resume_runs_only_what_failed(tmp_path):
     calls = tmp_path / "calls"
     tasks = [Replay("a", 0, calls=calls), Replay("b", 1, fails=ValueError, calls=calls)]
     folder = tmp_path / "out"
-    assert run_stored(STUDY, tasks, folder, engine=LocalProcesses(IN_THIS_PROCESS)) == 1
+    assert exit_code_of(tasks, folder) == 1
     mended = [tasks[0], replace(tasks[1], fails=None)]
-    assert (
-        run_stored(STUDY, mended, folder, engine=LocalProcesses(IN_THIS_PROCESS), resume=True) == 0
-    )
+    assert exit_code_of(mended, folder, resume=True) == 0
     assert calls.read_text().split() == ["a", "b", "b"]
     other = replace(STUDY, meaning_hash="2")
     with pytest.raises(UserError, match="another study"):
-        run_stored(other, mended, folder, engine=LocalProcesses(IN_THIS_PROCESS), resume=True)
+        exit_code_of(mended, folder, study=other, resume=True)
 
 
 def test_interrupt_in_this_process_keeps_what_is_done(tmp_path, capsys):
     tasks = [Replay("a", 0), Replay("b", 1, fails=KeyboardInterrupt), Replay("c", 2)]
-    code = run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(IN_THIS_PROCESS))
+    code = exit_code_of(tasks, tmp_path)
     assert code == EXIT_INTERRUPTED
     assert [run.key for run in runs_of(tmp_path)] == ["a"]
     assert "interrupted: 1 of 3 runs are stored" in capsys.readouterr().err
@@ -164,13 +167,10 @@ def test_a_full_disk_ends_a_study_that_can_go_on(processes, tmp_path):
     """It is called full, what is stored is counted, and no run after it is a failed one."""
     tasks = [Replay("a", 0), Replay("b", 1, fails=DiskFullError), Replay("c", 2)]
     with pytest.raises(DiskFullError, match="as asked; 1 of 3 runs are stored; continue"):
-        run_stored(STUDY, tasks, tmp_path, engine=LocalProcesses(processes))
+        exit_code_of(tasks, tmp_path, processes)
     assert [run.key for run in runs_of(tmp_path)] == ["a"]
     there_is_room = [replace(task, fails=None) for task in tasks]
-    assert (
-        run_stored(STUDY, there_is_room, tmp_path, engine=LocalProcesses(processes), resume=True)
-        == 0
-    )
+    assert exit_code_of(there_is_room, tmp_path, processes, resume=True) == 0
 
 
 @pytest.mark.parametrize("processes", [1, 2])

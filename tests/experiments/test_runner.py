@@ -17,7 +17,6 @@ from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.runner import run_study
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from lyra_opt.experiments.study import read_study
-from tests.conftest import assert_one_line_error
 from tests.experiments.conftest import REPOSITORY
 from tests.experiments.plugin import GATE
 from tests.signals import hear_signals
@@ -82,16 +81,6 @@ def test_failures_are_rows_and_the_study_goes_on(plugin, write_study, tmp_path, 
     err = capfd.readouterr().err
     assert "10 runs stored, 8 failed" in err
     assert ", in fail\n" in err  # where it was raised, for whoever mends the solver
-
-
-def test_results_that_would_lie_in_a_file(write_study, tmp_path, run):
-    """One line that names the option; the file stays as it was."""
-    taken = tmp_path / "taken"
-    taken.write_text("mine")
-    for folder in (taken, taken / "below"):
-        told = (f"--out {folder}: ", "is a file, not a folder")
-        assert_one_line_error(run("study", write_study(), "--out", folder), *told)
-    assert taken.read_text() == "mine"
 
 
 def test_contradiction_between_solvers_is_an_error(plugin, write_study, tmp_path, capfd):

@@ -1,6 +1,5 @@
 """Where tasks run: what options and the environment say, and no file."""
 
-import re
 import subprocess
 import sys
 
@@ -25,20 +24,6 @@ def test_the_variable_counts_without_options(monkeypatch):
     assert engine_of(None, 3) == LocalProcesses(3)
     with pytest.raises(UserError, match='LYRA_OPT_SCHEDULER is "a:8786": must be tls://HOST:PORT'):
         engine_of(None, None)
-
-
-@pytest.mark.parametrize(
-    ("address", "rule"),
-    [
-        ("a:8786", '--scheduler is "a:8786": must be tls://HOST:PORT'),
-        ("tcp://a", '--scheduler is "tcp://a": must be tls://HOST:PORT'),
-        ("tls://a:8786", "scheduler tls://a:8786: tls:// requires certificates: set "),
-    ],
-)
-def test_an_address_has_a_rule(address, rule):
-    """One line says so, also of encryption without certificates."""
-    with pytest.raises(UserError, match=re.escape(rule)):
-        engine_of(address, None)
 
 
 def test_dask_is_an_extra(monkeypatch):

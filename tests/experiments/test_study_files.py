@@ -25,6 +25,8 @@ OF_CAPTURED = {
 }
 """Studies of files that are not in the repository: their problem, and an instance of it."""
 
+RUNS = tables(__file__, "study_runs")
+
 MALFORMED = {
     **tables(__file__),
     "nested without end": ("seeds = 2", f"seeds = {'[' * 50_000}", "tiny.toml: is"),
@@ -40,42 +42,19 @@ def test_malformed_study_is_refused_in_one_line(defect, write_study, tmp_path, r
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"a = 1\n" * 300_000])
-def test_file_that_is_no_text_of_a_study_is_refused(content, tmp_path):
-    path = tmp_path / "study.toml"
-    path.write_bytes(content)
+def test_file_that_is_no_text_of_a_study_is_refused(content, write):
+    path = write(content, "study.toml")
     with pytest.raises(InputError, match=r"study\.toml: "):
         read_study(path)
 
 
-def test_cells_are_families_by_axes_by_seeds(write_study):
-    study = read_study(write_study())
-    assert [cell.key for cell in study.cells] == [
-        f"rnd-trace servers={servers} reclaim_percent={percent} seed={seed}"
-        for servers in (10, 20)
-        for percent in (10, 30)
-        for seed in (0, 1)
-    ]
-    assert [found.label for found in study.configurations] == ["lyra-greedy", "scf"]
-    assert all(found.certify and found.time_limit_s == 5.0 for found in study.configurations)
-
-
-def test_family_that_draws_nothing_runs_once(write_study):
-    study = read_study(
-        write_study(
-            ('"rnd-trace"', '"decoy"'),
-            ("servers = [10, 20]\nreclaim_percent = [10, 30]", "reclaim = [1, 2]"),
-        )
-    )
-    assert [cell.key for cell in study.cells] == [f"decoy reclaim={each} seed=0" for each in (1, 2)]
-
-
-def test_several_time_limits_are_several_configurations(write_study):
-    study = read_study(write_study(('"scf"]', '"scf"]\ntime_limit_s = [0.5, 2]')))
-    assert [(found.label, found.time_limit_s) for found in study.configurations] == [
-        (f"{solver} within {limit_s} s", limit_s)
-        for solver in ("lyra-greedy", "scf")
-        for limit_s in (0.5, 2.0)
-    ]
+@pytest.mark.parametrize("case", RUNS)
+def test_runs_of_a_study(case, write_study):
+    """Which solver runs on which instance, in order and with which time limit."""
+    study = read_study(write_study(*RUNS[case]["changes"]))
+    found = [f"{cell.key}: {solver.label}, {solver.time_limit_s}" for cell, solver in study.runs()]
+    assert found == RUNS[case]["runs"]
+    assert all(solver.certify for solver in study.configurations)
 
 
 def test_single_values_are_no_axes(write_study):
@@ -111,20 +90,6 @@ def test_instance_files_stand_in_place_of_families(write_study, tmp_path):
         read_study(path)
 
 
-def test_solvers_run_on_their_groups_alone(write_study):
-    small = '[[instances]]\ngroup = "small"\nfamilies = ["rnd-trace"]\nservers = 5\nreclaim = 1\n'
-    study = read_study(
-        write_study(
-            ("[[solvers]]", small + "[[solvers]]"),
-            ('"scf"]', '"scf"]\n[[solvers]]\nnames = ["tabu"]\ngroups = ["small"]'),
-        )
-    )
-    groups = {"small": ("lyra-greedy", "scf", "tabu"), "realistic": ("lyra-greedy", "scf")}
-    assert {(cell.group, found.solver) for cell, found in study.runs()} == {
-        (group, solver) for group, solvers in groups.items() for solver in solvers
-    }
-
-
 def test_meaning_ignores_layout_but_nothing_that_is_run(write_study):
     meaning = read_study(write_study()).meaning_hash()
     assert read_study(write_study(("seeds = 2", "seeds  =  2 # two"))).meaning_hash() == meaning
@@ -138,10 +103,9 @@ def test_trace_that_no_family_reads_is_refused(write_study):
         read_study(write_study(), Trace("trace.csv", "0"))
 
 
-def test_trace_is_found_in_the_folder_of_traces(tmp_path, monkeypatch):
+def test_trace_is_found_in_the_folder_of_traces(write, tmp_path, monkeypatch):
     monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-    trace = tmp_path / "trace.csv"
-    trace.write_text("job_id,submit_time_s,duration_s,gpus\nj,0,1,1\n")
+    trace = write("job_id,submit_time_s,duration_s,gpus\nj,0,1,1\n", "trace.csv")
     with pytest.raises(InputError, match="LYRA_OPT_TRACES"):
         find_trace("trace.csv")
     monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))

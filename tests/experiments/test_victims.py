@@ -42,9 +42,8 @@ def test_tables_name_each_group():
     assert "| rule | 2 | 0 | 50.0 | – | – | – | 50.0 | 50.0 |" in text
 
 
-def test_rows_are_the_runs_that_need_victims(tmp_path, capsys):
-    path = tmp_path / "victims.toml"
-    path.write_text(beside(__file__, "victims_study.toml"))
+def test_rows_are_the_runs_that_need_victims(write, tmp_path, capsys):
+    path = write(beside(__file__, "victims_study.toml"), "victims.toml")
     assert run_study(read_study(path), tmp_path / "out", engine=LocalProcesses(1)) == 0
     frame = victims_frame(tmp_path / "out")
     assert set(frame.group) == {"recorded", "trap"}, "no victims are needed in the others"

@@ -109,11 +109,10 @@ def test_no_time_at_all_returns_the_start_itself(problem, name):
 
 
 @every_problem
-def test_a_cbc_that_ignores_its_limit_is_killed(problem, monkeypatch, tmp_path):
+def test_a_cbc_that_ignores_its_limit_is_killed(problem, monkeypatch, write):
     """Its first linear programme has taken seconds where 0.3 s were left."""
     pulp = pytest.importorskip("pulp")
-    program = tmp_path / "cbc"
-    program.write_text("#!/bin/sh\nexec sleep 1000\n")
+    program = write("#!/bin/sh\nexec sleep 1000\n", "cbc")
     program.chmod(0o755)
     monkeypatch.setattr(pulp.PULP_CBC_CMD, "pulp_cbc_path", str(program))
     start = CASES[problem].poor

@@ -37,10 +37,9 @@ class TestSolve:
         assert_one_line_error(run("solve", "-"), "the standard input: reclaim_servers is missing")
 
     @pytest.mark.parametrize("option", ["--out", "--proof"])
-    def test_an_instance_is_not_replaced(self, run, tmp_path, option):
+    def test_an_instance_is_not_replaced(self, run, write, tmp_path, option):
         """A solution or a proof that would be written over its instance, by any name of it."""
-        fleet = tmp_path / "fleet.json"
-        fleet.write_bytes(FIGURE_5.read_bytes())
+        fleet = write(FIGURE_5.read_bytes(), "fleet.json")
         other_name = tmp_path / "link.json"
         other_name.symlink_to(fleet)
         for path in (fleet, other_name):
@@ -114,20 +113,18 @@ class TestWhole:
         assert done.stderr.count("\n") == 1
         assert reason in done.stderr
 
-    def test_json_does_not_depend_on_the_encoding_of_the_output(self, tmp_path):
+    def test_json_does_not_depend_on_the_encoding_of_the_output(self, write):
         """Names beyond ASCII arrive whole, and people see them escaped."""
-        path = tmp_path / "accents.json"
-        path.write_text(FIGURE_5.read_text().replace('"s1"', '"sérvér"'))
+        path = write(FIGURE_5.read_text().replace('"s1"', '"sérvér"'), "accents.json")
         environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
         command = [sys.executable, "-m", "lyra_opt", "solve", str(path)]
         done = subprocess.run([*command, "--format=json"], capture_output=True, env=environment)
         assert json.loads(done.stdout)[0]["servers"] == ["sérvér", "s2"]
         assert subprocess.run(command, capture_output=True, env=environment).returncode == 0
 
-    def test_control_characters_in_names_do_not_reach_the_terminal(self, run, tmp_path):
+    def test_control_characters_in_names_do_not_reach_the_terminal(self, run, write):
         """A job's name cannot colour the screen or break a line."""
-        path = tmp_path / "escape.json"
-        path.write_text(FIGURE_5.read_text().replace('"a"', '"a\\u001b[31m\\nb"'))
+        path = write(FIGURE_5.read_text().replace('"a"', '"a\\u001b[31m\\nb"'), "escape.json")
         _, out, _ = run("solve", path)
         assert "\x1b" not in out
         assert "preempted jobs a\\x1b[31m\\nb" in out

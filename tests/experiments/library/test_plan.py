@@ -44,9 +44,8 @@ def test_wording_replaces_features_of_the_catalogue():
     assert set(read_plan(PLAN).wording) <= features
 
 
-def test_a_plan_that_is_wrong_is_refused(tmp_path):
-    path = tmp_path / "plan.toml"
-    path.write_text(PLAN.read_text().replace('family = "decoy"', 'famly = "decoy"'))
+def test_a_plan_that_is_wrong_is_refused(write):
+    path = write(PLAN.read_text().replace('family = "decoy"', 'famly = "decoy"'), "plan.toml")
     with pytest.raises(InputError, match=r"plan\.toml: families\[\d+\]\.famly is .*did you mean"):
         read_plan(path)
 

@@ -20,35 +20,15 @@ from lyra_opt.experiments.store import ResultStore, table_path
 from lyra_opt.experiments.study import read_study
 from lyra_opt.simulation.policy import QueuePolicy
 from tests.experiments.test_executor import STUDY, Replay
-from tests.tables import beside
+from tests.tables import beside, tables
 
 LIBRARY = Path(__file__).parents[3] / "instances" / "library"
 
 MEASURED = {"wall_time_s", "cpu_time_s", "certify_time_s", "peak_memory_mib", "started_at"}
 """Columns in which two runs of the same differ."""
 
-OWN = """
-from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
-from of_mine.choice import chosen
-
-
-class Mine(ReclaimHeuristic):
-    name = "mine"
-
-    def choose(self, instance, rng):
-        return chosen(instance)
-"""
-
-BESIDE = """
-def chosen(instance):
-    from of_mine.order import ordered
-    return ordered(instance)[: instance.reclaim_servers]
-"""
-
-ORDER = """
-def ordered(instance):
-    return [int(server) for server in instance.index.on_loan]
-"""
+FILES = tables(__file__)
+"""A solver of one's own and what it imports, by name."""
 
 STUDY_TEXT = beside(__file__, "travels.toml")
 
@@ -61,11 +41,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "instances").mkdir()
     name = "lyra-figure-5.json"
     (home / "instances" / name).write_bytes((LIBRARY / name).read_bytes())
-    (home / "mine.py").write_text(OWN)
-    (home / "of_mine" / "__init__.py").write_text("")
-    (home / "of_mine" / "choice.py").write_text(BESIDE)
-    (home / "of_mine" / "order.py").write_text(ORDER)
-    (home / "study.toml").write_text(STUDY_TEXT)
+    for name, text in {**FILES, "study.toml": STUDY_TEXT}.items():
+        (home / name).write_text(text)
     monkeypatch.chdir(home)
     return home
 
@@ -93,7 +70,7 @@ def test_only_files_of_one_call_are_read(home, machines):
     """A module beside the solver that has changed is the new one, though workers live on."""
     study = read_study("study.toml")
     assert run_study(study, Path("before"), engine=Machines(machines.address)) == 0
-    text = ORDER.replace("on_loan]", "on_loan][::-1]")
+    text = FILES["of_mine/order.py"].replace("on_loan]", "on_loan][::-1]")
     (home / "of_mine" / "order.py").write_text(text)
     assert run_study(study, Path("after"), engine=Machines(machines.address)) == 0
     solutions = [

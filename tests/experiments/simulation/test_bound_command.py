@@ -10,34 +10,9 @@ from lyra_opt.__main__ import main
 from lyra_opt.core.run_progress import listening
 from lyra_opt.simulation.workload import Job, Workload
 from tests.experiments.simulation.conftest import figures
-from tests.tables import tables
-
-TABLES = tables(__file__)
 
 SMALL = ("--set", "cluster.servers=4", "--set", "jobs.parameters.days=1")
 CHANGES = {"cluster.servers": 4, "jobs.parameters.days": 1}
-
-
-def test_a_trace_is_bounded_by_both_readings(write, run):
-    """The JSON has all keys; by hand, the second job waits for the first on one server."""
-    asked = ("bound", "plain", "--jobs", write(TABLES["trace"]), "--set", "cluster.servers=1")
-    found = figures(run(*asked, "--format=json"))
-    assert [each["reading"] for each in found] == ["restart", "conserved"]
-    for each in found:
-        keys = ("jct_mean_bound_s", "excess_mean_bound_s", "queue_mean_bound_s", "cpu_s", "cell_s")
-        assert all(each[key] >= 0 for key in keys)
-        assert each["jobs"] == 3
-        assert each["least_run_mean_s"] == pytest.approx(1600)
-        excess_s = each["jct_mean_bound_s"] - each["least_run_mean_s"]
-        assert each["excess_mean_bound_s"] == pytest.approx(excess_s, abs=1e-6)
-    restart, conserved = (each["jct_mean_bound_s"] for each in found)
-    # The best of both readings: the long one first or last, or interrupted for both others.
-    first_s = (3600 + (4200 - 60) + (4800 - 120)) / 3
-    last_s = (660 + 4860 + 660 + 600 - 60 - 120) / 3
-    assert restart <= min(first_s, last_s)
-    assert conserved <= (600 + 600 + 600 - 60 + 4800) / 3
-    assert conserved <= restart * (1 + 1e-9)
-    assert conserved > 1600
 
 
 def test_the_mean_of_a_class_of_jobs_is_bounded_beside_all_others():

@@ -25,7 +25,7 @@ from lyra_opt.instances.workloads.named import WORKLOADS
 from lyra_opt.instances.workloads.pollux import POLLUX_FILES
 from lyra_opt.simulation.scheme import SCHEMES, scheme_names
 from tests.conftest import assert_one_line_error
-from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, changes, figures
+from tests.experiments.simulation.conftest import HEADER, ONE_SERVER, figures
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -136,13 +136,12 @@ class TestScenarios:
             )
 
     @pytest.mark.parametrize("name", ["plain", "lyra-paper"])
-    def test_show(self, run, tmp_path, name):
+    def test_show(self, run, write, name):
         """The text is shown word for word, so that a copy has the same meaning."""
         exit_code, out, _ = run("scenarios", "show", name)
         assert exit_code == 0
         assert out == bundled()[name].read_text(encoding="utf-8")
-        path = tmp_path / "mine.toml"
-        path.write_text(out)
+        path = write(out, "mine.toml")
         given = [parse_change("cluster.servers=9")]
         assert (
             load_scenario(str(path), given).meaning_hash == load_scenario(name, given).meaning_hash
@@ -192,12 +191,11 @@ class TestSchema:
             assert [error.message for error in validator.iter_errors(document)] == [], name
 
     @pytest.mark.parametrize(("changed", "is_valid"), TABLES["schema"])
-    def test_it_agrees_with_the_parser(self, validator, tmp_path, changed, is_valid):
+    def test_it_agrees_with_the_parser(self, validator, write, changed, is_valid):
         """Schema and parser accept the same documents, and both refuse unknown keys."""
         document = TABLES["mine"] | changed
         assert validator.is_valid(document) == is_valid
-        path = tmp_path / "mine.toml"
-        path.write_text(toml_text(document))
+        path = write(toml_text(document), "mine.toml")
         refused = pytest.raises(InputError, match=r"mine\.toml: ")
         with nullcontext() if is_valid else refused:
             load_scenario(str(path))
@@ -215,10 +213,9 @@ class TestSchemes:
         assert {row[2] for row in rows} == {"forever", "leases", "rounds", "epochs"}
         assert all(len(row) > 4 for row in rows)
 
-    def test_for_a_scenario(self, run, tmp_path):
+    def test_for_a_scenario(self, run, write):
         """The schemes that run are named, and the others with the reason that `simulate` gives."""
-        path = tmp_path / "jobs.csv"
-        path.write_text(HEADER + "a,0,100,2\n")
+        path = write(HEADER + "a,0,100,2\n", "jobs.csv")
         given = ("--for", "plain", "--jobs", path, *ONE_SERVER)
         exit_code, out, err = run("schemes", *given)
         assert exit_code == 0, err
@@ -231,11 +228,6 @@ class TestSchemes:
             scheme = (*given[1:], "--scheme", name, "--processes", 1, "--format=json")
             if verdict != "runs":
                 assert_one_line_error(run("simulate", *scheme), verdict)
-
-    def test_a_change_needs_a_scenario(self, run):
-        """A change without a scenario is refused, not ignored."""
-        refused = run("schemes", *changes("cluster.servers=3"))
-        assert_one_line_error(refused, "--set", "--for")
 
 
 @pytest.mark.parametrize(

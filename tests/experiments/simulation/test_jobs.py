@@ -2,7 +2,7 @@
 
 import pytest
 
-from lyra_opt.core.errors import InputError, UserError
+from lyra_opt.core.errors import InputError
 from lyra_opt.experiments.simulation.scenario.building import make_setup
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario, parse_change
 from lyra_opt.experiments.simulation.scenario.setup import DAY_S
@@ -70,27 +70,6 @@ def test_slices_of_a_trace(tmp_path):
     assert "Jobs that ask for part of a GPU get a whole GPU (1 job)." in whole.assumptions
 
 
-def trace(tmp_path):
-    """Return the path of a trace of ten jobs; every second job is too large for eight GPUs."""
-    lines = [f"job-{place},{place * 3600},60,{1 if place % 2 else 16}" for place in range(10)]
-    path = tmp_path / "jobs.csv"
-    path.write_text("\n".join(["job_id,submit_time_s,duration_s,gpus", *lines]) + "\n")
-    return str(path)
-
-
-def test_sample_is_from_all_over_those_that_fit(tmp_path):
-    """The sample is evenly spaced; jobs that do not fit are refused unless they are dropped."""
-    changes = ("cluster.servers=1", f"jobs.trace={trace(tmp_path)}", "jobs.sample=2")
-    workload = setup_of("plain", *changes, "jobs.oversized=drop").workload
-    assert [job.id for job in workload.jobs] == ["job-1", "job-5"]
-    with pytest.raises(InputError, match="needs 16 GPUs"):
-        setup_of("plain", *changes)
-    all_of_them = setup_of("plain", *changes[:2], "jobs.sample=99", "jobs.oversized=drop")
-    assert len(all_of_them.workload.jobs) == 5
-    with pytest.raises(InputError, match=r"jobs\.sample"):
-        setup_of("lyra-paper", "jobs.sample=2")
-
-
 def test_day_of_demand_passes_within_the_hours_of_a_testbed():
     """The demand of a day is compressed to a third of the time; measured usage cannot be."""
     setup = setup_of("lyra-testbed")
@@ -112,23 +91,12 @@ def test_free_links_cost_nothing():
     assert cluster.communication.efficiency(model, 16, Tier.NETWORK, 2) == pytest.approx(1)
 
 
-def test_hadars_jobs_without_the_trace(tmp_path, monkeypatch):
-    """The jobs are refused, or drawn from generated jobs on request."""
-    monkeypatch.delenv("LYRA_OPT_TRACES", raising=False)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="stand_in_days=15"):
-        setup_of("hadar-60")
-    changes = ("jobs.parameters.stand_in_days=2", "jobs.parameters.jobs=7")
-    assert len(setup_of("hadar-60", *changes).workload.jobs) == 7
-
-
 @pytest.mark.parametrize(("jobs", "changes", "speed", "said"), TABLES["measured_on"])
 def test_running_times_are_those_of_the_gpus_on_which_they_were_measured(
-    tmp_path, jobs, changes, speed, said
+    write, jobs, changes, speed, said
 ):
     """The scenario's key comes first, then the layout, then the only type that a job requests."""
-    path = tmp_path / "trace.csv"
-    path.write_text(TABLES["jobs"][jobs])
+    path = write(TABLES["jobs"][jobs], "trace.csv")
     measured_s = 1548 * 0.02132 if jobs == "measured" else 1000
     setup = setup_of("plain", f"jobs.trace={path}", "cluster.servers=1", *changes)
     (job,) = setup.workload.jobs
@@ -148,16 +116,3 @@ def test_pollux_jobs_say_that_they_were_measured_on_t4(tmp_path, monkeypatch):
         setup = setup_of("pollux", *changes)
         found.append(Speed(setup.cluster).least_gpu_s(setup.workload.jobs[0]))
     assert found[0] == pytest.approx(found[1])
-
-
-def test_a_layout_and_bad_rows_are_named_in_the_scenario(tmp_path):
-    """The error of a bad row says how to drop such rows."""
-    path = tmp_path / "trace.csv"
-    path.write_text("job_id,num_gpu,submit_time,duration\na,1,0,10\nb,1,Unknown,10\n")
-    changes = [f"jobs.trace={path}", "cluster.servers=1", "jobs.layout=tiresias"]
-    with pytest.raises(InputError, match=r"row 3.*; --set jobs\.bad_rows=drop leaves out"):
-        setup_of("plain", *changes)
-    assert len(setup_of("plain", *changes, "jobs.bad_rows=drop").workload.jobs) == 1
-    changes[-1] = "jobs.layout=tiresia"
-    with pytest.raises(InputError, match=r"jobs\.layout: .*tiresias"):
-        setup_of("plain", *changes)

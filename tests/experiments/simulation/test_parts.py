@@ -118,7 +118,7 @@ class TestCapture:
         assert [instance.reclaim_servers for instance in instances] == [1, 2, 1]
         assert len({instance.name for instance in instances}) == 3
 
-    def test_samples(self, tmp_path):
+    def test_samples(self, write):
         """Each sample has its own size limit, and file names state the sample."""
         capture = Capture(workload="w", scheme="s", seed=0, most=3)
         assert capture.in_words() == "scheme s asks no solver to decide: no decisions captured"
@@ -137,9 +137,8 @@ class TestCapture:
         ]
         assert sum(name.startswith("reclaim-easy-s-at-") for name in names) == 3
         assert "allocation-easy-s-at-0-s.json" in names
-        path = tmp_path / "reclaim-contested-s-at-9-s.json"
-        path.write_text(documents[path.name])
-        kept = load_instance(path).instance
+        name = "reclaim-contested-s-at-9-s.json"
+        kept = load_instance(write(documents[name], name)).instance
         assert kept == replace(reclaim(3, moment_s=9), name="w-reclaim-s-at-9-s")
 
     def test_by_seed(self):

@@ -33,7 +33,6 @@ from lyra_opt.experiments.simulation.showing.decision import decision
 from lyra_opt.experiments.simulation.showing.distributions import distributions, points
 from lyra_opt.experiments.simulation.showing.means import COLOURS, time_parts_plot
 from lyra_opt.experiments.simulation.showing.report import headline
-from lyra_opt.experiments.simulation.showing.results import print_replays
 from lyra_opt.experiments.simulation.showing.timelines import (
     MOST_JOBS,
     Window,
@@ -104,54 +103,6 @@ def test_every_plot_has_its_data_and_a_picture_for_papers(folders, run, tmp_path
     summed = rows[rows.scheme.notna()].groupby("scheme").mean_s.sum()
     measured = lo.load_study(folder).groupby("scheme").jct_mean_s.mean()
     assert summed.to_dict() == pytest.approx(measured.to_dict())
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"), TABLES["pictures_that_cannot_be_written_are_refused_at_once"]
-)
-@pytest.mark.parametrize("command", ["simulate plain", "study reclaim-gap"])
-def test_pictures_that_cannot_be_written_are_refused_at_once(command, words, reason, run):
-    """One line and exit code 2, before anything is computed."""
-    if command.startswith("study"):
-        words = words.replace("--jobs", "--trace").replace("over_tiem", "excess_by_famly")
-        reason = reason.replace("over_time", "excess_by_family")
-    assert_one_line_error(run(*command.split(), *words.split()), reason)
-
-
-def test_the_page_names_every_scheme_command_scenario_and_version(folders):
-    """A reader of the page alone can repeat the runs."""
-    text = (folders["loans"] / "report.html").read_text(encoding="utf-8")
-    scenario = "format = &#34;lyra-opt/scenario&#34;"
-    for part in (
-        "lyra-opt simulate lyra-paper",
-        "cluster.servers=4",
-        "lyra-opt 0",
-        scenario,
-        "UTC",
-    ):
-        assert part in text
-
-
-def test_report_makes_the_same_page_from_the_store_alone(folders, run):
-    """``lyra-opt report`` writes the page of ``simulate`` again."""
-    page = folders["types"] / "report.html"
-    before = page.read_bytes()
-    page.unlink()
-    code, out, _ = run("report", folders["types"])
-    assert code == 0
-    assert page.read_bytes() == before
-    assert "hadar" in out
-
-
-def test_a_window_is_drawn_and_a_wrong_one_refused(folders, run):
-    """``--window`` takes two ascending hours."""
-    code, _, _ = run("report", folders["types"], "--window", "1,2.5")
-    assert code == 0
-    assert "hours 1 to 2.5" in (folders["types"] / "report.html").read_text(encoding="utf-8")
-    for wrong in ("2,1", "x,2", "1", "nan,3", "0,inf"):
-        assert_one_line_error(run("report", folders["types"], "--window", wrong), "--window", wrong)
-    refused = run("report", folders["types"], "--window", "90000,90001")
-    assert_one_line_error(refused, "hours 90,000 to 90,001")
 
 
 def test_headline_over_seeds_is_a_paired_t_interval(folders):
@@ -315,27 +266,10 @@ def test_draws_of_days_are_the_sample(run, tmp_path):
     assert all(by_seed[seed] <= mean for seed, mean in enumerate(means[0]))
 
 
-def test_means_over_seeds_have_their_spread(folders, capsys):
-    """Tables in the terminal and in Python show the range over seeds."""
-    replays = load_replays(folders["loans"])
-    of_scheme = [run.figures["jct_mean_s"] for run in replays.runs if run.scheme == "fifo"]
-    print_replays(replays)
-    assert f"({min(of_scheme) / 3600:.2f} – {max(of_scheme) / 3600:.2f})" in capsys.readouterr().out
-
-
 def test_intervals_of_values_that_do_not_vary_are_points():
     """Schemes with equal results cause no division by zero."""
     assert student_interval(np.zeros(3)) == (0.0, 0.0)
     assert bootstrap_interval(np.full(5, 2.0), RESAMPLES) == (2.0, 2.0)
-
-
-def test_the_best_of_a_row_is_marked(folders):
-    """The least mean JCT is marked as best, the greatest is not."""
-    replays = load_replays(folders["types"])
-    means = [run.figures["jct_mean_s"] for run in replays.runs]
-    text = (folders["types"] / "report.html").read_text(encoding="utf-8")
-    assert re.search(rf'class="number best" data-value="{min(means)!r}"', text)
-    assert re.search(rf'class="number" data-value="{max(means)!r}"', text)
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=3000))
@@ -432,26 +366,6 @@ def test_every_part_has_a_row_and_a_look():
     """Every part of the JCT has a row in tables and a colour."""
     assert tuple(part.key for part in TIME_PARTS) == KEYS == tuple(COLOURS)
     assert len(set(COLOURS.values())) == len(COLOURS)
-
-
-def test_the_picture_of_a_scenario(three_jobs, tmp_path):
-    """Parts that are 0 for all schemes are omitted; the bound is a line."""
-    for bounds in (False, True):
-        folder = tmp_path / str(bounds)
-        given = changes(f"bounds={'true' if bounds else 'false'}")
-        exit_code, out, err = three_jobs(*given, *schemes("fifo", "sjf"), "--out", folder)
-        assert exit_code == 0, err
-        assert "JCT part: queuing before the start (" in out
-        drawn = (folder / "plots" / "time_parts.svg").read_text()
-        assert "least run time" in drawn
-        assert "queuing before the start" in drawn
-        assert "lost work" not in drawn
-        assert ("proved lower bound" in drawn) == bounds
-        # FIFO takes 400 / 3 s.
-        assert ">2.22<" in drawn
-        page = (folder / "report.html").read_text()
-        assert "less from queuing before the start" in page
-        assert page.index("Where the time goes") < page.index("Waiting and completion of all jobs")
 
 
 def test_long_names_of_variants_cover_nothing(three_jobs, run, tmp_path):

@@ -8,7 +8,7 @@ import lyra_opt as lo
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.experiments.simulation.measuring.demand import demand_by_day
 from lyra_opt.experiments.simulation.scenario.building import make_cluster, make_setup
-from lyra_opt.experiments.simulation.scenario.documents import bundled, scenario_text
+from lyra_opt.experiments.simulation.scenario.documents import bundled
 from lyra_opt.experiments.simulation.scenario.loading import (
     Change,
     absent_cases,
@@ -52,13 +52,6 @@ class TestReading:
             assert load_scenario(name, changes).table.name == name
         with pytest.raises(InputError, match="cluster.servers is null: must be set, such as"):
             load_scenario("plain")
-
-    def test_names_that_there_are_not(self):
-        """The error names the nearest scenario, or says that the file cannot be read."""
-        with pytest.raises(UserError, match="did you mean lyra-paper"):
-            scenario_text("lyra-papers")
-        with pytest.raises(InputError, match=r"nothing\.toml: cannot be read"):
-            scenario_text("nothing.toml")
 
     @pytest.mark.parametrize(("text", "change"), TABLES["changes"])
     def test_changes(self, text, change):

@@ -97,15 +97,6 @@ def test_an_interrupted_search_goes_on(run, small, tmp_path, monkeypatch):
     assert load_study(cut).key.to_list() == load_study(whole).key.to_list()
 
 
-def test_a_figure_that_is_missed_is_no_success(run, small):
-    """Exit code 1, and a line that names it; the table is printed all the same."""
-    small.write_text(SMALL.replace("value = 700, tolerance = 5", "value = 7, tolerance = 0.1"))
-    code, out, err = run("tune", small, "--set", "refinements=0", "--set", "judged=[2]")
-    assert code == 1
-    assert "jct_p50_s misses its target" in err
-    assert "Best of 4 trials:" in out
-
-
 def test_schema_and_extra(run, monkeypatch):
     """Bundled files keep the schema, and the error without Optuna names the extra."""
     validator = jsonschema.Draft202012Validator(json.loads(run("tune", "--schema")[1]))

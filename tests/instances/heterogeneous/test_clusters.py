@@ -78,10 +78,9 @@ def test_speeds_of_jobs_without_rates_are_told():
 
 
 @pytest.mark.parametrize(("text", "message"), TABLES["damaged_types"])
-def test_damage_is_named(tmp_path, text, message):
+def test_damage_is_named(write, text, message):
     """One line with the file, the field, its value and the rule."""
-    path = tmp_path / "types.toml"
-    path.write_text(text)
+    path = write(text, "types.toml")
     assert_refused(read_gpu_types, path, message)
 
 

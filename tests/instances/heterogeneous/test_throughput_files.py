@@ -34,10 +34,9 @@ def test_names(tmp_path):
         load_throughputs(tmp_path)
 
 
-def test_a_table_of_ones_own(tmp_path):
+def test_a_table_of_ones_own(write):
     """Any types; blank cells are left out; the first type is the reference."""
-    path = tmp_path / "measured.csv"
-    path.write_text(TABLE)
+    path = write(TABLE, "measured.csv")
     table = load_throughputs(path)
     assert (table.name, table.reference, table.gpu_types) == ("measured", "a100", ("a100", "mine"))
     assert table.reference_speed == pytest.approx(1555 / 900)
@@ -64,10 +63,9 @@ def test_job_types_without_a_rate_on_the_reference_are_left_out():
     )
 
 
-def test_reference_of_ones_own(tmp_path):
+def test_reference_of_ones_own(write):
     """It comes first, and its speed is that of its definition."""
-    path = tmp_path / "measured.csv"
-    path.write_text("model,batch_size,gpus,mine,a100\nGPT,4,1,30,10\n")
+    path = write("model,batch_size,gpus,mine,a100\nGPT,4,1,30,10\n", "measured.csv")
     assert load_throughputs(path).reference_speed is None
     own = known_gpu_types({"mine": {"relative_speed": 5}})
     table = load_throughputs(path, gpu_types=own)
@@ -129,10 +127,9 @@ def test_rates_beside_another_job():
 MEASURED = TABLES["measurements"]
 
 
-def test_measurements_as_gavel_keeps_them(tmp_path):
+def test_measurements_as_gavel_keeps_them(write):
     """Kinds, spread rates and pairs of one JSON file; the reference is V100."""
-    path = tmp_path / "simulation_throughputs.json"
-    path.write_text(json.dumps(MEASURED))
+    path = write(json.dumps(MEASURED), "simulation_throughputs.json")
     table = load_throughputs(path)
     assert (table.name, table.reference) == ("simulation_throughputs", "v100")
     assert table.gpu_types == ("k80", "v100")
@@ -144,10 +141,9 @@ def test_measurements_as_gavel_keeps_them(tmp_path):
 
 
 @pytest.mark.parametrize(("document", "message"), TABLES["damaged_measurements"])
-def test_damaged_measurements_are_named(document, message, tmp_path):
+def test_damaged_measurements_are_named(document, message, write):
     """One line with the file and the key."""
-    path = tmp_path / "damaged.json"
-    path.write_text(json.dumps(document))
+    path = write(json.dumps(document), "damaged.json")
     with pytest.raises(InputError) as caught:
         load_throughputs(path)
     assert str(caught.value).startswith(f"{path}: ")

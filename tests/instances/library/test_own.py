@@ -133,11 +133,12 @@ def test_a_later_record_of_the_library_that_is_as_good_counts(knowing, optimum, 
 
 
 @pytest.mark.parametrize(("content", "part"), TABLES["bad_input"])
-def test_bad_input_is_a_line_and_writes_nothing(content, part, knowing, optimum, tmp_path, run):
+def test_bad_input_is_a_line_and_writes_nothing(
+    content, part, knowing, optimum, write, tmp_path, run
+):
     """Nor is a good solution before it kept."""
     knowing()
-    bad = tmp_path / "bad.json"
-    bad.write_text(content)
+    bad = write(content, "bad.json")
     assert_one_line_error(run("library", "submit", optimum, bad, "--record", "own"), part)
     assert not (tmp_path / "own").exists()
 

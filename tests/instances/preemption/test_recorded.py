@@ -96,9 +96,8 @@ def test_files_of_decisions_are_read(tmp_path, capsys):
     ("line", "message"),
     STATED["bad_lines"],
 )
-def test_lines_that_are_no_decisions_are_refused(tmp_path, line, message):
-    path = tmp_path / "bad.jsonl"
-    path.write_text(line)
+def test_lines_that_are_no_decisions_are_refused(write, line, message):
+    path = write(line, "bad.jsonl")
     with pytest.raises(InputError, match=message):
         read_decisions(path)
 

@@ -71,9 +71,8 @@ def test_reclaiming_is_the_least_capacity_for_unit_profits(seed):
 
 
 @pytest.mark.parametrize("layout", TABLES["files"])
-def test_both_published_layouts_are_read(layout, tmp_path):
-    file = tmp_path / f"sukp {layout}.txt"
-    file.write_text(TABLES["files"][layout])
+def test_both_published_layouts_are_read(layout, write):
+    file = write(TABLES["files"][layout], f"sukp {layout}.txt")
     problem = read_set_union(file)
     assert (problem.profits.tolist(), problem.weights.tolist()) == ([3, 2], [5, 7, 1])
     assert (problem.needs.tolist(), problem.capacity) == ([[1, 0, 1], [0, 1, 1]], 10)
@@ -83,9 +82,8 @@ def test_both_published_layouts_are_read(layout, tmp_path):
 
 
 @pytest.mark.parametrize(("old", "new", "says"), TABLES["damaged"])
-def test_damaged_files_are_refused(old, new, says, tmp_path):
-    path = tmp_path / "sukp.txt"
-    path.write_text(TABLES["files"]["plain"].replace(old, new))
+def test_damaged_files_are_refused(old, new, says, write):
+    path = write(TABLES["files"]["plain"].replace(old, new), "sukp.txt")
     with pytest.raises(lo.UserError, match=says):
         read_set_union(path)
 

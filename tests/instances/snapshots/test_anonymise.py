@@ -63,10 +63,9 @@ def test_nothing_of_the_original_is_left(real):
     assert "example.com" not in text
 
 
-def test_plans_are_the_same_up_to_names(real, tmp_path):
+def test_plans_are_the_same_up_to_names(real, write):
     _, document, table = real
-    hidden = tmp_path / "hidden.json"
-    hidden.write_text(json.dumps(document))
+    hidden = write(json.dumps(document), "hidden.json")
     before, after = read_snapshot([REAL]), read_snapshot([hidden])
     for question in ({"nodes": 3}, {"nodes": 6}, {"names": ["gpu-04"], "nodes": 2}):
         names = [table[name] for name in question.get("names", ())]

@@ -142,9 +142,8 @@ def test_damaged_archives_and_missing_files(tmp_path):
         read_snapshot([])
 
 
-def test_a_reader_can_be_named_and_pods_of_one_namespace_only_are_noted(tmp_path):
-    path = tmp_path / "cluster.json"
-    path.write_text(NODE + POD)
+def test_a_reader_can_be_named_and_pods_of_one_namespace_only_are_noted(write):
+    path = write(NODE + POD, "cluster.json")
     snapshot = read_snapshot([path], "kubernetes")
     assert snapshot == read_snapshot([path])
     (note,) = snapshot.assumptions

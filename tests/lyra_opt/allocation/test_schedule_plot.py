@@ -1,14 +1,11 @@
 """Pictures of schedules: what they show, and what ``--plot`` refuses before it solves."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
-from matplotlib.image import imread
 
-import lyra_opt as lo
 from lyra_opt.allocation.heuristics.policy_solver import ShortestJobFirst
 from lyra_opt.allocation.plot import MOST_BANDS, drawing_of_schedules, job_colours, layers_of
 from lyra_opt.core.pictures import MOST_NAMED, UNNAMED_COLOURS, save_picture
@@ -16,13 +13,6 @@ from lyra_opt.instances.family import generate
 from tests.lyra_opt.allocation.examples import example, instance_of, job
 from tests.lyra_opt.allocation.schedules.test_evaluator import SCHEDULES
 from tests.lyra_opt.allocation.schedules.test_evaluator import smallest_remaining_work as srw
-
-
-@pytest.fixture
-def instance_file(tmp_path: Path) -> Path:
-    """Lyra's first example over time."""
-    lo.save(example(), tmp_path / "instance.json")
-    return tmp_path / "instance.json"
 
 
 @given(instance=SCHEDULES)
@@ -83,26 +73,3 @@ def test_many_jobs_are_drawn_as_averages(tmp_path):
     assert area == pytest.approx(sum(each.work_worker_s for each in instance.jobs))
     save_picture(tmp_path / "many.svg", figure)
     assert (tmp_path / "many.svg").stat().st_size < 3_000_000
-
-
-def test_plot_writes_svg_and_png(run, instance_file, tmp_path):
-    """By suffix; all solvers in one picture; the same bytes again; odd names stay text."""
-    svg, again, png = tmp_path / "a.svg", tmp_path / "b.svg", tmp_path / "a.PNG"
-    for path in (svg, again, png):
-        command = ("solve", instance_file, "--solver", "lyra", "--solver", "srw", "--plot", path)
-        exit_code, out, err = run(*command)
-        assert (exit_code, err) == (0, "")
-        assert "41.67" in out or "41.6" in out
-    text = svg.read_text()
-    assert text == again.read_text()
-    for shown in ("lyra: mean JCT 48.33 s", "srw: mean JCT 41.67 s", "Time (s)", "release"):
-        assert shown in text
-    assert imread(png).shape[1] > 1000
-
-
-def test_plot_without_a_solution_says_so(run, instance_file, tmp_path):
-    """A solver that does not take the instance leaves nothing to draw."""
-    out_file = tmp_path / "out.svg"
-    _, _, err = run("solve", instance_file, "--solver", "mckp-dp", "--plot", out_file)
-    assert "no solution was found; the file is not written" in err
-    assert not out_file.exists()

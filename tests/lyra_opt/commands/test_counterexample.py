@@ -18,7 +18,6 @@ TABLES = tables(__file__)
 
 
 SMALL = ("--max", "servers=3", "--max", "jobs=2")
-LYRA = ("--heuristic", "lyra", "--max", "jobs=2", "--max", "gpus=2", "--max", "work=2")
 GREEDY = ("counterexample", "--heuristic", "lyra-greedy", "--against", "optimum", *SMALL)
 KEYS = [
     *("found", "problem", "variant", "heuristic", "against", "min_ratio", "seed", "limits"),

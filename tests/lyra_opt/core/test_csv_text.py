@@ -27,7 +27,7 @@ def test_text_is_safe_and_comes_back_unchanged(text):
 
 
 @pytest.mark.parametrize("kind", ["object", "str", "category"])
-def test_frames_are_safe_and_come_back_unchanged(tmp_path, kind):
+def test_frames_are_safe_and_come_back_unchanged(write, kind):
     """Names of columns too; numbers below 0 and missing values are no texts."""
     texts = [*FORMULAS, "NA", "None", "job-1", None]
     numbers = [-1.5, float("nan"), *range(-5, 5)]
@@ -36,8 +36,7 @@ def test_frames_are_safe_and_come_back_unchanged(tmp_path, kind):
     header, first, *_ = csv.reader(io.StringIO(text, newline=""))
     assert header == ["'=id", "number"]
     assert first == ["'=1+1", "-1.5"]
-    path = tmp_path / "table.csv"
-    path.write_bytes(text.encode())
+    path = write(text.encode(), "table.csv")
     found = read_frame(path, {"'=id": str})
     assert list(found.columns) == ["=id", "number"]
     assert [None if pd.isna(each) else each for each in found["=id"]] == texts

@@ -12,69 +12,29 @@ from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.gaps import relative_gap
 from lyra_opt.core.result import Status
 from lyra_opt.reclaim.instance import Semantics
+from tests.tables import tables
 
-FEASIBLE, OPTIMAL, UNKNOWN = Status.FEASIBLE, Status.OPTIMAL, Status.UNKNOWN
-MINIMISED, MAXIMISED = Semantics.RIGID, Objective.JCT_REDUCTION
-
-
-def said(variant: Semantics | Objective, *claims: Claim) -> list[str | None]:
-    evidence = Evidence(claims, variant)
-    return [evidence.in_words(claim) for claim in claims]
+FEASIBLE, UNKNOWN = Status.FEASIBLE, Status.UNKNOWN
+MINIMISED = Semantics.RIGID
+VARIANTS = {"minimised": MINIMISED, "maximised": Objective.JCT_REDUCTION}
 
 
-def test_without_a_proof():
-    """The best of this call, and what the best bound of this call leaves possible."""
-    greedy, fast = Claim("greedy", FEASIBLE, 22), Claim("fast", FEASIBLE, 20, 19)
-    assert said(MINIMISED, greedy, fast) == [
-        "10.0 % over the best found, at most 15.8 % over the optimum",
-        "the best found, at most 5.3 % over the optimum",
-    ]
+CASES = tables(__file__)
 
 
-def test_a_refuted_bound_bounds_nothing():
-    """It would make "at most 0 %" of what may be twice the optimum."""
-    claims = [Claim("greedy", FEASIBLE, 10, 5), Claim("liar", FEASIBLE, 25, 20)]
-    assert said(MINIMISED, *claims)[0] == "the best found, at most 100.0 % over the optimum"
+@pytest.mark.parametrize("case", CASES)
+def test_distances_in_words(case):
+    """Never an infinite number, and never nothing where there is a solution."""
+    table = CASES[case]
+    claims = [Claim(name, Status(status), *values) for name, status, *values in table["claims"]]
+    evidence = Evidence(claims, VARIANTS[table.get("variant", "minimised")])
+    assert [evidence.in_words(claim) for claim in claims] == table["words"]
 
 
-def test_with_a_proof():
-    """A heuristic beside a proof is so far from the optimum, or optimal, and by whose proof."""
-    claims = [
-        Claim("greedy", FEASIBLE, 16),
-        Claim("lucky", FEASIBLE, 15),
-        Claim("exact", OPTIMAL, 15, 15),
-    ]
-    assert said(MINIMISED, *claims) == [
-        "6.7 % over the optimum",
-        "optimal, proved by exact",
-        "optimal",
-    ]
-
-
-def test_maximised():
-    """Below, not over."""
-    assert said(MAXIMISED, Claim("a", FEASIBLE, 15.0), Claim("b", OPTIMAL, 16.0, 16.0)) == [
-        "6.2 % below the optimum",
-        "optimal",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("claims", "words"),
-    [
-        ([Claim("a", FEASIBLE, 3)], "no bound on the optimum is known"),
-        ([Claim("a", FEASIBLE, 3, 0)], "no percentage (the optimum may be 0)"),
-        ([Claim("a", FEASIBLE, 3), Claim("b", OPTIMAL, 0, 0)], "no percentage (the optimum is 0)"),
-        (
-            [Claim("a", FEASIBLE, 3), Claim("b", FEASIBLE, 0, -1)],
-            "no percentage (the best found is 0), no percentage (the optimum may be 0)",
-        ),
-        ([Claim("a", UNKNOWN, None, 3)], None),
-    ],
-)
-def test_where_there_is_no_percentage(claims, words):
-    """Words, never an infinite number, and never nothing where there is a solution."""
-    assert said(MINIMISED, *claims)[0] == words
+def test_nothing_is_said_without_a_solution():
+    """A bound alone is no distance."""
+    claim = Claim("a", UNKNOWN, None, 3)
+    assert Evidence([claim], MINIMISED).in_words(claim) is None
 
 
 @given(

@@ -263,15 +263,6 @@ def test_progress_stands_below_solutions_where_there_is_some():
         lo.plot_progress(replace(slow, trajectory=()))
 
 
-def test_solve_draws_progress(run, tmp_path):
-    """One picture with both, whatever the solver says on its way."""
-    fleet, picture = tmp_path / "fleet.json", tmp_path / "out.svg"
-    lo.save(lo.generate("reclaim", "messy-dist", servers=100, reclaim=20), fleet)
-    command = ("solve", fleet, "--solver", "pulp-highs", "--time-limit", "1", "--plot", picture)
-    assert run(*command)[0] == 0
-    assert "Incumbents and dual bounds, minimised" in picture.read_text()
-
-
 def test_what_cannot_be_drawn_is_said(tmp_path):
     """A solution of another instance, no solution, a file that is no picture."""
     fleet = lo.generate("reclaim", "net", reclaim=6)

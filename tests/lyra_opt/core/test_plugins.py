@@ -9,7 +9,6 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.plugins import Plugins
-from lyra_opt.core.solver import SOLVERS
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -84,32 +83,7 @@ def test_those_of_a_problem_by_their_own_name(fruit):
         fruits.find("seed", "pear")
 
 
-OWN = """
-import pickle
-import subprocess
-import sys
-from dataclasses import dataclass
-
-import beside
-
-
-@dataclass
-class Pip:
-    name: str = "own-pip"
-    problem: str = "apple"
-    kernel: int = beside.KERNEL
-
-
-class Nameless:
-    problem = "apple"
-
-
-class Demanding:
-    def __init__(self, size): ...
-
-
-SEVEN = 7
-"""
+OWN = TABLES["own"]
 
 
 @pytest.fixture
@@ -159,26 +133,6 @@ class TestOwn:
         with pytest.raises(UserError, match=message):
             fruits.find(f"{own}:{name}")
 
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ("x = (", "own.py, line 1: cannot be loaded: SyntaxError: '\\(' was never closed"),
-            ("def f():\n return y\nf()", "own.py, line 2: cannot be loaded: NameError: name 'y'"),
-            ("raise SystemExit(3)", "own.py, line 1: cannot be loaded: SystemExit: 3$"),
-            ("import no_such_module", "own.py, line 1: cannot be loaded: ModuleNotFoundError"),
-            ("import json\njson.loads('')", "own.py, line 2: cannot be loaded: JSONDecodeError"),
-            (None, "own.py: cannot be read: No such file"),
-        ],
-    )
-    def test_files_that_fail(self, text, message, fruits, own):
-        """Are named with their line; what they raised is at hand for a traceback."""
-        own.unlink()
-        if text is not None:
-            own.write_text(text)
-        with pytest.raises(UserError, match=message) as caught:
-            fruits.find(f"{own}:Pip")
-        assert (caught.value.__cause__ is None) == (text is None)
-
     def test_a_file_alone(self, fruits, own):
         """Does not say what in it is meant."""
         with pytest.raises(
@@ -192,17 +146,3 @@ class TestOwn:
             fruits.of(given, "apple")
             with pytest.raises(UserError, match=r"Pip'? is a fruit of apple, not of pear$"):
                 fruits.of(given, "pear")
-
-
-@pytest.mark.parametrize(
-    ("problem", "name"),
-    [
-        ("heterogeneous", "lp-pdlp"),
-        ("heterogeneous", "lp-makespan"),
-        ("allocation", "time-indexed-milp"),
-    ],
-)
-def test_a_removed_solver(problem, name):
-    """A study of an earlier version gets one line that says so."""
-    with pytest.raises(UserError, match=f"solver '{name}': was removed in version 0.3"):
-        SOLVERS.find(name, problem)

@@ -1,10 +1,8 @@
 """Where one integer encodes several terms, texts show the terms and never the integer."""
 
-import json
 import re
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,29 +100,6 @@ def test_a_verification_shows_values_with_their_names():
     )
 
 
-def test_the_table_of_answers(run, write_json):
-    """Values of terms, the first difference, and a line with their names; few columns."""
-    path = write_json("two.json", find_problem("preemption").instance_document(example()))
-    exit_code, out, _ = run("solve", path, "--solver", "volcano-gang", "--solver", "exact")
-    assert exit_code == 0
-    rows = {line.split()[0]: line for line in out.splitlines() if line}
-    assert "2, 0, 1, 8" in rows["exact"]
-    assert "gpu 8" in rows["exact"]
-    assert "%" not in out
-    assert "objective: lost_pods@10, lost_pods@5, lost_gangs, lost:gpu" in out
-    assert "exact: lost gangs train-a; placements [node] n1, n2; victims train-a" in out
-    assert "placements" not in out.splitlines()[1]
-
-
-def test_a_single_term_is_a_number(run, write_json):
-    """With a percentage; the measure says which term it is."""
-    document = find_problem("preemption").instance_document(example(objective=["lost:gpu"]))
-    exit_code, out, _ = run("solve", write_json("one.json", document), "--solver", "exact")
-    assert exit_code == 0
-    assert "over optimum (%)" in out
-    assert "terms lost:gpu" in out
-
-
 def test_a_picture_of_progress_has_no_numbers_of_several_terms():
     """Its axis says how many terms they encode, or which term a number is."""
     for objective, said in (
@@ -139,25 +114,6 @@ def test_a_picture_of_progress_has_no_numbers_of_several_terms():
         shown = any(label.get_visible() for label in axes.yaxis.get_ticklabels())
         assert shown == (objective is not None)
         assert faults_of(figure) == []
-
-
-@pytest.mark.parametrize("flags", [(), ("--format=json",)])
-def test_no_solution_is_said_with_its_reason(run, write_json, flags):
-    """In words, and with exit code 0: that none exists is proved."""
-    demand = {"priority": 50, "shapes": [{"count": 1, "request": {"gpu": 9}}]}
-    document = find_problem("preemption").instance_document(example(demand=demand))
-    path = write_json("none.json", document)
-    exit_code, out, _ = run("solve", path, "--solver", "exact", *flags)
-    assert exit_code == 0
-    if flags:
-        (answer,) = json.loads(out)
-        assert (answer["status"], answer["objective"]) == ("infeasible", None)
-        message = answer["message"]
-    else:
-        assert "infeasible" in out
-        assert "objective:" not in out
-        message = out
-    assert "has 9 gpu, even when empty" in message
 
 
 def test_a_false_proof_is_found(tmp_path):

@@ -18,7 +18,6 @@ from lyra_opt.core.trajectory import Improvements, Recorder, TrajectoryPoint, en
 from lyra_opt.network import Objective as Maximised
 from lyra_opt.reclaim import Semantics as Minimised
 from lyra_opt.testing.strategies import allocation_instances
-from tests.conftest import assert_one_line_error
 from tests.draws import draws
 
 FLEET = lo.generate("reclaim", "messy-dist", servers=40, seed=1)
@@ -152,28 +151,3 @@ def test_a_start_is_checked_first():
     unsolved = lo.solve(FLEET, "cpsat", time_limit_s=1e-6)
     assert unsolved.solution is not None
     assert lo.solve(FLEET, "random", start=unsolved).objective <= unsolved.objective
-
-
-def test_the_command_starts_from_a_file(run, tmp_path):
-    """Whatever `solve --out` wrote; a solution of another instance is bad input."""
-    fleet, start, other = (tmp_path / f"{name}.json" for name in ("fleet", "start", "other"))
-    lo.save(FLEET, fleet)
-    assert run("solve", fleet, "--solver", "exact", "--out", start)[0] == 0
-    best = json.loads(start.read_text())["objective"]
-    options = ("--solver", "random", "--start", start, "--threads", "2", "--format=json")
-    exit_code, out, _ = run("solve", fleet, *options)
-    given, answer = json.loads(out)
-    assert (exit_code, given["objective"], answer["objective"]) == (0, best, best)
-    assert (given["solver"], given["wall_time_s"]) == ("start (start.json)", None)
-    assert answer["start_kept"] is True
-    assert answer["trajectory"][-1]["value"] == best
-    rows = [line.split() for line in run("solve", fleet, *options[:4])[1].splitlines()]
-    assert [*rows[3][:3], *rows[4][:4]] == [
-        *("start", "(start.json)", "feasible"),
-        *("random", "feasible", "(start", "kept)"),
-    ]
-    lo.save(lo.generate("reclaim", "net", reclaim=6), other)
-    refused = run("solve", other, "--start", start)
-    assert_one_line_error(refused, "start.json: cannot be the start of a run")
-    refused = run("solve", fleet, other, "--start", start)
-    assert_one_line_error(refused, "--start cannot be combined with several instance files")

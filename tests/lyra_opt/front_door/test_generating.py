@@ -46,12 +46,11 @@ def test_numbers_of_numpy_and_pandas_are_taken():
     assert one == fleets[1]
 
 
-def test_names_in_one_text_are_one_value(tmp_path):
+def test_names_in_one_text_are_one_value(write):
     """Several such texts are listed as any values are; a path is no list of its parts."""
     makers = {"jobs": 3, "gpu_types": ["v100,k80", "v100"]}
     assert len(lo.generate("heterogeneous", "offline", **makers)) == 2
-    trace = tmp_path / "t.csv"
-    trace.write_text("job_id,submit_time_s,duration_s,gpus\na,0,90,1\nb,10,90,2\n")
+    trace = write("job_id,submit_time_s,duration_s,gpus\na,0,90,1\nb,10,90,2\n", "t.csv")
     fleet = lo.generate("reclaim", "snapshot", servers=2, reclaim=1, trace=trace)
     assert fleet.name.startswith("snapshot-v1-t-bf")
 

@@ -241,10 +241,9 @@ FLEET = lo.generate("reclaim", "net", reclaim=6)
 
 
 @pytest.mark.parametrize("solver", TABLES["solution_files"])
-def test_layouts_of_other_solvers(solver, tmp_path):
+def test_layouts_of_other_solvers(solver, write):
     """SCIP 10 wrote its file for this fleet; Gurobi's has the layout of its documentation."""
-    path = tmp_path / "solver.sol"
-    path.write_text(TABLES["solution_files"][solver])
+    path = write(TABLES["solution_files"][solver], "solver.sol")
     assert lo.verify(FLEET, path).objective == 8
     started = lo.solve(FLEET, "random", start=path)
     assert started.objective == 8
@@ -270,9 +269,8 @@ def test_damaged_solution_files_are_refused_in_a_line(old, new, says, tmp_path):
     assert "\n" not in str(refusal.value)
 
 
-def test_a_false_objective_is_a_violation(tmp_path):
-    path = tmp_path / "solver.sol"
-    path.write_text(TABLES["solution_files"]["gurobi"].replace("value = 8", "value = 7"))
+def test_a_false_objective_is_a_violation(write):
+    path = write(TABLES["solution_files"]["gurobi"].replace("value = 8", "value = 7"), "solver.sol")
     (violation,) = lo.verify(FLEET, path).violations
     assert violation.startswith("objective is claimed to be 7.0, but is 8; the file may belong to")
 

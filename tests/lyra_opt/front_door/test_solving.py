@@ -148,13 +148,12 @@ def test_a_start_for_another_instance_is_refused(fleet, tmp_path):
             lo.solve(fleet, start=start)
 
 
-def test_verify_takes_answers_solutions_and_files(fleet, tmp_path):
+def test_verify_takes_answers_solutions_and_files(fleet, write, tmp_path):
     """All are right here."""
     answer = lo.solve(fleet, "exact")
     saved = tmp_path / "solution.json"
     lo.save(answer, saved)
-    written = tmp_path / "answer.json"
-    written.write_text(json.dumps(answer.as_json_object("fleet.json")))
+    written = write(json.dumps(answer.as_json_object("fleet.json")), "answer.json")
     for claimed in (answer, answer.solution, saved, str(written)):
         verification = lo.verify(fleet, claimed)
         assert verification

@@ -10,13 +10,12 @@ from tests.tables import tables
 
 
 @pytest.mark.slow
-def test_a_user_s_script_passes_mypy(tmp_path):
+def test_a_user_s_script_passes_mypy(write, tmp_path):
     """Strictly, and what is wrong in it is found where it stands: types are no mere Any."""
     cases, script = tables(__file__), tmp_path / "script.py"
     expected = list(enumerate((kind for _, kind in cases["wrong"]), cases["right"].count("\n") + 1))
     script.write_text(cases["right"] + "\n".join(line for line, _ in cases["wrong"]) + "\n")
-    settings = tmp_path / "mypy.ini"
-    settings.write_text("[mypy]\nstrict = True\nshow_column_numbers = False\n")
+    settings = write("[mypy]\nstrict = True\nshow_column_numbers = False\n", "mypy.ini")
     found, complaints, _ = api.run(
         [
             *("--config-file", str(settings), "--cache-dir", str(tmp_path)),

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyra_opt import heterogeneous
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous import Deadline, InverseJct, UtilityTable
 from lyra_opt.testing.strategies import heterogeneous_instances
+from tests.tables import tables
 
 
 def test_values():
@@ -25,23 +27,9 @@ def test_never_more_for_a_later_completion(instance, jct_s, later_s):
         assert job.utility.at(jct_s + later_s) <= job.utility.at(jct_s)
 
 
-@pytest.mark.parametrize(
-    ("make", "field"),
-    [
-        (lambda: InverseJct(scale=0), "scale"),
-        (lambda: InverseJct(scale=1e61), "scale"),
-        (lambda: Deadline(deadline_s=0), "deadline_s"),
-        (lambda: Deadline(deadline_s=1, value=-1), "value"),
-        (lambda: Deadline(deadline_s=1, value=1, late_value=2), "late_value"),
-        (lambda: UtilityTable(entries=()), "entries"),
-        (lambda: UtilityTable(entries=((1, 2, 3),)), "entries[0]"),
-        (lambda: UtilityTable(entries=((2, 1), (1, 0))), "entries[1][0]"),
-        (lambda: UtilityTable(entries=((1, 1), (2, 3))), "entries[1][1]"),
-        (lambda: UtilityTable(entries=((1, float("nan")),)), "entries[0][1]"),
-    ],
-)
-def test_defects_are_named(make, field):
+@pytest.mark.parametrize(("kind", "fields", "named"), tables(__file__)["defects"])
+def test_defects_are_named(kind, fields, named):
     """The field that breaks its rule."""
     with pytest.raises(FieldError) as refusal:
-        make()
-    assert refusal.value.field == field
+        getattr(heterogeneous, kind)(**fields)
+    assert refusal.value.field == named

@@ -10,41 +10,14 @@ from lyra_opt.core.solver import SOLVERS
 from tests.conftest import assert_one_line_error
 
 EXITS = "import os\nos._exit(3)\n"
-CRASHES = "import ctypes\nctypes.string_at(0)\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (EXITS, "cannot be loaded: its process exited with code 3"),
-        (CRASHES, "cannot be loaded: its process was ended by signal 11"),
-        ("import sys\nsys.exit(4)\n", "own.py, line 2: cannot be loaded: SystemExit: 4"),
-        ("1 / 0\n", "own.py, line 1: cannot be loaded: ZeroDivisionError"),
-    ],
-)
-def test_a_file_that_fails(tmp_path, text, said):
-    """Says how, whether it is an exception or the end of the process."""
-    path = tmp_path / "own.py"
-    path.write_text(text)
-    with pytest.raises(UserError, match=said):
-        loading.find_solver_safely("reclaim", f"{path}:Own")
-
-
-def test_a_file_that_never_ends(tmp_path, monkeypatch):
+def test_a_file_that_never_ends(write, monkeypatch):
     """Is given a while."""
     monkeypatch.setattr(loading, "LONGEST_LOADING_S", 0.2)
-    path = tmp_path / "own.py"
-    path.write_text("while True: pass\n")
+    path = write("while True: pass\n", "own.py")
     with pytest.raises(UserError, match="cannot be loaded: did not end within 0.2 s"):
         loading.require_loadable(f"{path}:Own")
-
-
-def test_commands(run, tmp_path):
-    """One line and exit code 2, before anything is run."""
-    path = tmp_path / "own.py"
-    path.write_text(EXITS)
-    asked = ("--heuristic", f"{path}:Own", "--against", "optimum")
-    assert_one_line_error(run("counterexample", *asked), "exited with code 3")
 
 
 def test_a_plug_in_that_ends_its_process(run, tmp_path, monkeypatch):
