@@ -487,10 +487,14 @@ class Cluster:
         """Return own servers, and servers on loan, as objects of the heterogeneous problem."""
         there = {self.server_of_host[host] for host in lent}
         return tuple(
-            heterogeneous.GpuServer(id=server.id, gpus=server.gpus)
+            self._problem_servers[place]
             for place, server in enumerate(self.servers)
             if not server.is_lent or place in there
         )
+
+    @cached_property
+    def _problem_servers(self) -> list[heterogeneous.GpuServer]:
+        return [heterogeneous.GpuServer(id=server.id, gpus=server.gpus) for server in self.servers]
 
     def holds(self, job: Job) -> bool:
         """Return whether a job's base demand fits the own GPUs of one type in an empty cluster.

@@ -210,6 +210,7 @@ class GavelRounds(RoundPolicy):
         self._of_type_s: dict[str, float] = {}
         self._isolated: dict[str, _Isolated] = {}
         self._jobs: dict[str, GangJob] = {}
+        self._largest: dict[str, int] = {}
         self._reset_s: float | None = None
         self._is_stale = True
 
@@ -221,12 +222,13 @@ class GavelRounds(RoundPolicy):
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
         """Store the capacity of the cluster and the random generator."""
         self._rng = rng
-        self._jobs = {}
         self._types = [gpu_type.name for gpu_type in state.gpu_types]
         self._capacity = FreeGpus(state.servers).of_type
-        self._largest = {
+        largest = {
             name: max(server.gpus.get(name, 0) for server in state.servers) for name in self._types
         }
+        if largest != self._largest:
+            self._largest, self._jobs = largest, {}
         self._packed = packed_on(state.packed) if self.packs else {}
         self._packed_rates: dict[tuple[str | None, str | None], Mapping[str, float]] = {
             (each.kind, each.beside): each.throughput for each in state.packed
@@ -265,6 +267,8 @@ class GavelRounds(RoundPolicy):
         # if it were accounted for in fewer rounds, and their programmes may have several optima.
         is_blind = self._objective in (Objective.MAX_MIN_SHARE, Objective.THROUGHPUT)
         if not (is_blind and self._knows_types and self._newcomers_run) or self.packs:
+            return 0.0
+        if len(self._running) < len(state.jobs):
             return 0.0
         for active in state.jobs:
             rates = self._attainable(active.job).throughput
@@ -313,10 +317,18 @@ class GavelRounds(RoundPolicy):
         chosen: dict[Team, str] = {}
         busy: set[str] = set()
         for name in self._types:
-            for party in sorted(parties, key=partial(self._rank, name)):
-                if party.gang > free.get(name, 0) or not busy.isdisjoint(party.team):
-                    continue
-                if not self._runs_on(party, name):
+            there = free.get(name, 0)
+            able = [
+                party
+                for party in parties
+                if party.gang <= there
+                and busy.isdisjoint(party.team)
+                and self._runs_on(party, name)
+            ]
+            if self._packed or sum(party.gang for party in able) > there:
+                able.sort(key=partial(self._rank, name))  # otherwise all of them are chosen
+            for party in able:
+                if party.gang > free[name] or not busy.isdisjoint(party.team):
                     continue
                 chosen[party.team] = name
                 busy.update(party.team)
@@ -352,12 +364,13 @@ class GavelRounds(RoundPolicy):
 
         waiting = {team for team in chosen if not self._may_run(team)}
         may_run = chosen.keys() - waiting
-        taken = [party for party in parties if party.team in may_run]
-        for gang in sorted({party.gang for party in taken}, reverse=True):
+        taken: dict[int, list[Party]] = {}
+        for party in parties:
+            if party.team in may_run:
+                taken.setdefault(party.gang, []).append(party)
+        for _, equally_large in sorted(taken.items(), reverse=True):
             moved = []
-            for party in taken:
-                if party.gang != gang:
-                    continue
+            for party in equally_large:
                 if self._stays(party, chosen[party.team], draft.free):
                     placement = party.members[0].placements[0]
                     give(party, chosen[party.team], placement)
@@ -376,15 +389,21 @@ class GavelRounds(RoundPolicy):
         # If chosen gangs find too few servers, the GPUs that they leave go to other teams.
         for name in self._types:
             served = kept.union(draft.decision)
-            others = [party for party in parties if served.isdisjoint(party.team)]
+            spare = draft.free.of_type.get(name, 0) - idle.get(name, 0)
+            others = [
+                party
+                for party in parties
+                if party.gang <= spare
+                and served.isdisjoint(party.team)
+                and self._runs_on(party, name)
+            ]
             for party in sorted(others, key=partial(self._rank, name)):
                 spare = draft.free.of_type.get(name, 0) - idle.get(name, 0)
                 if not spare:
                     break
                 if party.gang > spare or not draft.decision.keys().isdisjoint(party.team):
                     continue
-                if self._runs_on(party, name):
-                    give(party, name, place_on_type(draft.free, party.members[0].job, name))
+                give(party, name, place_on_type(draft.free, party.members[0].job, name))
         return draft, running
 
     def _may_run(self, team: Team) -> bool:

@@ -205,7 +205,7 @@ class FreeGpus:
 
     def __init__(self, servers: Sequence[GpuServer]) -> None:
         self.by_server: dict[str, dict[str, int]] = {
-            server.id: dict(server.gpus) for server in servers
+            server.id: {**server.gpus} for server in servers
         }
         self.of_type: dict[str, int] = {}
         for server in servers:

@@ -112,6 +112,8 @@ class _MostFree(FirstFit):
         super().__init__(state.machines)
         self._counts = state.machines.free_gpus.copy()
         self._affinity = state.machines.affinity
+        self._too_large = int(self._counts.max()) + 1
+        """A gang of this size or larger fits on no machine; counts only shrink in a decision."""
 
     def find_machine(self, gang: int) -> int | None:
         """Return the first machine with the most free GPUs; None if it cannot hold the gang."""
@@ -124,10 +126,13 @@ class _MostFree(FirstFit):
         An unreserved machine is the second choice, and any other machine the third. None means that
         no machine can hold the gang now.
         """
+        if gang >= self._too_large:
+            return None
         fits = self._counts >= gang
         for wanted in (fits & (self._affinity == gang), fits & (self._affinity == 0), fits):
             if wanted.any():
                 return int(np.where(wanted, self._counts, -1).argmax())
+        self._too_large = gang
         return None
 
     def take(self, gpus: dict[int, int]) -> None:

@@ -219,16 +219,14 @@ class Hadar(RoundPolicy):
         queue = self._queue(state)
         ranges = self._ranges(state, queue)
         self.last_ranges = dict(zip(self._types, ranges, strict=True))
-        kinds, capacities = self._kind.tolist(), self._market.capacity.tolist()
-        market = self._market._replace(
-            prices=np.array(
-                [
-                    ranges[kind].price(used, capacity)
-                    for kind, capacity in zip(kinds, capacities, strict=True)
-                    for used in range(capacity)
-                ]
-            )
-        )
+        # Cells of one type and size have equal prices, which are computed once.
+        cells = list(zip(self._kind.tolist(), self._market.capacity.tolist(), strict=True))
+        price_of = {
+            (kind, capacity): [ranges[kind].price(used, capacity) for used in range(capacity)]
+            for kind, capacity in set(cells)
+        }
+        prices = np.array([price for cell in cells for price in price_of[cell]])
+        market = self._market._replace(prices=prices)
         return {
             queue.jobs[job].job.id: (self._placement(pairs),)
             for job, pairs in self._taken(queue.buyers, market)
