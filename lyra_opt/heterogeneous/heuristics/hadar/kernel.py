@@ -30,6 +30,11 @@ class Market(NamedTuple):
         Shape (cells,): the price of a cell's next GPU is at ``first_price[cell] + used``.
     prices
         Shape (GPUs,): price of each GPU of a cell, in the order of sale.
+    group
+        Shape (cells,): the group of the cell. Cells of one type and size form a group; their prices
+        are equal.
+    first_of_group
+        Shape (groups,): a cell of each group.
     spread_cost
         Factor on the cost of a gang that is spread over several servers.
     """
@@ -39,6 +44,8 @@ class Market(NamedTuple):
     capacity: Any
     first_price: Any
     prices: Any
+    group: Any
+    first_of_group: Any
     spread_cost: Any
 
 
@@ -74,12 +81,16 @@ class Offer(NamedTuple):
         Number of free GPUs.
     price
         Price of each free GPU, if any are free.
+    estimate
+        Shape (groups, levels): what the free GPUs of a cell add to the promise of a state, by group
+        and number of free GPUs.
     """
 
     home: Any
     kind: Any
     left: Any
     price: Any
+    estimate: Any
 
 
 class Basket(NamedTuple):
@@ -104,12 +115,18 @@ class Beam(NamedTuple):
     ----------
     width
         Number of states that are kept.
+    row
+        Shape (2 width + 1,): the row of the state in ``free`` and ``tally``.
     free
         Shape (2 width + 1, cells): free GPUs.
+    tally
+        Shape (2 width + 1, groups, levels): number of cells by group and number of free GPUs.
     left
         Shape (2 width + 1, types): free GPUs by type. States with equal rows are merged.
     gains, optimism
         Shape (2 width + 1,): payoff so far, and an estimate of the final payoff.
+    is_exact
+        Shape (2 width + 1,): 1 if ``optimism`` has been added up GPU by GPU, in order.
     last_take
         Shape (2 width + 1,): the take that led to the state, -1 if none. Job j from state s has the
         take j width + s.
@@ -120,10 +137,13 @@ class Beam(NamedTuple):
     """
 
     width: Any
+    row: Any
     free: Any
+    tally: Any
     left: Any
     gains: Any
     optimism: Any
+    is_exact: Any
     last_take: Any
     take_before: Any
     placement: Any
@@ -279,10 +299,11 @@ def take(
     The states from ``states`` to ``grown`` are successors in which the job runs.
     """
     cells = len(offer.left)
+    first = beam.row[state] * cells
     total = 0
     least_price = inf
     for cell in range(cells):
-        left = beam.free[state * cells + cell]
+        left = beam.free[first + cell]
         offer.left[cell] = left
         if left > 0:
             price = market.prices[market.first_price[cell] + market.capacity[cell] - left]
@@ -299,10 +320,20 @@ def take(
     if slot < 0:
         return grown, True
     this = job * beam.width + state
+    first = beam.row[slot] * cells
     for cell in range(cells):
-        beam.free[slot * cells + cell] = offer.left[cell]
+        beam.free[first + cell] = offer.left[cell]
+    counts = len(offer.estimate)
+    levels = counts // len(market.first_of_group)
+    tally = beam.row[slot] * counts
+    for column in range(counts):
+        beam.tally[tally + column] = beam.tally[beam.row[state] * counts + column]
     for place in range(found):
-        beam.free[slot * cells + basket.best[2 * place]] -= basket.best[2 * place + 1]
+        cell = basket.best[2 * place]
+        column = tally + market.group[cell] * levels + beam.free[first + cell]
+        beam.tally[column] -= 1
+        beam.tally[column - basket.best[2 * place + 1]] += 1
+        beam.free[first + cell] -= basket.best[2 * place + 1]
     for place in range(2 * found):
         beam.placement[this * len(basket.best) + place] = basket.best[place]
     beam.gains[slot] = gain
@@ -321,6 +352,44 @@ def swap(values: Any, width: Any, first: Any, second: Any) -> None:
 
 
 @kernel
+def exact_optimism(state: Any, job: Any, buyers: Any, market: Any, offer: Any, beam: Any) -> Any:
+    """Return the promise of a state, added up GPU by GPU."""
+    cells = len(market.capacity)
+    first = beam.row[state] * cells
+    most = beam.gains[state]
+    for cell in range(cells):
+        density = buyers.densities[job * market.types + offer.kind[cell]]
+        end = market.first_price[cell] + market.capacity[cell]
+        for place in range(end - beam.free[first + cell], end):
+            most += max(0.0, density - market.prices[place])
+    return most
+
+
+@kernel
+def estimate_optimism(
+    states: Any, job: Any, buyers: Any, market: Any, offer: Any, beam: Any
+) -> None:
+    """Store the promise of each state up to rounding, from its numbers of cells by free GPUs."""
+    counts = len(offer.estimate)
+    levels = counts // len(market.first_of_group)
+    for group in range(len(market.first_of_group)):
+        cell = market.first_of_group[group]
+        density = buyers.densities[job * market.types + offer.kind[cell]]
+        last = market.first_price[cell] + market.capacity[cell] - 1
+        worth = 0.0
+        for free in range(1, market.capacity[cell] + 1):
+            worth += max(0.0, density - market.prices[last - free + 1])
+            offer.estimate[group * levels + free] = worth
+    for state in range(states):
+        first = beam.row[state] * counts
+        most = beam.gains[state]
+        for column in range(counts):
+            most += beam.tally[first + column] * offer.estimate[column]
+        beam.optimism[state] = most
+        beam.is_exact[state] = 0
+
+
+@kernel
 def keep_best(states: Any, job: Any, buyers: Any, market: Any, offer: Any, beam: Any) -> Any:
     """Move the most promising states to the front, older states first; return how many are kept.
 
@@ -328,27 +397,32 @@ def keep_best(states: Any, job: Any, buyers: Any, market: Any, offer: Any, beam:
     one by one, at rising prices, each to the job from ``job`` on that values its type most. The
     estimate must separate types and raise prices: otherwise states that sell nothing look best, and
     GPUs idle while jobs wait.
+
+    The sum over all GPUs is slow. It is computed only if rounding could decide between two states.
     """
-    cells = len(market.capacity)
-    for state in range(states):
-        most = beam.gains[state]
-        for cell in range(cells):
-            density = buyers.densities[job * market.types + offer.kind[cell]]
-            end = market.first_price[cell] + market.capacity[cell]
-            for place in range(end - beam.free[state * cells + cell], end):
-                most += max(0.0, density - market.prices[place])
-        beam.optimism[state] = most
+    # A sum of n numbers of at least 0 is off by at most a share n 2**-53 of it.
+    rounding = 1e-15 * (len(market.prices) + 100)
+    estimate_optimism(states, job, buyers, market, offer, beam)
     kept = min(beam.width, states)
     for place in range(kept):
         chosen = place
         for other in range(place + 1, states):
+            most = max(beam.optimism[other], beam.optimism[chosen])
+            if abs(beam.optimism[other] - beam.optimism[chosen]) <= rounding * most:
+                for state in (chosen, other):
+                    if beam.is_exact[state] == 0:
+                        beam.optimism[state] = exact_optimism(
+                            state, job, buyers, market, offer, beam
+                        )
+                        beam.is_exact[state] = 1
             if beam.optimism[other] > beam.optimism[chosen]:
                 chosen = other
         if chosen != place:
-            swap(beam.free, cells, place, chosen)
+            swap(beam.row, 1, place, chosen)
             swap(beam.left, market.types, place, chosen)
             swap(beam.gains, 1, place, chosen)
             swap(beam.optimism, 1, place, chosen)
+            swap(beam.is_exact, 1, place, chosen)
             swap(beam.last_take, 1, place, chosen)
     return kept
 

@@ -196,20 +196,25 @@ class Hadar(RoundPolicy):
     def prepare(self, state: RoundState, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Store the cluster in flat arrays."""
         self._types = [gpu_type.name for gpu_type in state.gpu_types]
-        self._servers = [server.id for server in state.servers]
         kind_of = {name: kind for kind, name in enumerate(self._types)}
         cells = [
             (place, kind_of[name], count)
             for place, server in enumerate(state.servers)
             for name, count in server.gpus.items()
         ]
+        self._name_of_cell = [(server.id, name) for server in state.servers for name in server.gpus]
         self._home, self._kind, capacity = np.array(cells, dtype=np.int64).T.copy()
+        _, first_of_group, group = np.unique(
+            np.stack((self._kind, capacity)), axis=1, return_index=True, return_inverse=True
+        )
         self._market = Market(
             types=len(self._types),
-            first_cell=np.searchsorted(self._home, np.arange(len(self._servers) + 1)),
+            first_cell=np.searchsorted(self._home, np.arange(len(state.servers) + 1)),
             capacity=capacity,
             first_price=np.cumsum(capacity) - capacity,
             prices=np.zeros(capacity.sum()),
+            group=group.ravel(),
+            first_of_group=first_of_group,
             spread_cost=self._spread_cost,
         )
         self._gpus_of_type = np.bincount(self._kind, capacity, len(self._types)).astype(np.int64)
@@ -219,13 +224,15 @@ class Hadar(RoundPolicy):
         queue = self._queue(state)
         ranges = self._ranges(state, queue)
         self.last_ranges = dict(zip(self._types, ranges, strict=True))
-        # Cells of one type and size have equal prices, which are computed once.
-        cells = list(zip(self._kind.tolist(), self._market.capacity.tolist(), strict=True))
-        price_of = {
-            (kind, capacity): [ranges[kind].price(used, capacity) for used in range(capacity)]
-            for kind, capacity in set(cells)
-        }
-        prices = np.array([price for cell in cells for price in price_of[cell]])
+        # Cells of a group have equal prices, which are computed once.
+        capacities = self._market.capacity
+        price_of = [
+            [ranges[self._kind[cell]].price(used, capacity) for used in range(capacity)]
+            for cell in self._market.first_of_group.tolist()
+            for capacity in (int(capacities[cell]),)
+        ]
+        groups = self._market.group.tolist()
+        prices = np.array([price for group in groups for price in price_of[group]])
         market = self._market._replace(prices=prices)
         return {
             queue.jobs[job].job.id: (self._placement(pairs),)
@@ -283,17 +290,23 @@ class Hadar(RoundPolicy):
         """Choose the jobs that run; yield the queue position of each, with cells and GPU counts."""
         jobs, types, cells = len(buyers.gangs), market.types, len(market.capacity)
         states, most = 2 * self._width + 1, 2 * int(buyers.gangs.max())
+        levels = int(market.capacity.max()) + 1
+        counts = len(market.first_of_group) * levels
         beam = Beam(
             width=self._width,
+            row=np.arange(states),
             free=np.zeros(states * cells, dtype=np.int64),
+            tally=np.zeros(states * counts, dtype=np.int64),
             left=np.zeros(states * types, dtype=np.int64),
             gains=np.zeros(states),
             optimism=np.zeros(states),
+            is_exact=np.zeros(states, dtype=np.int64),
             last_take=np.full(states, -1),
             take_before=np.zeros(jobs * self._width, dtype=np.int64),
             placement=np.zeros(jobs * self._width * most, dtype=np.int64),
         )
         beam.free[:cells] = market.capacity
+        beam.tally[:counts] = np.bincount(market.group * levels + market.capacity, minlength=counts)
         beam.left[:types] = self._gpus_of_type
         path, length, placements = allocate_queue.run(
             buyers,
@@ -303,6 +316,7 @@ class Hadar(RoundPolicy):
                 kind=self._kind,
                 left=np.zeros(cells, dtype=np.int64),
                 price=np.zeros(cells),
+                estimate=np.zeros(counts),
             ),
             beam,
             Basket(trial=np.zeros(most, dtype=np.int64), best=np.zeros(most, dtype=np.int64)),
@@ -310,16 +324,18 @@ class Hadar(RoundPolicy):
             work=jobs * self._width * cells * types,
             largest=jobs * self._width * max(cells, most),
         )
-        for take in reversed(path[:length]):
-            yield int(take) // self._width, list(placements[most * take : most * (take + 1)])
+        takes = np.array(path[:length][::-1], dtype=np.int64)
+        rows = np.asarray(placements).reshape(-1, most)[takes]
+        yield from zip((takes // self._width).tolist(), rows.tolist(), strict=True)
 
     def _placement(self, pairs: Sequence[int]) -> Placement:
         """Convert a flat list of pairs (cell, GPUs) to a placement; zeros are padding."""
         placement: Placement = {}
         for cell, count in zip(pairs[::2], pairs[1::2], strict=True):
-            if count:
-                server = placement.setdefault(self._servers[self._home[cell]], {})
-                server[self._types[self._kind[cell]]] = int(count)
+            if not count:
+                break
+            server, gpu_type = self._name_of_cell[cell]
+            placement.setdefault(server, {})[gpu_type] = count
         return placement
 
 

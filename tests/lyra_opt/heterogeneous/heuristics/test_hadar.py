@@ -1,5 +1,6 @@
 """Hadar: prices, payoffs, placements, and the guarantee of the form that commits."""
 
+import random
 from math import e, inf, log
 
 import numpy as np
@@ -8,7 +9,14 @@ from hypothesis import given
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.heterogeneous import Deadline, InverseJct
-from lyra_opt.heterogeneous.heuristics.hadar.kernel import allocate_queue
+from lyra_opt.heterogeneous.heuristics.hadar.kernel import (
+    Beam,
+    Buyers,
+    Market,
+    Offer,
+    allocate_queue,
+    keep_best,
+)
 from lyra_opt.heterogeneous.heuristics.hadar.rule import (
     Hadar,
     PricedJobs,
@@ -134,6 +142,56 @@ def test_interpreted_and_compiled_decide_alike(instance):
         patch.setattr(allocate_queue, "compiles", lambda work, *, largest: True)
         second = decided(Hadar(), state_of(instance))
     assert first == second
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_most_promising_states_are_kept(seed):
+    """Counts of machines order states as sums over single GPUs do, also where rounding decides."""
+    draw = random.Random(seed)
+    width, capacity, states = 3, 3, 7
+    cells = draw.randint(1, 6)
+    prices = sorted(draw.choice((0.1, 0.2, 0.3)) for _ in range(capacity))
+    free = [draw.randint(0, capacity) for _ in range(states * cells)]
+    gains = [draw.choice((0.1, 0.3, 0.1 + 0.2)) for _ in range(states)]
+    density = draw.choice((0.0, 0.25, 0.7))
+    rows = [free[start : start + cells] for start in range(0, len(free), cells)]
+    market = Market(
+        types=1,
+        first_cell=list(range(cells + 1)),
+        capacity=[capacity] * cells,
+        first_price=list(range(0, capacity * cells, capacity)),
+        prices=prices * cells,
+        group=[0] * cells,
+        first_of_group=[0],
+        spread_cost=1.0,
+    )
+    beam = Beam(
+        width=width,
+        row=list(range(states)),
+        free=free,
+        tally=[row.count(count) for row in rows for count in range(capacity + 1)],
+        left=[sum(row) for row in rows],
+        gains=list(gains),
+        optimism=[0.0] * states,
+        is_exact=[0] * states,
+        last_take=[-1] * states,
+        take_before=[],
+        placement=[],
+    )
+    levels = [0.0] * (capacity + 1)
+    offer = Offer(home=[], kind=[0] * cells, left=[], price=[], estimate=levels)
+    buyers = Buyers(gangs=[1], rates=[], values=[], densities=[density])
+    assert keep_best(states, 0, buyers, market, offer, beam) == width
+    promise = list(gains)
+    for state, row in enumerate(rows):
+        for count in row:
+            for price in prices[capacity - count :]:
+                promise[state] += max(0.0, density - price)
+    order = list(range(states))
+    for place in range(width):
+        best = max(range(place, states), key=lambda other: promise[order[other]])
+        order[place], order[best] = order[best], order[place]
+    assert beam.row[:width] == order[:width]
 
 
 @draws(60)
