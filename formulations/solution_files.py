@@ -2,8 +2,10 @@
 
 import math
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,36 +49,8 @@ class Layout:
     row: str
 
 
-LAYOUTS = (
-    Layout(
-        "HiGHS",
-        r"Model status\n",
-        r"^Objective\s+(\S+)",
-        r"^# Columns -?(?P<count>\d+)\n(?P<rows>(?:[^#\n].*\n?)*)",
-        r"(\S+)\s+(\S+)(?:\s+\d+)?",  # the sparse style adds the index of the column
-    ),
-    Layout(
-        "SCIP",
-        r"solution status:|objective value:|no solution available",
-        r"^objective value:\s+(\S+)",
-        r"^objective value:.*\n(?P<rows>(?s:.*))",
-        r"(\S+)\s+(\S+)\s+\(obj:\S+\)",
-    ),
-    Layout(
-        "CBC",
-        r".* - objective value ",
-        r"\A.* - objective value\s+(\S+)",
-        r"\A(?!.*(?i:infeasible|no integer solution)).*\n(?P<rows>(?s:.*))",
-        r"(?:\*\*\s+)?\d+\s+(\S+)\s+(\S+)\s+\S+",
-    ),
-    Layout(
-        "Gurobi",
-        r"#",
-        r"^# Objective value = (\S+)",
-        r"\A(?:#.*\n)+(?P<rows>(?s:.*))",
-        r"(\S+)\s+(\S+)",
-    ),
-)
+_TABLES = (files("lyra_opt.formulations") / "solution_files.toml").read_text("utf-8")
+LAYOUTS = [Layout(**table) for table in tomllib.loads(_TABLES)["layouts"]]
 
 
 class SolverFile(NamedTuple):
