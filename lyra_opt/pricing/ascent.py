@@ -131,7 +131,7 @@ class Pricer:
             change=np.empty((pools, cells + 1)),
             paid=np.empty(count),
             size=np.empty(count),
-            start_s=np.empty(count),
+            start_s=jobs.release_s.copy(),
         )
         self._border_s = np.append(room.border_s, np.inf)
         self._length_s = np.diff(room.border_s)

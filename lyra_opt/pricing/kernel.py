@@ -27,6 +27,9 @@ JCT, QUEUE = 0, 1
 
 NOWHERE = -1
 
+MARGIN = 1e-9
+"""A cost must exceed that of the likely start by this share of one plus it to be too high."""
+
 
 class PricedJobs(NamedTuple):
     """Jobs with their execution modes, as arrays with one entry per job or per mode.
@@ -69,7 +72,7 @@ class Scratch(NamedTuple):
     twice as many modes if they add up. ``use``, ``change`` (pools, cells + 1): GPU-seconds in
     single cells, and changes of the number of GPUs at borders. ``paid``, ``size``, ``start_s``, by
     job: the least payment, the size of the numbers that it was computed from (for the rounding
-    margin), and the first moment on GPUs.
+    margin), and the first moment on GPUs, which is also the likely start of the next pass.
     """
 
     unit: Any
@@ -89,9 +92,53 @@ class Scratch(NamedTuple):
 def find_cell(prices: Any, time_s: float, low: int, high: int) -> Any:
     """Return the cell (time interval) that contains `time_s`, searched from `low` to `high`."""
     border_s = prices.border_s
+    if low < high:
+        # Cells are usually equally long, so the first guess is usually right.
+        cells = (time_s - border_s[low]) / (border_s[low + 1] - border_s[low])
+        guess = low + int(max(0.0, min(cells, high - low)))
+        if border_s[guess] > time_s:
+            high = guess - 1
+        elif guess == high or border_s[guess + 1] > time_s:
+            return guess
+        else:
+            low = guess + 1
     while low < high:
         middle = (low + high + 1) // 2
         if border_s[middle] <= time_s:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@kernel
+def rent(prices: Any, pool: int, start_s: float, first: int, end_s: float, last: int) -> Any:
+    """Return the price of a GPU from `start_s` in cell `first` to `end_s` in cell `last`."""
+    border_s = prices.border_s
+    return (
+        prices.paid[pool, last]
+        + (end_s - border_s[last]) * prices.price[pool, last]
+        - prices.paid[pool, first]
+        - (start_s - border_s[first]) * prices.price[pool, first]
+    )
+
+
+@kernel
+def last_within(prices: Any, pool: int, most: float, low: int, high: int) -> Any:
+    """Return the last cell from `low` to `high` before which a GPU costs at most `most`, or `low`.
+
+    The integral of the price up to each cell never falls. The search doubles its steps, because the
+    cell is usually near.
+    """
+    paid = prices.paid
+    step = 1
+    while low + step <= high and paid[pool, low + step] <= most:
+        low += step
+        step *= 2
+    high = min(high, low + step - 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if paid[pool, middle] <= most:
             low = middle
         else:
             high = middle - 1
@@ -125,17 +172,21 @@ def use_hold(jobs: Any, job: int, prices: Any, cell: int, seconds: float, scratc
 
 
 @kernel
-def cheapest_run(jobs: Any, job: int, prices: Any, is_queue: int) -> Any:
+def cheapest_run(jobs: Any, job: int, prices: Any, is_queue: int, likely_s: float) -> Any:
     """Find the cheapest contiguous run of a job; return its payment, start, end and mode.
 
     The cost is linear between two moments at which the start or the end of the run passes a border.
-    So only those moments and the release must be examined.
+    So only those moments and the release must be examined. Many are skipped: a run that starts
+    between s and t costs at least as much as waiting until s and GPUs from t to the end of a run
+    from s. A likely start `likely_s` tells early which costs are too high. It does not affect the
+    result, because costs are compared with its cost with a margin.
     """
     border_s = prices.border_s
     weight = jobs.weight[job]
     release_s = jobs.release_s[job]
     horizon = len(border_s) - 2
     best = math.inf
+    likely = math.inf
     best_start_s = release_s
     best_end_s = release_s
     best_mode = NOWHERE
@@ -149,14 +200,15 @@ def cheapest_run(jobs: Any, job: int, prices: Any, is_queue: int) -> Any:
         there = find_cell(prices, end_s, here, horizon)
         waited = 0.0
         per_second = least_hold(jobs, job, prices, here) if is_queue else weight
+        if not is_queue:
+            until_s = likely_s + length_s
+            first = find_cell(prices, likely_s, here, horizon)
+            last = find_cell(prices, until_s, there, horizon)
+            cost = gpus * rent(prices, pool, likely_s, first, until_s, last)
+            cost += weight * (until_s - release_s)
+            likely = min(likely, cost + MARGIN * (1.0 + cost))
         while True:
-            paid = (
-                prices.paid[pool, there]
-                + (end_s - border_s[there]) * prices.price[pool, there]
-                - prices.paid[pool, here]
-                - (start_s - border_s[here]) * prices.price[pool, here]
-            )
-            cost = waited + gpus * paid
+            cost = waited + gpus * rent(prices, pool, start_s, here, end_s, there)
             if not is_queue:
                 cost += weight * length_s
             if cost < best:
@@ -167,28 +219,42 @@ def cheapest_run(jobs: Any, job: int, prices: Any, is_queue: int) -> Any:
             if here == horizon:
                 break
             floor = waited if is_queue else waited + weight * length_s
-            if floor >= best:
+            enough = min(best, likely)
+            if floor >= enough:
                 break
-            to_start = border_s[here + 1] - start_s
-            to_end = border_s[there + 1] - end_s
-            if to_start <= to_end:
+            most = rent(prices, pool, 0.0, 0, start_s, here) + (cost - enough) / gpus
+            after = last_within(prices, pool, most, here, horizon)
+            if after > here:
                 if is_queue:
-                    waited += to_start * per_second
-                here += 1
+                    for cell in range(here, after):
+                        waited += (border_s[cell + 1] - start_s) * per_second
+                        start_s = border_s[cell + 1]
+                        per_second = least_hold(jobs, job, prices, cell + 1)
+                here = after
                 start_s = border_s[here]
                 end_s = start_s + length_s
-                if is_queue:
-                    per_second = least_hold(jobs, job, prices, here)
-                if there < horizon and end_s >= border_s[there + 1]:
-                    there += 1
+                there = find_cell(prices, end_s, there, horizon)
             else:
-                if is_queue:
-                    waited += to_end * per_second
-                there += 1
-                end_s = border_s[there]
-                start_s = end_s - length_s
-                if start_s >= border_s[here + 1]:
-                    start_s = border_s[here + 1]
+                to_start = border_s[here + 1] - start_s
+                to_end = border_s[there + 1] - end_s
+                if to_start <= to_end:
+                    if is_queue:
+                        waited += to_start * per_second
+                    here += 1
+                    start_s = border_s[here]
+                    end_s = start_s + length_s
+                    if is_queue:
+                        per_second = least_hold(jobs, job, prices, here)
+                    if there < horizon and end_s >= border_s[there + 1]:
+                        there += 1
+                else:
+                    if is_queue:
+                        waited += to_end * per_second
+                    there += 1
+                    end_s = border_s[there]
+                    start_s = end_s - length_s
+                    if start_s >= border_s[here + 1]:
+                        start_s = border_s[here + 1]
             if not is_queue:
                 waited = weight * (start_s - release_s)
     return best, best_start_s, best_end_s, best_mode
@@ -599,7 +665,9 @@ def price_jobs(jobs: Any, prices: Any, is_queue: int, counts: int, scratch: Any)
     """Compute the least payment of each job, and with `counts` the GPU-seconds used."""
     for job in range(len(jobs.release_s)):
         if jobs.is_contiguous[job]:
-            paid, start_s, end_s, mode = cheapest_run(jobs, job, prices, is_queue)
+            paid, start_s, end_s, mode = cheapest_run(
+                jobs, job, prices, is_queue, scratch.start_s[job]
+            )
             if counts:
                 use_run(jobs, job, prices, is_queue, start_s, end_s, mode, scratch)
             scratch.size[job] = 1.0

@@ -189,6 +189,19 @@ def test_what_a_job_pays_is_the_least_of_all_that_it_may_do():
         require_right(seed)
 
 
+def test_the_likely_start_of_an_earlier_pass_changes_nothing():
+    """A pass begins at the starts of the pass before, which were chosen at other prices."""
+    for seed in range(QUICK):
+        case = draw(seed)
+        pricer = case.priced(in_one_piece=True)
+        alone = pricer.at(case.price)
+        for other in (0.0 * case.price, case.price[:, ::-1], case.price):
+            pricer.at(other)
+            again = pricer.at(case.price)
+            assert (again.value, again.start_s) == (alone.value, alone.start_s), seed
+            assert (again.use_gpu_s == alone.use_gpu_s).all(), seed
+
+
 @pytest.mark.slow
 def test_what_a_job_pays_is_the_least_in_many_cases():
     """The same in 10,000 cases (three minutes)."""
