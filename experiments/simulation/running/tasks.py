@@ -35,8 +35,8 @@ from lyra_opt.experiments.simulation.running.replay import replay, series_table
 from lyra_opt.experiments.simulation.scenario.building import make_setup, traces_of_workload
 from lyra_opt.experiments.simulation.scenario.loading import Scenario, absent_cases, variants
 from lyra_opt.experiments.simulation.scenario.schemes import (
+    Abilities,
     abilities_of,
-    common_abilities,
     files_of_schemes,
     make_schemes,
 )
@@ -112,7 +112,8 @@ class ReplayTask:
             if name in finished.jobs
         }
         if table.bounds:
-            figures |= _bounds(self.scenario, self.schemes, self.seed)
+            abilities = abilities_of(scheme, setup)
+            figures |= _bounds(self.scenario, self.schemes, self.seed, abilities)
             figures |= _makespan_bounds(
                 self.scenario, self.schemes, self.seed, forking=setting["has_copies"]
             )
@@ -220,14 +221,14 @@ def _setup(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Setup:
     return make_setup(scenario, make_schemes(scenario, schemes), seed)
 
 
-@lru_cache(maxsize=SETUPS_KEPT)
-def _bounds(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Mapping[str, Any]:
-    made = make_schemes(scenario, schemes)
+@lru_cache(maxsize=2 * SETUPS_KEPT)
+def _bounds(
+    scenario: Scenario, schemes: tuple[str, ...], seed: int, abilities: Abilities
+) -> Mapping[str, Any]:
+    assert abilities.reading is not None, "the setup refuses schemes without bounds"
     setup = _setup(scenario, schemes, seed)
-    common = common_abilities({each.name: abilities_of(each, setup) for each in made})
-    assert common.reading is not None, "common_abilities refuses schemes without bounds"
     with listening(lambda _share: None):  # only the progress of the replay is shown
-        return figures_of(cluster_bound(setup, common.reading, has_copies=common.has_copies))
+        return figures_of(cluster_bound(setup, abilities.reading, has_copies=abilities.has_copies))
 
 
 @lru_cache(maxsize=2 * SETUPS_KEPT)

@@ -219,7 +219,7 @@ def test_what_forking_must_give_one_job():
     rates = [18.0, 18.0, 6.0, 6.0, 1.81]  # ResNet-18 with batches of 128: V100, T4 a third, K80
     assert found["hadar"][MAKESPAN] == pytest.approx(3600, rel=1e-5)
     assert found["hadare"][MAKESPAN] == pytest.approx(3600 * rates[0] / sum(rates), rel=1e-5)
-    assert len({figures[MEAN_JCT] for figures in found.values()}) == 1  # with copies for both
+    assert found["hadar"][MEAN_JCT] > found["hadare"][MEAN_JCT], "only hadare has copies"
     for figures in found.values():
         assert figures[MEAN_JCT] <= figures["jct_mean_s"]
         assert figures[MAKESPAN] < figures["makespan_s"] < 1.1 * figures[MAKESPAN]
@@ -235,16 +235,18 @@ def test_a_replay_that_beats_what_is_proved_is_no_result(figure):
         require_kept({**figures, figure: 9.9}, scheme="fifo")
 
 
-@pytest.mark.parametrize(
-    ("schemes", "reading"), [(["fifo", "lyra"], "restart"), (["fifo", "tiresias"], "conserved")]
-)
-def test_schemes_are_held_against_what_all_of_them_may_do(schemes, reading):
+def test_each_scheme_is_held_against_what_it_may_do():
     """A scheme that resumes work may beat the bound for schemes that restart jobs."""
     found = figures_of(
-        "lyra-paper", ("cluster.servers", 8), ("jobs.parameters.days", 1), ("schemes", schemes)
+        "lyra-paper",
+        ("cluster.servers", 8),
+        ("jobs.parameters.days", 1),
+        ("schemes", ["fifo", "tiresias"]),
     )
+    readings = {scheme: figures["bound_reading"] for scheme, figures in found.items()}
+    assert readings == {"fifo": "restart", "tiresias": "conserved"}
+    assert found["tiresias"][MEAN_JCT] <= found["fifo"][MEAN_JCT]
     for figures in found.values():
-        assert figures["bound_reading"] == reading
         assert 0 < figures[MEAN_JCT] <= figures["jct_mean_s"]
         assert figures["jct_above_bound_share"] >= 0
 
