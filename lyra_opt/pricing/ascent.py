@@ -156,7 +156,7 @@ class Pricer:
         return Priced(price=price, value=value, use_gpu_s=use, start_s=scratch.start_s.copy())
 
 
-def steps(pricer: Pricer, here: Priced, like: FloatArray) -> Iterator[Priced]:
+def steps(pricer: Pricer, here: Priced, like: FloatArray, *, after: int = 0) -> Iterator[Priced]:
     """Yield bound evaluations without end, raising prices of overused GPU time and lowering others.
 
     Parameters
@@ -167,6 +167,8 @@ def steps(pricer: Pricer, here: Priced, like: FloatArray) -> Iterator[Priced]:
         The jobs at the starting prices.
     like : array of (pools, cells)
         Prices of about the optimal size; all 0 if nothing is known.
+    after
+        Number of steps that the starting prices are worth; later steps are smaller.
 
     Notes
     -----
@@ -179,7 +181,7 @@ def steps(pricer: Pricer, here: Priced, like: FloatArray) -> Iterator[Priced]:
     usual = (like * pricer.room.gpu_s).sum() / max(1.0, pricer.room.gpu_s.sum())
     floor = max(FLOOR * usual, LEAST_FLOOR * by_gpu)
     momentum = np.zeros_like(here.price)
-    for step in count(1):
+    for step in count(after + 1):
         room_gpu_s = pricer.room.gpu_s
         lacking = (here.use_gpu_s - room_gpu_s) / np.maximum(room_gpu_s, 1.0)
         excess = np.clip(lacking, -MOST_EXCESS, MOST_EXCESS)

@@ -184,8 +184,9 @@ def prove(
             if job_class == ALL:
                 _require_kept(of_setup, bound, setup)
             if searches and schedule is None:
+                price = bound.jct.price if job_class == ALL else None
                 schedule = schedule_of(
-                    setup.workload, speed, bound.jct.border_s, seed=setup.options.seed
+                    setup.workload, speed, bound.jct.border_s, price, seed=setup.options.seed
                 )
             yield Proved(
                 point=point,

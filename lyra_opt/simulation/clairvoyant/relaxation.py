@@ -43,6 +43,8 @@ RATE = 0.2
 """Largest change of the logarithm of a slack in one update."""
 NOTHING = 0.01
 """A block that loses less than this share of the total loss hardly changes."""
+WORTH = 60
+"""Number of passes that good prices are worth: from there on, steps are at most a third as long."""
 KEPT = (8, 16, 32)
 """Numbers of last passes over which medians are taken."""
 
@@ -56,9 +58,17 @@ class Relaxation:
         The jobs, and the number of GPUs over time.
     border_s : array of cells + 1
         Begins of the time intervals (cells) with constant prices, from 0, and the horizon.
+    price : array of (1, cells)
+        Good prices; None if none are known.
     """
 
-    def __init__(self, gangs: Gangs, capacity: Capacity, border_s: FloatArray) -> None:
+    def __init__(
+        self,
+        gangs: Gangs,
+        capacity: Capacity,
+        border_s: FloatArray,
+        price: FloatArray | None = None,
+    ) -> None:
         self._gangs = gangs
         self._border_s = border_s
         there = step_integral(capacity.since_s, capacity.gpus, border_s)
@@ -82,8 +92,9 @@ class Relaxation:
         self._block_s = np.arange(1, BLOCKS) * last_s / BLOCKS
         self._pricer = Pricer(priced, self._room())
         self._recent: deque[FloatArray] = deque(maxlen=max(KEPT))
-        first = first_prices(priced, self._pricer.room)
-        self._passes = steps(self._pricer, self._pricer.at(first), first)
+        after = 0 if price is None else WORTH
+        first = first_prices(priced, self._pricer.room) if price is None else price
+        self._passes = steps(self._pricer, self._pricer.at(first), first, after=after)
         self._price, self._paid = np.zeros(cells), np.zeros(cells + 1)
 
     def _room(self) -> Room:

@@ -54,9 +54,10 @@ def test_it_is_valid_and_never_beats_the_optimum(jobs, room):
     assert found.jct_mean_s >= least_mean_jct_s(jobs, room) - 1e-9
 
 
-def test_it_is_better_than_the_list_alone():
+def test_it_is_better_than_the_list_alone(monkeypatch):
     """Knowing what comes is worth much: most of the queuing of the plain list by area goes."""
     gangs, capacity, border_s = many()
+    monkeypatch.setattr("lyra_opt.simulation.clairvoyant.best.MOVES", 0)
     plain = gangs.jct_mean_s(ListScheduler.of(gangs, capacity).schedule(gangs.area_gpu_s))
     found = best_schedule(gangs, capacity, border_s, passes=160, tries=5)
     assert found.jct_mean_s < plain
@@ -64,12 +65,15 @@ def test_it_is_better_than_the_list_alone():
     assert found.jct_mean_s <= without_windows.jct_mean_s < plain
 
 
-def test_jobs_that_are_held_back_too_long_are_pulled_forward(monkeypatch):
-    """GPUs that stay free for short jobs are used if nothing needs them, by every kind of job."""
+def test_every_part_of_the_search_helps(monkeypatch):
+    """Jobs are pulled forward into free GPUs, and then a few at a time put in another order."""
     gangs, capacity, border_s = many()
-    pulled = best_schedule(gangs, capacity, border_s, passes=160, tries=5).jct_mean_s
-    monkeypatch.setattr("lyra_opt.simulation.clairvoyant.best.PULLS", 0)
-    assert pulled < best_schedule(gangs, capacity, border_s, passes=160, tries=5).jct_mean_s
+    found_s = []
+    for part in ("", "MOVES", "PULLS"):
+        if part:
+            monkeypatch.setattr(f"lyra_opt.simulation.clairvoyant.best.{part}", 0)
+        found_s.append(best_schedule(gangs, capacity, border_s, passes=160, tries=5).jct_mean_s)
+    assert found_s[0] < found_s[1] < found_s[2]
 
 
 def test_same_seed_same_schedule():
@@ -140,7 +144,7 @@ def test_found_is_between_the_proof_and_a_simulation(jobs):
     """Bound, schedule and simulation are three programmes: each would show a fault of another."""
     made, speed = workload(*jobs), Speed(CLUSTER)
     bound = whole_bound(made, CLUSTER, reading=Reading.RESTART, queue=False)
-    found = schedule_of(made, speed, bound.jct.border_s)
+    found = schedule_of(made, speed, bound.jct.border_s, bound.jct.price)
     assert bound.jct_mean_bound_s <= found.jct_mean_s * (1 + 1e-9)
     if len(jobs) == 1:
         assert found.jct_mean_s == pytest.approx(bound.jct_mean_bound_s, rel=1e-6)
