@@ -4,8 +4,8 @@ Print each target with the measured value, and write the table into DIR/bench.md
 DIR/figures.csv.
 
 "make bench" measures all parts. A part is a module of experiments/bench or a bundled study:
-  pytest experiments/bench/PART.py --benchmark-json=DIR/PART.json
-  lyra-opt study PART --processes 1 --out DIR/PART
+  pytest experiments/bench/NAME.py --benchmark-json=DIR/NAME.json
+  lyra-opt study NAME --processes 1 --out DIR/NAME
 
 Exit code: 0; 1 if a target was missed; 2 for bad input or usage.
 """

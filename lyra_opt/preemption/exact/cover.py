@@ -30,8 +30,10 @@ def cheapest_cover(instance: Instance) -> Plan | None:
     """
     index = instance.index
     nodes = np.flatnonzero(index.shape_allowed.any(axis=0))
+    if len(nodes) != 1 or not index.shape_request.size:
+        return None
     empties = instance.empty_nodes or index.must_be_empty.any()
-    if empties or instance.budgets or index.may_move.any() or len(nodes) != 1:
+    if empties or instance.budgets or index.may_move.any():
         return None
     resource, node = int(index.shape_request.any(axis=0).argmax()), nodes[0]
     may_free = (index.group_node == node) & (index.group_request[:, resource] > 0)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 
 from lyra_opt.core.result import Status
-from lyra_opt.preemption import Gang, PodGroup
+from lyra_opt.preemption import Demand, Gang, Instance, Node, PodGroup, Shape
 from lyra_opt.preemption.exact.cover import cheapest_cover
 from tests.draws import draws
 from tests.lyra_opt.preemption.exact.test_exact import (
@@ -66,3 +66,14 @@ def test_of_equally_good_gangs_the_latest_is_lost():
         {"a": 9}, *gangs, gang("large", "a", gpus=3, start_s=3), demand=pending(1, 2)
     )
     assert solve(instance).solution.lost_gangs == ("new too",)
+
+
+def test_pods_that_request_nothing_have_no_cover():
+    """No resource is short then, and the instance has none at all."""
+    bare = Instance(
+        nodes=[Node(id="a", capacity={}), Node(id="b", capacity={}, labels={"zone": "b"})],
+        demand=Demand(priority=10, shapes=[Shape(count=1, request={}, selector={"zone": "b"})]),
+    )
+    assert not bare.resources
+    assert cheapest_cover(bare) is None
+    require_agreement(bare)
