@@ -130,6 +130,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # escape letters that its encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
     os.environ["MPLBACKEND"] = "agg"  # the backend of a notebook may be missing in a terminal
+    # Threads of OpenBLAS wait for each other: on busy cores, matrices of some hundred rows took 20
+    # times longer with two threads than with one. It reads this variable when NumPy is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # All slow imports happen inside this block, so that Ctrl-C during an import is handled.
     with forgiving_stderr():
         try:

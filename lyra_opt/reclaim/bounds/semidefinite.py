@@ -17,6 +17,8 @@ from lyra_opt.core.stopwatch import (
     remaining_s,
     require_time,
 )
+from lyra_opt.reclaim.bounds.pair_ascent import PairAscent
+from lyra_opt.reclaim.bounds.pair_certificate import pair_form
 from lyra_opt.reclaim.bounds.semidefinite_certificate import (
     Multipliers,
     entry_places,
@@ -43,6 +45,8 @@ DENSE_SIZE = 400
 """Up to this size eigenvalues come from a dense solver, above it from Lanczos' method."""
 LARGEST_SIZE = 9000
 """Most servers and jobs together; a matrix of this size takes 650 MB, and the proof needs two."""
+MOST_SERVERS = 600
+"""Most servers for which `PairAscent` is used: each of its steps needs all eigenvalues."""
 LANCZOS_VECTORS, LANCZOS_RESTARTS, LANCZOS_TOLERANCE = 60, 100, 1e-3
 ESCAPES, ESCAPE = 4, 0.1
 """Number and length of the descent directions that are added to the factor at a check."""
@@ -61,11 +65,13 @@ def semidefinite_bound(
 ) -> int:
     """Return a proved semidefinite bound on preempted weight, or 0 if the limits are too tight.
 
-    The relaxation replaces the products z z' of z = (x, y) by a positive semidefinite matrix Z that
-    satisfies the identities listed in `Multipliers`. It is at least as strong as the linear
-    relaxation, because y_j x_s = x_s^2 implies y_j^2 >= x_s^2. An augmented Lagrangian finds Z = R
-    R' with `RANK` columns. Its multipliers, made feasible by a shift of the diagonal, give the
-    bound. The bound is valid however far the descent got (`SemidefiniteCertificate`).
+    If every job is on two servers and there are at most `MOST_SERVERS`, `PairAscent` finds it, with
+    triangle cuts. Otherwise the relaxation replaces the products z z' of z = (x, y) by a positive
+    semidefinite matrix Z that satisfies the identities listed in `Multipliers`. It is at least as
+    strong as the linear relaxation, because y_j x_s = x_s^2 implies y_j^2 >= x_s^2. An augmented
+    Lagrangian finds Z = R R' with `RANK` columns. Its multipliers, made feasible by a shift of the
+    diagonal, give the bound. The bound is valid however far the descent got
+    (`SemidefiniteCertificate`).
 
     Parameters
     ----------
@@ -92,7 +98,8 @@ def semidefinite_bound(
     ascent_s = None if left_s is None else (1 - PROOF_SHARE) * left_s - PROOF_S * size**3
     if ascent_s is not None and ascent_s < LEAST_ASCENT_S * size:
         return 0
-    ascent = _Ascent(reduced, objective, rng)
+    form = pair_form(reduced) if reduced.losses.servers <= MOST_SERVERS else None
+    ascent = _Ascent(reduced, objective, rng) if form is None else PairAscent(form, objective)
     try:
         with limited_to(Limits(time_s=ascent_s)):
             ascent.run()

@@ -113,39 +113,20 @@ class SemidefiniteCertificate:
     def bound(self, reduced: ReducedReclaim) -> int | None:
         """Return the proved bound, rounded up to an integer, or None if `shift` is too small.
 
-        A floating-point Cholesky factor L of the shifted matrix is rounded to integers. The
-        remainder, the shifted matrix minus L L', is computed exactly and bounded by its largest row
-        sum of absolute values, so that the proof does not rest on floating point. The result is
-        also None if integers are too large for exact arithmetic. Time O((servers + jobs)^3), memory
-        for two matrices.
+        The result is also None if integers are too large for exact arithmetic. The proof is that of
+        `largest_missed`. Time O((servers + jobs)^3), memory for two matrices.
         """
-        with loading():
-            from scipy.linalg import LinAlgError, cholesky
-
         largest = _largest_number(
             reduced, self.multipliers, float(self.denominator), float(self.shift), self.unit
         )
         if largest >= EXACT_IN_DOUBLES / 2:
             return None
-        matrix = self._lifted(reduced)
-        try:
-            factor = cholesky(matrix, lower=True, check_finite=False)
-        except LinAlgError:
-            return None
-        np.rint(factor, out=factor)
-        # By Cauchy-Schwarz, the largest squared row norm bounds each partial sum of a row product.
-        if float(np.einsum("ij,ij->i", factor, factor).max(initial=0.0)) >= EXACT_IN_DOUBLES / 2:
-            return None
-        most_missed = 0.0
-        for first in range(0, len(matrix), ROWS_AT_ONCE):
-            rows = slice(first, first + ROWS_AT_ONCE)
-            missed = np.abs(matrix[rows] - factor[rows] @ factor.T).sum(axis=1)
-            most_missed = max(most_missed, float(missed.max()))
-        if most_missed >= EXACT_IN_DOUBLES / 2:  # below it, no sum was rounded
+        missed = largest_missed(self._lifted(reduced))
+        if missed is None:
             return None
         # Every choice z with objective f satisfies least * z' z <= z' D z <= unit * N_R + f.
         least = min(self.unit, int(reduced.weight.min(initial=self.unit)))
-        lifted = 2 * self.shift - (-int(most_missed) // least)
+        lifted = 2 * self.shift - (-missed // least)
         value = reduced.reclaim_servers * (2 * int(self.multipliers.level) - lifted * self.unit)
         return max(0, -(-value // (2 * self.denominator + lifted)))
 
@@ -161,6 +142,44 @@ class SemidefiniteCertificate:
         scale = np.concatenate((np.full(len(cost), self.unit), weight))
         matrix[np.diag_indices(len(matrix))] += 2 * self.shift * scale
         return matrix
+
+
+def largest_missed(matrix: FloatArray) -> int | None:
+    """Return a number e >= 0 such that a matrix plus e times the identity is positive semidefinite.
+
+    A floating-point Cholesky factor L is rounded to integers. The remainder, the matrix minus L L',
+    is computed exactly and bounded by its largest row sum of absolute values, so that the proof
+    does not rest on floating point. O(rows^3).
+
+    Parameters
+    ----------
+    matrix
+        A symmetric matrix of integers stored as doubles, each below 2^52 in size.
+
+    Returns
+    -------
+    int or None
+        None if the matrix has no factor, or if a sum could be rounded.
+    """
+    with loading():
+        from scipy.linalg import LinAlgError, cholesky
+
+    try:
+        factor = cholesky(matrix, lower=True, check_finite=False)
+    except LinAlgError:
+        return None
+    np.rint(factor, out=factor)
+    # By Cauchy-Schwarz, the largest squared row norm bounds each partial sum of a row product.
+    if float(np.einsum("ij,ij->i", factor, factor).max(initial=0.0)) >= EXACT_IN_DOUBLES / 2:
+        return None
+    most_missed = 0.0
+    for first in range(0, len(matrix), ROWS_AT_ONCE):
+        rows = slice(first, first + ROWS_AT_ONCE)
+        missed = np.abs(matrix[rows] - factor[rows] @ factor.T).sum(axis=1)
+        most_missed = max(most_missed, float(missed.max()))
+    if most_missed >= EXACT_IN_DOUBLES / 2:  # below it, no sum was rounded
+        return None
+    return int(most_missed)
 
 
 def _largest_number(

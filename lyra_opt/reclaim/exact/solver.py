@@ -10,6 +10,7 @@ from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import is_out_of_time, limited_to, limits_in_force, remaining_s
 from lyra_opt.core.trajectory import Improvements
+from lyra_opt.reclaim.bounds.pair_certificate import pair_form
 from lyra_opt.reclaim.bounds.semidefinite import semidefinite_bound
 from lyra_opt.reclaim.exact.components import search_components
 from lyra_opt.reclaim.exact.threshold.search import search_thresholds
@@ -41,7 +42,7 @@ class Exact(Solver):
     3. Rigid: best-first branch and bound on jobs (`lyra_opt.reclaim.exact.tree.search`). After 300
        nodes a longer tabu search follows. A semidefinite bound
        (`lyra_opt.reclaim.bounds.semidefinite`) is computed if a quarter of the time, or 10 s, did
-       not close half of the gap that the linear bound left.
+       not close half of the gap that the linear bound left, or if every job is on two servers.
     4. Interchangeable: a longer tabu search, then branch and bound with the bound of
        `lyra_opt.reclaim.exact.threshold.search`.
 
@@ -176,7 +177,8 @@ def _search_long(
     if known.is_proved or known.stopped_by is not StoppedBy.TIME or is_out_of_time():
         return
     assert known.objective is not None
-    if 2 * known.bound < linear_bound + known.objective:
+    # For jobs on two servers, the bound with cuts closes more gap in a minute than the tree.
+    if pair_form(reduced) is not None or 2 * known.bound < linear_bound + known.objective:
         bound = semidefinite_bound(reduced, known.objective, rng)
         search.raise_bound(bound)
         if known.observer is not None and bound > known.bound:
