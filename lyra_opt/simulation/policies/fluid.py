@@ -70,7 +70,7 @@ class PricedPreemption:
     """
 
     window_days: float = 3.0
-    horizon_days: float = 7.0
+    horizon_days: float = 30.0
     least_slack: float = 0.3
     interval_s: float = 300.0
 
