@@ -191,6 +191,19 @@ def test_an_answer_at_the_edge_of_a_rule_is_right(problem, data):
     assert_agreement(truth, instance, solver, Limits(time_s=0.05), data)
 
 
+def test_clock_times_near_2_to_the_53_are_rounded():
+    """A job that needs 1.125 s there runs for 1 s, and the checker adds the rest to its JCT."""
+    jobs = [{"id": "early", "work_worker_s": 0.125}]
+    jobs.append({"id": "late", "work_worker_s": 1.125, "release_s": 2.0**53 - 1})
+    document = {"format": "lyra-opt/allocation", "version": 1, "objective": "mean_jct", "gpus": 2}
+    document["jobs"] = [{"min_workers": 1, "max_workers": 1} | job for job in jobs]
+    instance = find_problem("allocation").parse_instance(document)
+    solver = find_solver("allocation", "afs")
+    truth = Truth("allocation", document_of(instance), UNKNOWN)
+    answer, failures = attempt(truth, instance, solver, Limits(), None)
+    assert (answer.objective, failures) == (0.625, [])
+
+
 class Liar(Exact):
     """A solver that reports a wrong objective."""
 
