@@ -129,7 +129,7 @@ def test_a_full_disk_is_called_full(tmp_path):
 
 
 def test_a_store_that_is_cut_off_is_refused(tmp_path, run):
-    """Nothing is written; sessions have what is no store at all."""
+    """Nothing is written; sessions have files that are not a store."""
     with ResultStore.create(tmp_path, make_study(1)) as store:
         store.add(make_run("c", "s", Status.UNKNOWN))
     content = (tmp_path / STORE_FILE).read_bytes()

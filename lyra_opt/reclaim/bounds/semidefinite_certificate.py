@@ -159,7 +159,7 @@ def largest_missed(matrix: FloatArray) -> int | None:
     Returns
     -------
     int or None
-        None if the matrix has no factor, or if a sum could be rounded.
+        None if the matrix does not have a factor, or if a sum could be rounded.
     """
     with loading():
         from scipy.linalg import LinAlgError, cholesky

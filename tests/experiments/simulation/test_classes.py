@@ -49,7 +49,7 @@ def test_each_job_loses_in_its_class_and_classes_add_up():
 
 
 def test_runs_without_least_run_times_are_left_out():
-    """Stores of earlier versions have no least run times."""
+    """Stores of earlier versions lack least run times."""
     (variant,) = variants_of([make_replay(0, figures={})], [])
     assert not list(losses([variant], lambda _: pd.DataFrame({"jct_s": [1.0]})))
 

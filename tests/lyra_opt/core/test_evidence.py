@@ -32,7 +32,7 @@ def test_distances_in_words(case):
 
 
 def test_nothing_is_said_without_a_solution():
-    """A bound alone is no distance."""
+    """A bound alone is not a distance."""
     claim = Claim("a", UNKNOWN, None, 3)
     assert Evidence([claim], MINIMISED).in_words(claim) is None
 

@@ -69,7 +69,7 @@ def test_of_equally_good_gangs_the_latest_is_lost():
 
 
 def test_pods_that_request_nothing_have_no_cover():
-    """No resource is short then, and the instance has none at all."""
+    """No resource is short then, and the instance lacks resources."""
     bare = Instance(
         nodes=[Node(id="a", capacity={}), Node(id="b", capacity={}, labels={"zone": "b"})],
         demand=Demand(priority=10, shapes=[Shape(count=1, request={}, selector={"zone": "b"})]),

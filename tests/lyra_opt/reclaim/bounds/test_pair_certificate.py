@@ -111,7 +111,7 @@ def test_a_large_shift_always_proves_something(drawn):
 
 @given(certificates(), st.sampled_from([0.0, 0.5, 0.99, 1.01, 2.0]))
 def test_a_wrong_factor_proves_no_more(drawn, wrong):
-    """What a floating-point factorisation returns is not trusted."""
+    """The result of a floating-point factorisation is not trusted."""
     reduced, certificate = drawn
     cholesky = scipy.linalg.cholesky
     with pytest.MonkeyPatch.context() as patch:
