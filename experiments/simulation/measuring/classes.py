@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lyra_opt.core.gaps import percent_text
-from lyra_opt.core.numbers import duration, unit_of
+from lyra_opt.core.numbers import DAY_S, HOUR_S, duration, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from lyra_opt.experiments.records import ReplayRecord
     from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
-
-HOUR_S, DAY_S = 3600.0, 86400.0
 
 GANGS: Mapping[str, float] = {"1 GPU": 1, "2 to 8 GPUs": 8, "over 8 GPUs": float("inf")}
 """Largest gang of each class, by its name. A gang has a job's least number of workers."""

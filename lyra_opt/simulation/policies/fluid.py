@@ -27,7 +27,7 @@ from lyra_opt.simulation.policies.parts import DAY_S, HOUR_S
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lyra_opt.core.arrays import BoolArray, FloatArray
+    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 
 CLASSES = 48
 """Number of classes of jobs by GPU-seconds."""
@@ -39,9 +39,10 @@ _CLASS_GPU_S = _LEAST_GPU_S * _RATIO ** (np.arange(CLASSES) + 0.5)
 _HALVINGS = 20
 
 
-def _class_of(work_gpu_s: float) -> int:
-    above = math.log(max(work_gpu_s, _LEAST_GPU_S) / _LEAST_GPU_S, _RATIO)
-    return min(CLASSES - 1, int(above))
+def _classes_of(works_gpu_s: FloatArray) -> IntArray:
+    above = np.log(np.maximum(works_gpu_s, _LEAST_GPU_S) / _LEAST_GPU_S) / math.log(_RATIO)
+    classes: IntArray = np.minimum(above.astype(np.int64), CLASSES - 1)
+    return classes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +101,7 @@ class RecentWork:
         """Count a job that is submitted now."""
         self._rates = self._decayed(now_s)
         self._at_s = now_s
-        self._rates[_class_of(work_gpu_s)] += work_gpu_s / self._window_s
+        self._rates[_classes_of(np.array([work_gpu_s]))] += work_gpu_s / self._window_s
 
     def rates(self, now_s: float) -> FloatArray:
         """Return the GPU-seconds that arrive per second: float64, shape (CLASSES,).
@@ -133,9 +134,7 @@ class FluidPrices:
         self, rule: PricedPreemption, gpus: float, works_gpu_s: Iterable[float], rates: FloatArray
     ) -> None:
         works = np.fromiter(works_gpu_s, np.float64)
-        above = np.log(np.maximum(works, _LEAST_GPU_S) / _LEAST_GPU_S) / math.log(_RATIO)
-        places = np.minimum(above.astype(np.int64), CLASSES - 1)
-        work = np.cumsum(np.bincount(places, weights=works, minlength=CLASSES))
+        work = np.cumsum(np.bincount(_classes_of(works), weights=works, minlength=CLASSES))
         left = np.maximum(gpus - np.cumsum(rates), rule.least_slack * gpus)
         ends_s = np.minimum(work / left, rule.horizon_days * DAY_S)
         self.times_s = np.append(0.0, np.maximum.accumulate(ends_s))

@@ -1,6 +1,11 @@
-"""Reduced instances by the reference: what choices of places cost, and the least of them."""
+"""Reduced instances by the reference: what choices of places cost; and a wrong factorisation."""
 
+from contextlib import contextmanager
 from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.linalg
 
 from tests.reference import reclaim
 
@@ -36,3 +41,19 @@ def cost_of(reduced, places):
 def least_cost(reduced):
     """Return what the cheapest choice costs."""
     return reclaim.optimum(document_of(reduced))
+
+
+@contextmanager
+def wrong_cholesky(factor):
+    """Let any matrix have a Cholesky factor, which is multiplied by a number."""
+    cholesky = scipy.linalg.cholesky
+    with pytest.MonkeyPatch.context() as patch:
+        # Of any matrix: the factor of one that is positive definite.
+        patch.setattr(
+            scipy.linalg,
+            "cholesky",
+            lambda matrix, **options: (
+                factor * cholesky(matrix @ matrix.T + np.eye(len(matrix)), **options)
+            ),
+        )
+        yield

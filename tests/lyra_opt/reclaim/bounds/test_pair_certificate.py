@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +20,7 @@ from lyra_opt.reclaim.bounds.pair_certificate import (
 from lyra_opt.reclaim.bounds.semidefinite import semidefinite_bound
 from lyra_opt.reclaim.incidence import Incidence
 from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
-from tests.lyra_opt.reclaim.reduced import choices, least_cost
+from tests.lyra_opt.reclaim.reduced import choices, least_cost, wrong_cholesky
 
 NO_LIMIT = 10**15
 
@@ -113,16 +112,7 @@ def test_a_large_shift_always_proves_something(drawn):
 def test_a_wrong_factor_proves_no_more(drawn, wrong):
     """The result of a floating-point factorisation is not trusted."""
     reduced, certificate = drawn
-    cholesky = scipy.linalg.cholesky
-    with pytest.MonkeyPatch.context() as patch:
-        # Of any matrix: the factor of one that is positive definite.
-        patch.setattr(
-            scipy.linalg,
-            "cholesky",
-            lambda matrix, **options: (
-                wrong * cholesky(matrix @ matrix.T + np.eye(len(matrix)), **options)
-            ),
-        )
+    with wrong_cholesky(wrong):
         bound = certificate.bound(pair_form(reduced))
     assert bound is None or bound <= least_cost(reduced)
 
