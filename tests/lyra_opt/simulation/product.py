@@ -1071,8 +1071,8 @@ class Outcome(NamedTuple):
 def run_drawn(drawn: Drawn) -> Outcome:
     """Replay what was drawn under watches, then alone; `AssertionError` names what is wrong.
 
-    Alone, rules that say when they would decide as before are passed over, composed schemes keep
-    answers, and nobody looks on: the two runs are the same all the same.
+    The lone run skips rules that say when they would decide as before, keeps the answers of
+    composed schemes, and has no observers. Both runs must be the same.
     """
     try:
         kernel = prepared(_watched(drawn), watches(drawn))
