@@ -1,26 +1,19 @@
 """Run tasks and store a row for each task, including failures; interrupted runs can be resumed."""
 
-from __future__ import annotations
-
 import difflib
 import logging
 import signal
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from lyra_opt.commands.messages import complain, say
 from lyra_opt.commands.progress import progress
 from lyra_opt.core.errors import CutShortError, UserError, counted
-from lyra_opt.experiments.records import ERROR
+from lyra_opt.experiments.pool import Engine, Task
+from lyra_opt.experiments.records import ERROR, RunRecord, StudyRecord
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from lyra_opt.experiments.pool import Engine, Task
-    from lyra_opt.experiments.records import RunRecord, StudyRecord
 
 LOGGER = logging.getLogger(__name__)
 

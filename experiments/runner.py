@@ -3,43 +3,34 @@
 A run is a task for a worker process: it generates the instance, warms up, solves and checks.
 """
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import groupby
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.commands.messages import complain, write_traceback
 from lyra_opt.core.isolation.workers import Workers
 from lyra_opt.core.loading import content_hash
 from lyra_opt.core.own_files import files_of
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.result import Limits, Number, Status
 from lyra_opt.core.seeding import derive_seed
-from lyra_opt.core.solving import solve_and_check
+from lyra_opt.core.solver import Solver
+from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
-from lyra_opt.experiments.pool import in_words
+from lyra_opt.experiments.pool import Engine, in_words
 from lyra_opt.experiments.proofs import find_contradictions
 from lyra_opt.experiments.records import SolverRecord, StudyRecord, current_environment
 from lyra_opt.experiments.store import ResultStore
-from lyra_opt.experiments.study_cells import FILE, LIBRARY, read_instance_file
+from lyra_opt.experiments.study import Configuration, Study
+from lyra_opt.experiments.study_cells import FILE, LIBRARY, Cell, Trace, read_instance_file
 from lyra_opt.instances.family import find_family
 from lyra_opt.instances.library import load_library_instance
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.core.solving import Answer
-    from lyra_opt.experiments.pool import Engine
-    from lyra_opt.experiments.study import Configuration, Study
-    from lyra_opt.experiments.study_cells import Cell, Trace
 
 INSTANCES_KEPT = 4
 """Instances that a worker process caches; few suffice, as runs on one instance are consecutive."""

@@ -1,33 +1,26 @@
 """Rank solvers on library instances, by problem and difficulty grade, with 95 % intervals."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from lyra_opt.core.errors import counted
-from lyra_opt.core.numbers import count, exact, percent, three_digits
+from lyra_opt.core.numbers import Show, count, exact, percent, three_digits
 from lyra_opt.core.result import Status
 from lyra_opt.core.table import ENDS, Table, as_text, run_times, texts_with_interval
-from lyra_opt.experiments.analysis import PROVED, counted_proof_time_s
+from lyra_opt.experiments.analysis import PROVED, Analysis, counted_proof_time_s
 from lyra_opt.experiments.intervals import CONFIDENCE, bootstrap_interval
 from lyra_opt.experiments.page import PLOTS_FOLDER, TEMPLATES, how_run
+from lyra_opt.experiments.plots.plot import Plot
+from lyra_opt.experiments.records import SolverRecord, StudyRecord
 from lyra_opt.experiments.study_cells import LIBRARY
 from lyra_opt.experiments.tables import column_of, table_of_frame, values_of
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import Grade
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from lyra_opt.core.numbers import Show
-    from lyra_opt.experiments.analysis import Analysis
-    from lyra_opt.experiments.plots.plot import Plot
-    from lyra_opt.experiments.records import SolverRecord, StudyRecord
 
 SHIFT_S = 1.0
 """Shift of the geometric mean: added to each time before the mean, and subtracted afterwards."""

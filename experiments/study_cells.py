@@ -1,15 +1,14 @@
 """List the instances of a study before they are generated, and find the study's job trace."""
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import glob
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.documents import unreadable
 from lyra_opt.core.errors import FieldError, InputError, MissingFieldError, UserError
@@ -24,15 +23,10 @@ from lyra_opt.experiments.study_file import (
     Parameter,
     StudyTable,
 )
-from lyra_opt.instances.family import FAMILIES, find_family
+from lyra_opt.instances.family import FAMILIES, Family, find_family
 from lyra_opt.instances.library import library as the_library
+from lyra_opt.instances.library.documents import Entry
 from lyra_opt.instances.traces import locate, not_there, read_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from lyra_opt.instances.family import Family
-    from lyra_opt.instances.library.documents import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +114,9 @@ class Cell:
         return f"{self.shape} seed={self.seed}"
 
 
-def cells_of(blocks: Sequence[Block], configurations: int, trace: Trace | None) -> tuple[Cell, ...]:
+def cells_of(
+    blocks: "Sequence[Block]", configurations: int, trace: Trace | None
+) -> tuple[Cell, ...]:
     """Return the checked instance descriptions of a study; no instance may occur twice."""
     runs = configurations * sum(block.size for block in blocks)
     if runs > LARGEST_STUDY_RUNS:

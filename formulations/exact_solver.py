@@ -5,21 +5,15 @@ toolkit therefore never passes their answers on directly. Values of variables ar
 resulting solution is checked. Every bound first goes through `proved_cost`.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from lyra_opt.core.foreign import as_python
-from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.core.problem import Problem
-    from lyra_opt.core.result import Number
-    from lyra_opt.core.solver import Observer
+from lyra_opt.core.problem import Problem
+from lyra_opt.core.result import Number, SolveResult, Status, StoppedBy, same_value
+from lyra_opt.core.solver import Observer
 
 SolutionT = TypeVar("SolutionT")
 Incumbent = tuple[SolutionT, "Number"]

@@ -1,7 +1,5 @@
 """Write exact models to files (LP, MPS, CP-SAT protocol buffers) that other solvers read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

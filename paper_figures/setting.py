@@ -1,23 +1,18 @@
 """The scale of a paper's simulations, and the simulations that its tables and figures need."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.experiments.records import ReplayRecord, StudyRecord
 from lyra_opt.experiments.simulation.running.tasks import ReplayTask
 from lyra_opt.experiments.simulation.scenario.loading import Change, Scenario, load_scenario
 from lyra_opt.instances.traces import locate
+from lyra_opt.paper_figures.document import PaperTable, PublicationTable
 from lyra_opt.simulation.scheme import scheme_names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.paper_figures.document import PaperTable, PublicationTable
 
 KeyValue = tuple[str, Any]
 

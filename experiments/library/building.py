@@ -1,46 +1,40 @@
 """Grade the library's instances, certify optima and write records, in steps that can resume."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lyra_opt.core.documents import format_document, gzip_bytes, write_bytes, write_text
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import written
 from lyra_opt.core.isolation.workers import Workers
+from lyra_opt.core.loading import LoadedInstance
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, same_value
 from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
 from lyra_opt.core.version import VERSION
 from lyra_opt.experiments.analysis import PROVED
 from lyra_opt.experiments.library.grading import (
+    GradingRun,
     GradingRuns,
     best_known,
     run_method,
     runs_of_record,
     with_earlier_credit,
 )
-from lyra_opt.experiments.library.plan import LARGEST_FILE_BYTES
+from lyra_opt.experiments.library.plan import LARGEST_FILE_BYTES, LibraryPlan
 from lyra_opt.experiments.records import current_environment
 from lyra_opt.instances.library.documents import (
     RECORD_FORMAT,
     RECORD_VERSION,
     BestKnown,
+    Entry,
     Proof,
     Record,
 )
+from lyra_opt.instances.library.shelf import Library
 from lyra_opt.proofs.files import proof_in_words, proof_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from lyra_opt.core.loading import LoadedInstance
-    from lyra_opt.experiments.library.grading import GradingRun
-    from lyra_opt.experiments.library.plan import LibraryPlan
-    from lyra_opt.instances.library.documents import Entry
-    from lyra_opt.instances.library.shelf import Library
 
 WHO = f"lyra-opt {VERSION}"
 LARGEST_PROOF_BYTES = 60 * 2**10

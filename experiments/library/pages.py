@@ -1,10 +1,9 @@
 """Documentation pages, generated from catalogue and record so that no number is copied."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import UserError
@@ -12,15 +11,9 @@ from lyra_opt.core.gaps import percent_text, relative_gap
 from lyra_opt.core.plotting import plot
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.texts import show_value_of
-from lyra_opt.instances.library.documents import FromFamily, Grade, Proof
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from lyra_opt.experiments.library.plan import LibraryPlan, PageTable
-    from lyra_opt.instances.library.documents import BestKnown, Entry
-    from lyra_opt.instances.library.shelf import Library
+from lyra_opt.experiments.library.plan import LibraryPlan, PageTable
+from lyra_opt.instances.library.documents import BestKnown, Entry, FromFamily, Grade, Proof
+from lyra_opt.instances.library.shelf import Library
 
 DATA_SHEET = "library.md"
 _TABLE = re.compile(r"(<!-- table of (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)

@@ -6,14 +6,14 @@ instance is also written to a file. An existing catalogue never changes; the pla
 adds instances.
 """
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lyra_opt.core.documents import (
     format_document,
@@ -44,10 +44,6 @@ from lyra_opt.instances.parameters import PARAMETER, option
 from lyra_opt.instances.traces import locate
 from lyra_opt.preemption import Instance as PreemptionInstance
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
 PLAN_FORMAT, PLAN_VERSION = "lyra-opt/library-plan", 1
 LARGEST_PLAN_BYTES = 2**20
 MOST_SEEDS = 1_000
@@ -77,7 +73,7 @@ class FamilyTable:
     features: str = _FEATURES
 
 
-def points_of(table: FamilyTable | SnapshotTable) -> Iterator[tuple[dict[str, str | int], int]]:
+def points_of(table: "FamilyTable | SnapshotTable") -> Iterator[tuple[dict[str, str | int], int]]:
     """Yield parameters and seed of each instance of a table."""
     for values in product(*table.parameters.values()):
         for seed in table.seeds:

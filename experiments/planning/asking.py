@@ -1,8 +1,6 @@
 """Build questions from the words of an operator: the options of the command and of ``lo.plan``."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from lyra_opt.core.errors import UserError, show_value
 from lyra_opt.experiments.planning.questions import (
@@ -14,13 +12,7 @@ from lyra_opt.experiments.planning.questions import (
     selector_of,
 )
 from lyra_opt.instances.snapshots.quantities import amount
-from lyra_opt.instances.snapshots.snapshot import GPU, Owner, PendingGang
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from lyra_opt.instances.snapshots.snapshot import Snapshot
-
+from lyra_opt.instances.snapshots.snapshot import GPU, Owner, PendingGang, Snapshot
 
 MOST_PODS = 1_000_000
 """The largest number of pending pods in an instance."""

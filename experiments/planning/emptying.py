@@ -13,23 +13,16 @@ sum_k floor(request_kr / s) i_kn  <=  floor(free_nr / s) (1 - b_n)      for each
 The rows of the last line follow from those before, in integers; they tighten the relaxation.
 """
 
-from __future__ import annotations
-
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.result import Limits
 from lyra_opt.core.stopwatch import limited_to
-from lyra_opt.preemption import Solution
+from lyra_opt.preemption import Instance, Solution
 from lyra_opt.preemption.exact.kinds import matched_moves, pod_kinds
 from lyra_opt.preemption.exact.programme import Linear, Programme
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from lyra_opt.preemption import Instance
 
 MOST_SIZES = 12
 """Most different amounts of a resource for which rows are rounded down."""

@@ -1,21 +1,15 @@
 """Write a plan as one HTML page that an operator can pass on."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lyra_opt.commands.output import require_file_path
 from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.page import render_page
 from lyra_opt.experiments.planning import words
 from lyra_opt.experiments.planning.picture import plan_picture
+from lyra_opt.experiments.planning.planning import ClusterPlan
 from lyra_opt.experiments.planning.steps import steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.experiments.planning.planning import ClusterPlan
 
 
 def require_page_path(option: str, path: str) -> None:

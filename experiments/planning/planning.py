@@ -1,15 +1,14 @@
 """Answer an operator's question: solve its instance, and compare with the scheduler's own rule."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.commands.progress import solving
 from lyra_opt.core.result import Limits, SolveResult, Status
-from lyra_opt.core.solver import Solver
+from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.solving import Answer, solve_and_check
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.experiments.planning.emptying import most_emptied
@@ -20,11 +19,13 @@ from lyra_opt.experiments.planning.questions import (
     Consolidate,
     Drain,
     Fit,
+    Question,
     case_of,
     gpu_resources,
     require_node,
 )
-from lyra_opt.preemption import PROBLEM, Instance, Moves, check
+from lyra_opt.instances.snapshots.snapshot import RunningGang, RunningPod, Snapshot
+from lyra_opt.preemption import PROBLEM, Instance, Moves, Solution, check
 from lyra_opt.preemption.counting import blocking_gangs
 from lyra_opt.preemption.exact.solver import Exact
 from lyra_opt.preemption.heuristics.drain import FewestPodsFirst
@@ -33,14 +34,6 @@ from lyra_opt.preemption.heuristics.kubernetes import KubeGang, KubePods
 from lyra_opt.preemption.heuristics.kueue import Kueue
 from lyra_opt.preemption.heuristics.slurm import Slurm
 from lyra_opt.preemption.heuristics.volcano import VolcanoGang
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from lyra_opt.core.solver import Observer
-    from lyra_opt.experiments.planning.questions import Question
-    from lyra_opt.instances.snapshots.snapshot import RunningGang, RunningPod, Snapshot
-    from lyra_opt.preemption import Solution
 
 RULES: Mapping[str, type[Solver]] = {
     "scheduling.k8s.io": KubeGang,
@@ -126,7 +119,7 @@ class ClusterPlan:
     blocking: tuple[RunningGang, ...] = ()
     rule: Answer[Solution] | None = None
     most_nodes: int | None = None
-    before: ClusterPlan | None = None
+    before: "ClusterPlan | None" = None
 
     @property
     def exists(self) -> bool:

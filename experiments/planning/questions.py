@@ -4,31 +4,27 @@ Three questions exist: `Drain`, `Fit` and `Consolidate`. Only the resources that
 question enter its instance. A drain without moves needs GPUs alone, because it frees whole nodes.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from lyra_opt.core.errors import UserError, counted, show_value
 from lyra_opt.core.nearest_names import meant, suggestion
 from lyra_opt.instances.snapshots.placement import ANYWHERE, Placement, Toleration
-from lyra_opt.instances.snapshots.snapshot import GPU, PendingPods
+from lyra_opt.instances.snapshots.snapshot import (
+    GPU,
+    PendingGang,
+    PendingPods,
+    RunningGang,
+    RunningPod,
+    Snapshot,
+    SnapshotNode,
+)
 from lyra_opt.preemption import Budget, Demand, Gang, Instance, Moves, Node, PodGroup, Shape
 from lyra_opt.preemption.instance import GPU_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from lyra_opt.instances.snapshots.snapshot import (
-        PendingGang,
-        RunningGang,
-        RunningPod,
-        Snapshot,
-        SnapshotNode,
-    )
 
 CANDIDATE = "lyra-opt/candidate"
 """The label of nodes in an instance that may be chosen to be emptied."""
@@ -70,7 +66,7 @@ class Drain:
 
     nodes: tuple[str, ...] = ()
     count: int = 0
-    among: tuple[Condition, ...] = ()
+    among: "tuple[Condition, ...]" = ()
     excluding: tuple[str, ...] = ()
 
 
@@ -98,7 +94,7 @@ class Fit:
     gang: PendingGang
     gpu_type: str = ""
     level: str = ""
-    among: tuple[Condition, ...] = ()
+    among: "tuple[Condition, ...]" = ()
     excluding: tuple[str, ...] = ()
     drained: tuple[str, ...] = ()
 
@@ -116,7 +112,7 @@ class Consolidate:
     """
 
     most_moves: int | None = None
-    among: tuple[Condition, ...] = ()
+    among: "tuple[Condition, ...]" = ()
 
 
 Question: TypeAlias = Drain | Fit | Consolidate

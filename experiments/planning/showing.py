@@ -1,20 +1,15 @@
 """Write a plan for a terminal, a ticket, a paper, a spreadsheet or a program."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from lyra_opt.commands.output import print_line, print_table
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.planning import words
+from lyra_opt.experiments.planning.planning import ClusterPlan
 from lyra_opt.experiments.planning.steps import steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.experiments.planning.planning import ClusterPlan
 
 
 def print_plan(plan: ClusterPlan, reasons: Sequence[str] = ()) -> None:

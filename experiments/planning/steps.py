@@ -1,25 +1,19 @@
 """The commands that carry out a plan, in order, and those that undo it; they are never run."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from shlex import join
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lyra_opt.core.texts import show_list
+from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption
 from lyra_opt.experiments.planning.questions import Fit
 from lyra_opt.instances.snapshots.owners import OWNER_KINDS
 from lyra_opt.instances.snapshots.placement import Taint
-from lyra_opt.instances.snapshots.snapshot import RESERVED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption
-    from lyra_opt.instances.snapshots.snapshot import Owner, PendingGang
+from lyra_opt.instances.snapshots.snapshot import RESERVED, Owner, PendingGang
 
 SLURM_NAME = "lyra-opt"
 """The reason of closed nodes in Slurm, and how the name of each reservation begins."""

@@ -1,30 +1,22 @@
 """State a plan in an operator's words: what is lost, why nothing is better, and who is hurt."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import counted
 from lyra_opt.core.numbers import DOWN, HOURS, count, in_unit
 from lyra_opt.core.result import Status
+from lyra_opt.core.solving import Answer
 from lyra_opt.core.table import Column, Table
 from lyra_opt.core.texts import show_list
-from lyra_opt.experiments.planning.planning import explain
-from lyra_opt.experiments.planning.questions import ANNOTATION, Consolidate, Drain, Fit
+from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption, Explanation, explain
+from lyra_opt.experiments.planning.questions import ANNOTATION, Case, Consolidate, Drain, Fit
 from lyra_opt.experiments.planning.steps import steps_of, suspended_gangs
+from lyra_opt.instances.snapshots.snapshot import RunningGang
+from lyra_opt.preemption import Solution
 from lyra_opt.preemption.put_back import could_stay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from lyra_opt.core.solving import Answer
-    from lyra_opt.experiments.planning.planning import ClusterPlan, Disruption, Explanation
-    from lyra_opt.experiments.planning.questions import Case
-    from lyra_opt.instances.snapshots.snapshot import RunningGang
-    from lyra_opt.preemption import Solution
 
 LONGEST_HEADING = 120
 """The number of letters up to which the heading of a page lists the nodes."""

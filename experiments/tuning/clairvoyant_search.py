@@ -17,24 +17,19 @@ candidate is simulated, so the mean JCT found belongs to a schedule that can be 
 is no guarantee on its quality; the proved bound says how far it is from the best at most.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.rules import require_integer
 from lyra_opt.network.heuristics.delay_scheduling import DelayScheduling, TimerRule, most_hurt_first
+from lyra_opt.network.heuristics.policy import PlacementState, WaitingGangs
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
-
-if TYPE_CHECKING:
-    from lyra_opt.network.heuristics.policy import PlacementState, WaitingGangs
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.tenure import Leases
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.tenure import Leases
+from lyra_opt.simulation.workload import Workload
 
 PAIRS = (
     (0.0, 0.0),

@@ -4,17 +4,16 @@ Both forms give the same `KnapsackModel`, so each backend states its model only 
 this folder defines the symbols.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lyra_opt.allocation.heuristics.mckp_greedy import MckpGreedy
-from lyra_opt.allocation.instance import Objective
+from lyra_opt.allocation.instance import Instance, NamedWorkers, Objective, WorkerAllocation
 from lyra_opt.allocation.knapsack.data import FLOAT_NOISE, VALUE_MARGIN
 from lyra_opt.allocation.knapsack.of_instance import (
     KNAPSACK_OBJECTIVES,
@@ -24,17 +23,11 @@ from lyra_opt.allocation.knapsack.of_instance import (
 )
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.arithmetic import float_up
+from lyra_opt.core.arrays import FloatArray, IntArray
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.formulations.backends.backend import CostUnit
+from lyra_opt.formulations.backends.backend import CostUnit, Values
 from lyra_opt.formulations.exact_model import Formulation, best_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lyra_opt.allocation.instance import Instance, NamedWorkers, WorkerAllocation
-    from lyra_opt.core.arrays import FloatArray, IntArray
-    from lyra_opt.formulations.backends.backend import Values
-    from lyra_opt.formulations.exact_solver import Incumbent
+from lyra_opt.formulations.exact_solver import Incumbent
 
 COST_BITS = 33
 """Bits of precision per cost, besides those for the classes: total rounding is below 2**-32."""
@@ -88,7 +81,7 @@ class KnapsackModel:
         return not self.task.knapsack.items
 
     @property
-    def largest(self) -> Variables:
+    def largest(self) -> "Variables":
         """The upper bound of each variable, which is 1."""
         return Variables(dict.fromkeys(range(len(self.items)), 1))
 

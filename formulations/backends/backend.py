@@ -1,23 +1,18 @@
 """The interface of a backend (a general solver such as HiGHS): how it receives and runs a model."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from lyra_opt.core.result import Number, StoppedBy
 from lyra_opt.core.stopwatch import OutOfTimeError, interruption_in_force, within_time
+from lyra_opt.formulations.backends.rows import Row, Term
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from lyra_opt.core.result import Number, StoppedBy
-    from lyra_opt.formulations.backends.rows import Row, Term
-
-    Values = Sequence[Number]
+Values = Sequence[Number]
 
 _SPELLED = {
     "cpsat": "OR-Tools CP-SAT",

@@ -1,34 +1,25 @@
 """The CP-SAT backend of OR-Tools, for minimisation with integer coefficients."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.result import Number, StoppedBy
 from lyra_opt.core.stopwatch import is_out_of_time, limits_in_force, remaining_s
 from lyra_opt.formulations.backends.backend import (
     Backend,
     BackendRun,
+    Built,
+    CostUnit,
+    KindsT,
     NoSolutionError,
+    Settings,
+    Values,
+    Watch,
     add_bounded,
     interruptible,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import (
-        Built,
-        CostUnit,
-        KindsT,
-        Settings,
-        Values,
-        Watch,
-    )
-    from lyra_opt.formulations.backends.rows import Row, Term
-
+from lyra_opt.formulations.backends.rows import Row, Term
 
 WORKERS = (
     *("max_lp", "default_lp", "lb_tree_search", "reduced_costs", "quick_restart", "no_lp"),

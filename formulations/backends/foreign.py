@@ -6,28 +6,20 @@ is appended, as in ``pulp-scip-cmd-strengthened``. Their answers are not trusted
 checked, and bounds are used only from the solvers in `PULP_BOUNDS`.
 """
 
-from __future__ import annotations
-
 import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.solver import find_solver, solver_names
+from lyra_opt.core.result import Number, StoppedBy
+from lyra_opt.core.solver import Solver, find_solver, solver_names
 from lyra_opt.core.stopwatch import is_out_of_time, limits_in_force, remaining_s
 from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.formulations.backends import mathopt as of_mathopt
 from lyra_opt.formulations.backends import pulp as of_pulp
-from lyra_opt.formulations.backends.backend import Backend, BackendRun
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, Built, Settings, Values
 from lyra_opt.formulations.exact_model import ExactModelSolver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.formulations.backends.backend import Built, Settings, Values
 
 PULP_BOUNDS: Mapping[str, Callable[[Any], Number]] = {
     "GUROBI": lambda model: model.ObjBound,

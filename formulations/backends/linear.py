@@ -1,27 +1,20 @@
 """Linear programmes in HiGHS, with a dual bound that is proved in exact arithmetic."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import remaining_s, within_time
-from lyra_opt.formulations.backends.backend import Backend, BackendRun
+from lyra_opt.formulations.backends.backend import Backend, BackendRun, Built, Settings, Values
+from lyra_opt.formulations.backends.rows import Row, Term
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.formulations.backends.backend import Built, Settings, Values
-    from lyra_opt.formulations.backends.rows import Row, Term
-
-    Floats = Sequence[float] | NDArray[Any]
+Floats = Sequence[float] | NDArray[Any]
 
 MULTIPLIER_BITS = 40
 """Multipliers and costs are rounded to multiples of 2**-40; all later arithmetic is exact."""

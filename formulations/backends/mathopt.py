@@ -1,29 +1,27 @@
 """The SCIP (GSCIP) and HiGHS backends through MathOpt of OR-Tools, for minimisation."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.result import Number, StoppedBy
 from lyra_opt.core.stopwatch import remaining_s
 from lyra_opt.formulations.backends.backend import (
     Backend,
     BackendRun,
+    Built,
+    CostUnit,
+    KindsT,
     NoSolutionError,
+    Settings,
+    Values,
     add_bounded,
     interruptible,
 )
 from lyra_opt.formulations.backends.linear import presolve_within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import Built, CostUnit, KindsT, Settings, Values
-    from lyra_opt.formulations.backends.rows import Row, Term
+from lyra_opt.formulations.backends.rows import Row, Term
 
 MODULES = ("ortools.math_opt.python.mathopt",)
 

@@ -5,20 +5,20 @@ limit as optimal, so its statuses are never read. CBC's status comes from its lo
 from HiGHS itself.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import signal
 import subprocess
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.result import Number, StoppedBy
 from lyra_opt.core.stopwatch import (
     interruption_in_force,
     is_out_of_time,
@@ -30,26 +30,18 @@ from lyra_opt.core.temporary import TemporaryFolder
 from lyra_opt.formulations.backends.backend import (
     Backend,
     BackendRun,
+    Built,
+    CostUnit,
+    KindsT,
     NoSolutionError,
+    Settings,
+    Values,
+    Watch,
     add_bounded,
     interruptible,
 )
 from lyra_opt.formulations.backends.linear import add_columns, add_rows, presolve_within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import (
-        Built,
-        CostUnit,
-        KindsT,
-        Settings,
-        Values,
-        Watch,
-    )
-    from lyra_opt.formulations.backends.rows import Row, Term
+from lyra_opt.formulations.backends.rows import Row, Term
 
 CBC_OPTIONS = (
     *("-preprocess", "off", "-ratio", "0", "-allow", "0"),

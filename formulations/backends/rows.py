@@ -1,16 +1,12 @@
 """Rows of linear models as data: written once, they are added to the model of any backend."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from lyra_opt.core.result import Number
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.core.result import Number
-
-    Term = tuple[Number, Any]
-    """A coefficient and a variable, in a backend's own type."""
+Term = tuple[Number, Any]
+"""A coefficient and a variable, in a backend's own type."""
 
 
 class Row(NamedTuple):

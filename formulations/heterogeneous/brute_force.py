@@ -1,10 +1,8 @@
 """Brute force for schedules in rounds: try every placement of every job in every round."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import require_time
@@ -21,21 +19,19 @@ from lyra_opt.formulations.heterogeneous.round_model import rounded_bound
 from lyra_opt.heterogeneous.checker import due_steps, jct_s, steps_in_round, worth
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
+    GangJob,
+    Instance,
     Objective,
+    Placement,
     RoundEntry,
     RoundSchedule,
 )
 from lyra_opt.heterogeneous.problem import PROBLEM
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
-
-    Cell = tuple[str, str]
-    Steps = tuple[Fraction, ...]
-    Copies = tuple[Placement, ...]
-    Choice = tuple[Copies, ...]
+Cell = tuple[str, str]
+Steps = tuple[Fraction, ...]
+Copies = tuple[Placement, ...]
+Choice = tuple[Copies, ...]
 
 MOST_CHOICES = 50_000
 MOST_ROUNDS = 8

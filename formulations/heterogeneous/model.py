@@ -5,25 +5,17 @@ mode m runs at level v in y_mvt copies and holds w_mct GPUs in cell c. Job j com
 (z_jt = 1) or never (n_j = 1). p_j is its progress, M the makespan in rounds.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+from lyra_opt.core.result import Number
 from lyra_opt.formulations.backends.all_backends import BACKENDS
-from lyra_opt.formulations.backends.rows import at_most, each, equal
+from lyra_opt.formulations.backends.rows import Row, Term, at_most, each, equal
 from lyra_opt.formulations.exact_model import ExactModelSolver, RowStatement
-from lyra_opt.formulations.heterogeneous.round_model import ROUNDS
+from lyra_opt.formulations.heterogeneous.round_model import ROUNDS, RoundModel
+from lyra_opt.formulations.heterogeneous.round_numbers import Variables
 from lyra_opt.heterogeneous.instance import Objective
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.rows import Row, Term
-    from lyra_opt.formulations.heterogeneous.round_model import RoundModel
-    from lyra_opt.formulations.heterogeneous.round_numbers import Variables
-
 
 # Constraints
 

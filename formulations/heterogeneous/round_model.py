@@ -1,31 +1,29 @@
 """The data of the model of schedules in rounds: bounds, costs, start, conversion to a schedule."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.arithmetic import float_up
+from lyra_opt.core.result import Number
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.formulations.backends.backend import CostUnit
+from lyra_opt.formulations.backends.backend import CostUnit, Values
+from lyra_opt.formulations.backends.rows import Term
 from lyra_opt.formulations.exact_model import Formulation, best_of
-from lyra_opt.formulations.heterogeneous.round_numbers import RoundNumbers, Variables
+from lyra_opt.formulations.heterogeneous.round_numbers import RoundNumbers, RunKey, Variables
 from lyra_opt.heterogeneous.bounds.dual_bound import simple_bound
 from lyra_opt.heterogeneous.checker import completion_of
 from lyra_opt.heterogeneous.heuristics.list_schedule import ListSchedule, without_waste
-from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective, RoundEntry, RoundSchedule
+from lyra_opt.heterogeneous.instance import (
+    SHARE_OBJECTIVES,
+    Instance,
+    Objective,
+    Placement,
+    RoundEntry,
+    RoundSchedule,
+)
 from lyra_opt.heterogeneous.problem import PROBLEM
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import Values
-    from lyra_opt.formulations.backends.rows import Term
-    from lyra_opt.formulations.heterogeneous.round_numbers import RunKey
-    from lyra_opt.heterogeneous.instance import Instance, Placement
 
 
 class RoundModel(RoundNumbers):

@@ -5,26 +5,27 @@ integers for CP-SAT and floats near 1 for other backends. Both are rounded so th
 every schedule that the checker accepts. The README in this folder defines the symbols.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from lyra_opt.core.arithmetic import float_up
+from lyra_opt.core.result import Number
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
 from lyra_opt.heterogeneous.checker import due_steps, steps_in_round, worth
-from lyra_opt.heterogeneous.instance import MOST_ROUNDS, Objective, RoundSchedule
+from lyra_opt.heterogeneous.instance import (
+    MOST_ROUNDS,
+    GangJob,
+    Instance,
+    Objective,
+    Placement,
+    RoundSchedule,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
-
-    RunKey = tuple[int, int, int]
+RunKey = tuple[int, int, int]
 
 
 class Place(NamedTuple):

@@ -1,12 +1,11 @@
 """Brute force for the network problem: try every placement of every job."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from operator import sub
-from typing import TYPE_CHECKING
 
+from lyra_opt.core.solver import Unsupported
 from lyra_opt.formulations.brute_force import (
     BruteForceSolver,
     best_ways,
@@ -17,17 +16,11 @@ from lyra_opt.formulations.brute_force import (
 )
 from lyra_opt.formulations.network.placing import simple_bound
 from lyra_opt.network.checker import value_of
-from lyra_opt.network.instance import GangPlacement, Objective, Solution
+from lyra_opt.network.instance import GangPlacement, Instance, Objective, Solution, WaitingJob
 from lyra_opt.network.problem import PROBLEM
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lyra_opt.core.solver import Unsupported
-    from lyra_opt.network.instance import Instance, WaitingJob
-
-    Free = tuple[int, ...]
-    Choice = tuple[int, ...]
+Free = tuple[int, ...]
+Choice = tuple[int, ...]
 
 MOST_CHOICES = 2_000_000
 

@@ -9,30 +9,28 @@ many GPUs the last two kinds take from each machine. Section 3 of the README pro
 decision can be turned into a placement; `placed` implements that proof.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from lyra_opt.core.arithmetic import float_up
+from lyra_opt.core.result import Number
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.formulations.backends.backend import CostUnit
+from lyra_opt.formulations.backends.backend import CostUnit, Values
 from lyra_opt.network.bounds.dual_bound import knapsack_bound, offers_of
 from lyra_opt.network.checker import value_of
-from lyra_opt.network.instance import COUNTING_OBJECTIVES, GangPlacement, Objective, Solution
+from lyra_opt.network.instance import (
+    COUNTING_OBJECTIVES,
+    GangPlacement,
+    Instance,
+    Objective,
+    Solution,
+)
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
-    from typing import Self
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.formulations.backends.backend import Values
-    from lyra_opt.network.instance import Instance
 
 MOST_GPUS_IN_FLOATS = 10**5
 MOST_COLUMNS = 200_000

@@ -1,13 +1,12 @@
 """Brute force for preemption: all combinations of lost, moved and placed pods."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.solver import Unsupported
 from lyra_opt.core.stopwatch import require_time, within_time
 from lyra_opt.formulations.brute_force import (
     BruteForceSolver,
@@ -15,21 +14,15 @@ from lyra_opt.formulations.brute_force import (
     too_many,
     ways_to_take,
 )
-from lyra_opt.preemption.instance import Moves, Solution, matches
+from lyra_opt.preemption.instance import Gang, Instance, Moves, PodGroup, Shape, Solution, matches
 from lyra_opt.preemption.problem import PROBLEM
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.core.solver import Unsupported
-    from lyra_opt.preemption.instance import Gang, Instance, PodGroup, Shape
-
-    Amounts = dict[tuple[int, str], int]
-    """Amounts by position of the node and by resource."""
-    Effect = tuple[tuple[int, ...], ...]
-    """For each pod group of a gang, how many pods are lost, move to each target node, and stay."""
-    Placement = tuple[tuple[int, ...], ...]
-    """For each shape, the pending pods on each node."""
+Amounts = dict[tuple[int, str], int]
+"""Amounts by position of the node and by resource."""
+Effect = tuple[tuple[int, ...], ...]
+"""For each pod group of a gang, how many pods are lost, move to each target node, and stay."""
+Placement = tuple[tuple[int, ...], ...]
+"""For each shape, the pending pods on each node."""
 
 MOST_PODS_AND_NODES = 100
 MOST_CHOICES = 10_000_000

@@ -6,22 +6,14 @@ surviving gangs. ``o_k, i_mn``: pods that leave their node, and pods that enter 
 first. ``v_n``: emptied nodes. ``y_b``: excess over a budget.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from lyra_opt.formulations.backends.all_backends import BACKENDS
+from lyra_opt.formulations.backends.rows import Row, Term
 from lyra_opt.formulations.exact_model import RowStatement
-from lyra_opt.formulations.preemption.model_data import FORMULATION
+from lyra_opt.formulations.preemption.model_data import FORMULATION, PreemptionModel
+from lyra_opt.formulations.preemption.model_rows import Variables
 from lyra_opt.formulations.preemption.staged import StagedSolver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.formulations.backends.rows import Row, Term
-    from lyra_opt.formulations.preemption.model_data import PreemptionModel
-    from lyra_opt.formulations.preemption.model_rows import Variables
-
 
 # Constraints
 

@@ -4,33 +4,24 @@ A stage is a sequence of consecutive terms of the objective, which the cost enco
 The README in this folder defines the symbols.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.formulations.backends.backend import CostUnit
-from lyra_opt.formulations.backends.rows import Row
+from lyra_opt.formulations.backends.backend import CostUnit, Values
+from lyra_opt.formulations.backends.rows import Row, Term
 from lyra_opt.formulations.exact_model import Formulation
 from lyra_opt.formulations.exact_solver import next_multiple
 from lyra_opt.formulations.preemption.model_rows import ModelRows, Variables
-from lyra_opt.preemption.instance import Moves, Solution
+from lyra_opt.preemption.instance import Instance, Moves, Solution
 from lyra_opt.preemption.objective import Objective
 from lyra_opt.preemption.problem import PROBLEM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from fractions import Fraction
-
-    from lyra_opt.formulations.backends.backend import Values
-    from lyra_opt.formulations.backends.rows import Term
-    from lyra_opt.preemption.instance import Instance
-
 
 LARGEST_STAGE = 2**24
 """The largest cost of a stage with several terms.
@@ -73,14 +64,14 @@ class PreemptionModel:
     unit: CostUnit = AS_IT_IS
 
     @classmethod
-    def of(cls, instance: Instance) -> PreemptionModel:
+    def of(cls, instance: Instance) -> "PreemptionModel":
         """Build the model without a current stage, in time linear in its size."""
         parts = ModelRows(instance)
         divisors = (math.gcd(*(cost for cost, _, _ in costs)) for costs in parts.costs)
         return cls(instance=instance, parts=parts, divisors=tuple(max(1, d) for d in divisors))
 
     @classmethod
-    def whole(cls, instance: Instance, largest: int) -> PreemptionModel:
+    def whole(cls, instance: Instance, largest: int) -> "PreemptionModel":
         """Return the model to export, with the objective or the first stage as its cost.
 
         The cost is the encoded objective if its largest value is at most `largest`, and otherwise
@@ -113,7 +104,7 @@ class PreemptionModel:
         divided = (replace(terms[t], largest=terms[t].largest // divisors[t]) for t in stage)
         return Objective(tuple(divided))
 
-    def at(self, stage: range, values: Sequence[int] = ()) -> PreemptionModel:
+    def at(self, stage: range, values: Sequence[int] = ()) -> "PreemptionModel":
         """Return the model whose cost is `stage`, where earlier terms keep their `values`."""
         return replace(self, stage=stage, proved=tuple(values[: stage.start]))
 

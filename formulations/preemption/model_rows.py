@@ -1,28 +1,22 @@
 """The variables and rows of the preemption model, as numbers; the README defines the symbols."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lyra_opt.core.rules import LARGEST_INTEGER
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.preemption.costs import Costs
-from lyra_opt.preemption.instance import matches
+from lyra_opt.preemption.instance import Instance, matches
+from lyra_opt.preemption.objective import Term
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.preemption.instance import Instance
-    from lyra_opt.preemption.objective import Term
-
-    Terms = list[tuple[int, str, Any]]
-    """A sum, as triples: the coefficient, the kind and the key of each variable."""
-    Row = tuple[str, Terms, int]
-    """Name, terms, and the number that their sum is at most, or equals."""
+Terms = list[tuple[int, str, Any]]
+"""A sum, as triples: the coefficient, the kind and the key of each variable."""
+Row = tuple[str, Terms, int]
+"""Name, terms, and the number that their sum is at most, or equals."""
 
 
 class Variables(NamedTuple):

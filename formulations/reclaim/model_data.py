@@ -4,30 +4,22 @@ Both forms give the same `ReclaimModel`, so each backend states its model only o
 this folder defines the symbols.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.formulations.backends.backend import CostUnit
+from lyra_opt.formulations.backends.backend import CostUnit, Values
 from lyra_opt.formulations.exact_model import Formulation, best_of
-from lyra_opt.formulations.exact_solver import next_multiple
+from lyra_opt.formulations.exact_solver import Incumbent, next_multiple
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, Peeling
-from lyra_opt.reclaim.instance import Semantics, Solution
+from lyra_opt.reclaim.instance import Instance, Semantics, Solution
 from lyra_opt.reclaim.problem import PROBLEM
 from lyra_opt.reclaim.reduction import dominance_pairs, reduce_instance, respect_dominance
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from fractions import Fraction
-
-    from lyra_opt.formulations.backends.backend import Values
-    from lyra_opt.formulations.exact_solver import Incumbent
-    from lyra_opt.reclaim.instance import Instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +130,7 @@ class ReclaimModel:
         return CostUnit()
 
     @property
-    def largest(self) -> Variables:
+    def largest(self) -> "Variables":
         """The upper bound of each variable, which is 1."""
         return Variables(
             x=dict.fromkeys(range(len(self.positions)), 1),

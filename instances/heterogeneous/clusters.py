@@ -8,29 +8,24 @@ says so. File ``gpu_types.toml`` in this folder holds speeds, prices and their s
 group ``lyra_opt.clusters``.
 """
 
-from __future__ import annotations
-
 import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.documents import Record, join_path, parse_toml, read_text
 from lyra_opt.core.errors import FieldError, MissingFieldError, in_file
 from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.core.rules import located, require_integer
+from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
 from lyra_opt.simulation.cluster import DEFAULT_PRICE_PER_HOUR, Cluster, GpuType, Server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.workload import Workload
 
 DATA = "gpu_types.toml"
 KEYS = ("relative_speed", "price_per_hour", "memory_mib", "source")

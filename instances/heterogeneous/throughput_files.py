@@ -18,14 +18,13 @@ second.
 group ``lyra_opt.throughputs``.
 """
 
-from __future__ import annotations
-
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import parse_json, read_text
@@ -36,15 +35,10 @@ from lyra_opt.core.plugins import NamedMaker, Plugins
 from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.core.rules import require_number
 from lyra_opt.instances.heterogeneous.clusters import known_gpu_types
-from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
+from lyra_opt.instances.heterogeneous.throughputs import JobType, PackedRates, ThroughputTable
 from lyra_opt.instances.rows import Row, require_columns, require_once, rows_below
 from lyra_opt.instances.traces import model_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.instances.heterogeneous.throughputs import PackedRates
-    from lyra_opt.simulation.cluster import GpuType
+from lyra_opt.simulation.cluster import GpuType
 
 SPREAD = "_unconsolidated"
 ALONE = "null"

@@ -4,29 +4,22 @@ Module `lyra_opt.instances.heterogeneous.throughput_files` reads tables from fil
 built-in tables.
 """
 
-from __future__ import annotations
-
 import math
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.nearest_names import one_of
 from lyra_opt.core.rules import require_integer, require_number, require_text
 from lyra_opt.heterogeneous.instance import GangJob, PackedRate
-from lyra_opt.heterogeneous.utility import InverseJct
+from lyra_opt.heterogeneous.utility import InverseJct, Utility
 from lyra_opt.instances.traces import model_name
 from lyra_opt.simulation.cluster import LENT, GpuType
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from lyra_opt.heterogeneous.utility import Utility
-
-    PackedRates = Mapping[tuple[int, str, str], Mapping[str, float]]
-    """Steps per second by GPU type, for (GPUs, name of job type, name of other job type)."""
+PackedRates = Mapping[tuple[int, str, str], Mapping[str, float]]
+"""Steps per second by GPU type, for (GPUs, name of job type, name of other job type)."""
 
 SCALED = (
     "Assumed: the rate of a gang whose number of GPUs was not measured is the rate of the next "

@@ -5,10 +5,9 @@ the drained nodes, the moves and the objective. Instances of a family that diffe
 parts have the same nodes and running gangs, and can be compared in pairs.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,17 +20,13 @@ from lyra_opt.instances.preemption.family import (
     PreemptionFamily,
     demand_of,
 )
+from lyra_opt.instances.preemption.parameters import PreemptionParameters
+from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.reclaim.placement import DIST_PER_MILLE, JOB_GPUS, TRACE_PER_MILLE
 from lyra_opt.preemption.instance import Gang, Instance, Node, PodGroup
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.instances.preemption.parameters import PreemptionParameters
-    from lyra_opt.instances.randomness import IntegerStream
-
-    DrawJob = Callable[[], tuple[int, np.ndarray]]
-    Streams = Mapping[str, IntegerStream]
+DrawJob = Callable[[], tuple[int, np.ndarray]]
+Streams = Mapping[str, IntegerStream]
 
 # The percentages of gangs that have priority 1, 2 and 3.
 PRIORITY_PERCENT = (40, 40, 20)

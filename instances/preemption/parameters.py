@@ -1,7 +1,5 @@
 """The parameters of the preemption families; the command line is built from them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,13 +1,13 @@
 """Base classes of the reclaim families: they draw servers and jobs, and build the instance."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from lyra_opt.instances.family import ParameterisedFamily
 from lyra_opt.instances.family_parameters import ReclaimParameters, counted
+from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.reclaim.instance import (
     Instance,
     Job,
@@ -16,11 +16,6 @@ from lyra_opt.reclaim.instance import (
     Solution,
     WorkerGroup,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from lyra_opt.instances.randomness import IntegerStream
 
 GPUS_PER_SERVER = 8
 
@@ -52,7 +47,7 @@ class Layout:
     gpus_per_server: int = GPUS_PER_SERVER
 
     @classmethod
-    def numbered(cls, servers: int, allocations: Iterable[Allocation]) -> Layout:
+    def numbered(cls, servers: int, allocations: Iterable[Allocation]) -> "Layout":
         """Return a layout of 8-GPU servers named s1, s2, ... and jobs named j1, j2, ..."""
         return cls(
             server_ids=numbered_ids("s", servers),

@@ -8,26 +8,20 @@ needs it. Preempting a job once is enough for all its servers, so the least weig
 for N_R servers is the least weight of items with profit N_R.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import InputError
 from lyra_opt.instances.family import ParameterisedFamily
 from lyra_opt.instances.family_parameters import LARGEST_FLEET, ReclaimParameters
 from lyra_opt.reclaim.instance import Instance, Job, Semantics, Server, WorkerGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
 
 WORD = re.compile("[A-Za-z]")
 """Found in headings, but not in lines of numbers."""

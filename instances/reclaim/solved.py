@@ -3,8 +3,6 @@
 Source: this project.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from math import isqrt
 

@@ -6,21 +6,16 @@ between plans are broken alike, and equal texts have equal pseudonyms, so that r
 Times are shifted by the same amount. Numbers and quantities stay.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
 from lyra_opt.instances.snapshots.snapshot import GPU_TYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
 
 _WORDS = msgspec.toml.decode(
     files("lyra_opt.instances.snapshots").joinpath("anonymise.toml").read_text("utf-8"),

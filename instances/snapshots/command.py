@@ -1,17 +1,12 @@
 """The command ``lyra-opt cut``, which writes instances from moments of a placement log."""
 
-from __future__ import annotations
-
+import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import make_folder, require_folder_path
 from lyra_opt.core.errors import UserError
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,23 +4,16 @@ The state of the cluster is that of the log. The decision is ours: how many serv
 back, and that the jobs that waited start now. Every instance states what was assumed.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from lyra_opt import network, preemption, reclaim
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.problem import ProblemInstance
 from lyra_opt.instances.snapshots.placement_logs import RACK, WHOLE
-from lyra_opt.instances.snapshots.snapshot import GPU, GPU_THOUSANDTHS
+from lyra_opt.instances.snapshots.snapshot import GPU, GPU_THOUSANDTHS, PendingGang, Snapshot
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.core.problem import ProblemInstance
-    from lyra_opt.instances.snapshots.snapshot import PendingGang, Snapshot
 
 RECLAIM_SHARE = 0.2
 """Share of the servers with GPUs that is reclaimed by default."""

@@ -1,11 +1,10 @@
 """Decode the objects in files that ``kubectl get ... -o json`` writes, and in KAI's snapshots."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -33,11 +32,7 @@ from lyra_opt.instances.snapshots.owners import (
     WORKLOAD,
     group_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.instances.snapshots.reader import SnapshotFile
+from lyra_opt.instances.snapshots.reader import SnapshotFile
 
 DRA = "resource.k8s.io"
 CLASSES: dict[tuple[str, str], type[KubernetesObject]] = {

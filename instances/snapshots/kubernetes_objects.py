@@ -6,14 +6,12 @@ APIs, in snake case. Sources: k8s.io/api (core, apps, batch, policy, resource, s
 v1alpha3), Kueue v1beta2, Volcano v1beta1, KAI v2alpha2 and v1alpha2, scheduler-plugins v1alpha1.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from lyra_opt.instances.snapshots.placement import (  # noqa: TC001 (msgspec reads the types)
+from lyra_opt.instances.snapshots.placement import (
     Requirement,
     Taint,
     Toleration,

@@ -5,20 +5,15 @@ for the marks on pods that name their gang or owner. Sources: the API types of K
 KAI, scheduler-plugins, Kueue, LeaderWorkerSet, JobSet, KubeRay and the Kubeflow training operator.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from lyra_opt.instances.snapshots.kubernetes_objects import KubernetesObject, Metadata, Pod
 from lyra_opt.instances.snapshots.snapshot import Owner
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.instances.snapshots.kubernetes_objects import KubernetesObject, Metadata, Pod
 
 Form: TypeAlias = Literal["gang", "single", "fixed"]
 """How the pods of an owner stand: together, each on its own, or on their nodes for good."""

@@ -9,15 +9,15 @@ Sources: the README files of msr-fiddle/philly-traces and alibaba/clusterdata
 (cluster-trace-gpu-v2020), and docs/schema.md of cluster-trace-gpu-v2026.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -39,10 +39,6 @@ from lyra_opt.instances.snapshots.snapshot import (
     SnapshotNode,
 )
 from lyra_opt.instances.workloads.philly import moment_of, records_of, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 WHOLE = 1000
 """The amount of a whole GPU in records, which count thousandths."""

@@ -8,23 +8,23 @@ Sources: k8s.io/component-helpers, ``resource/helpers.go`` (``PodRequests``), an
 Kubernetes documentation on sidecar containers and on resources of whole pods.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 
 from lyra_opt.core.frozen import FrozenDict
-from lyra_opt.instances.snapshots.kubernetes_objects import ResourceClaim, ResourceSlice
+from lyra_opt.instances.snapshots.kubernetes_files import Objects
+from lyra_opt.instances.snapshots.kubernetes_objects import (
+    Pod,
+    PodSpec,
+    Quantities,
+    ResourceClaim,
+    Resources,
+    ResourceSlice,
+)
 from lyra_opt.instances.snapshots.placement import Placement
 from lyra_opt.instances.snapshots.quantities import amount
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.instances.snapshots.kubernetes_files import Objects
-    from lyra_opt.instances.snapshots.kubernetes_objects import Pod, PodSpec, Quantities, Resources
 
 ADD = "add kubectl get resourceclaims,resourceslices -A -o json"
 

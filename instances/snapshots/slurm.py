@@ -1,18 +1,18 @@
 """Read the output of Slurm's commands: jobs, nodes, partitions, QOS and topology."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from lyra_opt.core.errors import InputError, counted
 from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.instances.snapshots import slurm_states
+from lyra_opt.instances.snapshots.owners import Form
 from lyra_opt.instances.snapshots.placement import NAME_FIELD, Placement, Requirement
 from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
 from lyra_opt.instances.snapshots.slurm_names import (
@@ -26,6 +26,7 @@ from lyra_opt.instances.snapshots.slurm_records import (
     Records,
     SlurmJob,
     SlurmNode,
+    SlurmPartition,
     Task,
     records_of_json,
 )
@@ -40,12 +41,6 @@ from lyra_opt.instances.snapshots.snapshot import (
     Snapshot,
     SnapshotNode,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from lyra_opt.instances.snapshots.owners import Form
-    from lyra_opt.instances.snapshots.slurm_records import SlurmPartition
 
 SHARE, WHOLE = "node share", 1_000_000
 """A resource of which each job holds one per node, and a job that shares no nodes all."""

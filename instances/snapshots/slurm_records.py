@@ -8,18 +8,14 @@ the values of all versions alike.
 Source: ``src/plugins/data_parser/*/parsers.c`` of SchedMD/slurm, and the output of Slurm 22.05.8.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import msgspec
 
 from lyra_opt.core.errors import InputError
 from lyra_opt.instances.snapshots.json_errors import damage, mistyped
 from lyra_opt.instances.snapshots.slurm_names import count, hosts, seconds, span, words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Count(int):
@@ -224,7 +220,7 @@ class Records(msgspec.Struct, kw_only=True):
         for record in records:
             record.source = source
 
-    def add(self, other: Records) -> None:
+    def add(self, other: "Records") -> None:
         """Add the records of another file."""
         for name in LISTS:
             getattr(self, name).extend(getattr(other, name))

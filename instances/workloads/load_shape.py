@@ -11,25 +11,18 @@ Source of the sequence: the additive recurrence by the powers of the plastic num
 unit square evenly (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018).
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from lyra_opt.core.arrays import BoolArray, IntArray
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.randomness import IntegerStream
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import BoolArray, IntArray
-
 
 FIRST_STEP, SECOND_STEP = 0xC13FA9A902A6328F, 0x91E10DA5C79E7B1D
 """1/p and 1/p**2 of the plastic number p, as fractions of 2**64."""

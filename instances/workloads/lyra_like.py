@@ -12,14 +12,12 @@ mean running time is only about 13,540 s. Running times therefore lie in narrow 
 percentiles, as in `_CLASSES`.
 """
 
-from __future__ import annotations
-
 import tomllib
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,12 +33,8 @@ from lyra_opt.instances.workloads.load_shape import (
     shaped_jobs,
 )
 from lyra_opt.instances.workloads.transform import JobAssumptions, assigned
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.simulation.cluster import Cluster
 
 PUBLISHED_DAYS = 15
 PUBLISHED_JOBS = 50_390

@@ -5,11 +5,10 @@ Source: ``cluster-trace-gpu-v2023`` of https://github.com/alibaba/clusterdata, w
 ``openb_like.toml`` count its 6,203 pods that ask for GPUs and were scheduled.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,9 +16,6 @@ from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads import MOST_GENERATED_JOBS
 from lyra_opt.simulation.workload import WHOLE_GPU, Job, Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OPENB_PODS = "openb_pod_list_default.csv"
 OPENB_JOBS = 20_000

@@ -6,12 +6,10 @@ cluster-trace-v2026-spot-gpu); SymbioticLab/Tiresias, simulator/60_job.csv; petu
 osdi21-artifact.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,9 +19,6 @@ from lyra_opt.instances.traces import TraceJob
 from lyra_opt.instances.workloads.layout import NO_GPUS, NOT_ENDED
 from lyra_opt.instances.workloads.tables import TableLayout
 from lyra_opt.simulation.workload import WHOLE_GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 DECLARATIONS = "published_tables.toml"
 
@@ -70,7 +65,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     remarks: tuple[str, ...] = ()
 
     @property
-    def layout(self) -> PublishedTable:
+    def layout(self) -> "PublishedTable":
         """The layout that reads files of this kind."""
         return PublishedTable(
             self.title,

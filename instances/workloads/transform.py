@@ -6,23 +6,16 @@ random stream. Changing one share does not change other properties, and a larger
 jobs of a smaller share. Runs under different assumptions can therefore be paired job by job.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError, counted
 from lyra_opt.core.rules import require_flag, require_integer, require_number
 from lyra_opt.instances.randomness import IntegerStream
-from lyra_opt.simulation.workload import Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lyra_opt.simulation.cluster import GpuType
-    from lyra_opt.simulation.workload import Job
+from lyra_opt.simulation.cluster import GpuType
+from lyra_opt.simulation.workload import Job, Workload
 
 LARGEST_RANGE = 2
 """The largest demand of an elastic job relative to its base demand (Lyra, section 7.1, Ideal)."""

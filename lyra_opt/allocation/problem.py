@@ -1,8 +1,7 @@
 """The `Problem` object of allocation: file format, checker, dual bound and proof data."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from lyra_opt.allocation.checker import Report, check
 from lyra_opt.allocation.instance import (
@@ -14,12 +13,8 @@ from lyra_opt.allocation.instance import (
     WorkerAllocation,
 )
 from lyra_opt.core.fields import written
+from lyra_opt.core.pictures import Drawing
 from lyra_opt.core.problem import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.core.pictures import Drawing
 
 
 class AllocationProblem(Problem):

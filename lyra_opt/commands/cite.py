@@ -1,20 +1,16 @@
 """``lyra-opt cite``: print the BibTeX entries for a paper that uses lyra-opt."""
 
-from __future__ import annotations
-
+import argparse
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import UserError, without_inner_frames
 from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.texts import PrintedText
 from lyra_opt.core.version import VERSION
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
 
 ALL = "all"
 

@@ -4,13 +4,8 @@ To complete a word, the shell starts the program, which returns the names that e
 including those of plug-ins. The attribute ``completer`` of an argument returns its names.
 """
 
-from __future__ import annotations
-
+import argparse
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import argparse
 
 ASKED_BY_A_SHELL = "_ARGCOMPLETE"
 """The environment variable by which a shell asks for completions."""

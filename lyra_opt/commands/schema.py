@@ -1,16 +1,11 @@
 """``lyra-opt schema``: print the JSON schema or the keys of a file format."""
 
-from __future__ import annotations
-
+import argparse
 import json
-from typing import TYPE_CHECKING
 
 from lyra_opt.commands.output import text_width
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.nearest_names import meant
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def file_formats() -> list[str]:

@@ -1,18 +1,14 @@
 """``lyra-opt solvers``: list the solvers and their properties."""
 
-from __future__ import annotations
-
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.commands.output import print_formatted, print_line, print_table, stdout_kept_clean
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.table import Column, Table
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Mapping, Sequence
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,14 +1,9 @@
 """``lyra-opt verify``: check a solution and its claims, or a proof of a bound."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import argparse
 
 from lyra_opt.commands.output import print_json, print_line
 from lyra_opt.core.errors import UserError
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,22 +7,18 @@ instances (the spans 1 to 64 have a common multiple of 90 bits), so compiled cod
 limbs.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from lyra_opt.core.arrays import IntArray
+from lyra_opt.core.kernels import Kernel
 
-    from lyra_opt.core.arrays import IntArray
-    from lyra_opt.core.kernels import Kernel
-
-    Limb = list[int] | IntArray
+Limb = list[int] | IntArray
 
 LIMB_BITS = 61  # the sum of two limbs fits into 64 bits before the carry is moved
 
@@ -53,7 +49,7 @@ class FractionTerms:
     total: int
 
     @classmethod
-    def of(cls, weights: IntArray, denominators: IntArray) -> FractionTerms:
+    def of(cls, weights: IntArray, denominators: IntArray) -> "FractionTerms":
         """Build the fractions ``weights[i] / denominators[i]`` from non-negative integers.
 
         Both arrays have shape (terms,).

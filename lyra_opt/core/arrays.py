@@ -1,7 +1,5 @@
 """Names for types of NumPy arrays, used in annotations."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,27 +1,22 @@
 """Errors that a user can fix: each is one line that names the place, the value and the rule."""
 
-from __future__ import annotations
-
 import json
 import sys
 import sysconfig
 import traceback
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from numbers import Integral
 from pathlib import Path
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import FunctionType, MethodType
+from typing import Any, TypeVar, cast
 
 from lyra_opt.core.nearest_names import meant
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-    from types import MethodType
-
-    FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-    ClassT = TypeVar("ClassT")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+ClassT = TypeVar("ClassT")
 
 LONGEST_SHOWN_VALUE = 60
 
@@ -122,7 +117,7 @@ class FieldError(UserError, ValueError):
         self.value = value
         self.rule = rule
 
-    def inside(self, prefix: str) -> FieldError:
+    def inside(self, prefix: str) -> "FieldError":
         """Return this error with `prefix`, the enclosing object's path, before the field's path."""
         separator = "." if self.field and not self.field.startswith("[") else ""
         return FieldError(f"{prefix}{separator}{self.field}", self.value, self.rule)
@@ -135,7 +130,7 @@ class MissingFieldError(FieldError):
         super().__init__(field, None, "")
         self.args = (f"{field} is missing",)
 
-    def inside(self, prefix: str) -> MissingFieldError:
+    def inside(self, prefix: str) -> "MissingFieldError":
         """Return this error with `prefix`, the enclosing object's path, before the field's path."""
         return MissingFieldError(f"{prefix}.{self.field}")
 

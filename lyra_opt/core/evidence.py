@@ -1,22 +1,15 @@
 """Conclusions from several runs on one instance: optimum, gaps and contradictions."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lyra_opt.core.gaps import gap_words, percent_text, relative_gap
 from lyra_opt.core.numbers import UP, rounded
-from lyra_opt.core.result import Status, same_value
-from lyra_opt.core.terms import ONE_NUMBER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.core.problem import Variant
-    from lyra_opt.core.result import Number
-    from lyra_opt.core.terms import Terms
+from lyra_opt.core.problem import Variant
+from lyra_opt.core.result import Number, Status, same_value
+from lyra_opt.core.terms import ONE_NUMBER, Terms
 
 
 class Claim(NamedTuple):

@@ -1,34 +1,25 @@
 """Call one solver and record the outcome: a result, an error or a skip, with time and memory."""
 
-from __future__ import annotations
-
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from lyra_opt.core.errors import failure_of, show_value
 from lyra_opt.core.instance_guard import InstanceGuard, PrivateCopy
 from lyra_opt.core.interrupting import PATIENCE_S, CtrlC
-from lyra_opt.core.result import SolveResult, Status, StoppedBy
+from lyra_opt.core.problem import Problem, ProblemInstance
+from lyra_opt.core.result import Limits, Number, SolveResult, Status, StoppedBy
 from lyra_opt.core.seeding import generator
-from lyra_opt.core.solver import is_built_in
+from lyra_opt.core.solver import Observer, Solver, is_built_in
 from lyra_opt.core.stopwatch import (
+    Interruption,
     OutOfTimeError,
     Stopwatch,
     interruption_in_force,
     is_out_of_time,
 )
-from lyra_opt.core.trajectory import Recorder
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from lyra_opt.core.problem import Problem, ProblemInstance
-    from lyra_opt.core.result import Limits, Number
-    from lyra_opt.core.solver import Observer, Solver
-    from lyra_opt.core.stopwatch import Interruption
-    from lyra_opt.core.trajectory import TrajectoryPoint
+from lyra_opt.core.trajectory import Recorder, TrajectoryPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +68,7 @@ class Executor(Protocol):
         problem: Problem,
         instance: ProblemInstance,
         solver: Solver,
-        call: Call,
+        call: "Call",
     ) -> Execution:
         """Return the outcome of the call; errors of the solver are returned, not raised."""
 

@@ -3,8 +3,6 @@
 Neither package is imported here: a value of its types can only exist if the package is loaded.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 

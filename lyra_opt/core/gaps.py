@@ -1,17 +1,11 @@
 """The gap between an objective and a reference, as used in answers, studies and pages."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.numbers import share
-from lyra_opt.core.result import same_value
-
-if TYPE_CHECKING:
-    from lyra_opt.core.problem import Sense, Variant
-    from lyra_opt.core.result import Number
+from lyra_opt.core.problem import Sense, Variant
+from lyra_opt.core.result import Number, same_value
 
 
 def relative_gap(objective: Number, reference: Number, variant: Variant) -> float:

@@ -1,23 +1,17 @@
 """Detect changes that a solver makes to its instance, and keep them from other solvers."""
 
-from __future__ import annotations
-
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.core.fields import is_declared, keys_of
 from lyra_opt.core.frozen import FrozenDict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.core.problem import Problem, ProblemInstance
+from lyra_opt.core.problem import Problem, ProblemInstance
 
 
 class InstanceGuard:

@@ -8,8 +8,6 @@ bound is rounded up, so that the text is never a stronger claim than the number.
 ``rounding=DOWN`` or ``rounding=UP`` for this.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal

@@ -1,7 +1,5 @@
 """Matplotlib figures with a style and data, which notebooks display without pyplot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from matplotlib.figure import Figure

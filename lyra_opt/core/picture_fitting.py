@@ -1,19 +1,15 @@
 """Make figures fit one column of a paper: wrapped texts, higher figures, and hatched areas."""
 
-from __future__ import annotations
-
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.transforms import blended_transform_factory
 
 from lyra_opt.core.picture_styles import style_in_force
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HATCHES = ("", "/////", ".....", "xxxxx", "\\\\\\\\\\", "-----", "ooo", "+++++", "|||||")
 """Hatches of areas, the plainest first."""

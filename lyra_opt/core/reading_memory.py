@@ -5,8 +5,6 @@ of the text and of the objects while they read, and stop at a limit. With the de
 whole process stays below 2 GB.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """Random seeds derived from names and values, so that paired runs get equal random draws."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

@@ -6,8 +6,6 @@ those whose lock is free. Process ids would not work, because containers that sh
 their processes separately.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -5,17 +5,11 @@ of terms, the toolkit works with one integer of the same order. This integer mea
 reader, so texts show the values of the terms, and the first term in which two values differ.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from lyra_opt.core.result import Number
 from lyra_opt.core.texts import show_value_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.core.result import Number
 
 
 def _is_one_number(code: int) -> tuple[int, ...]:

@@ -1,23 +1,16 @@
 """Check a solution and every claim about it against its instance."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import one_line, show_value
 from lyra_opt.core.gaps import finite, relative_gap
+from lyra_opt.core.problem import Problem, ProblemInstance, Variant
 from lyra_opt.core.representations import html_of
-from lyra_opt.core.result import Status, same_value
-from lyra_opt.core.terms import ONE_NUMBER
+from lyra_opt.core.result import Number, Status, same_value
+from lyra_opt.core.terms import ONE_NUMBER, Terms
 from lyra_opt.core.texts import show_value_of, words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.core.problem import Problem, ProblemInstance, Variant
-    from lyra_opt.core.result import Number
-    from lyra_opt.core.terms import Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,5 @@
 """Read instances from files or the library, and write instances and solutions to files."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path

@@ -1,28 +1,23 @@
 """The function ``lo.generate``, which generates instances of a family (a seeded generator)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, overload
+from pathlib import Path
+from typing import Any, Literal, overload
 
+from lyra_opt.allocation import Instance as AllocationInstance
 from lyra_opt.core.errors import FieldError, UserError, without_inner_frames
+from lyra_opt.heterogeneous import Instance as HeterogeneousInstance
+from lyra_opt.instances.family import FamilyLike
 from lyra_opt.instances.parameters import named_as_in_python
+from lyra_opt.network import Instance as NetworkInstance
+from lyra_opt.preemption import Instance as PreemptionInstance
+from lyra_opt.reclaim import Instance as ReclaimInstance
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lyra_opt.allocation import Instance as AllocationInstance
-    from lyra_opt.heterogeneous import Instance as HeterogeneousInstance
-    from lyra_opt.instances.family import FamilyLike
-    from lyra_opt.network import Instance as NetworkInstance
-    from lyra_opt.preemption import Instance as PreemptionInstance
-    from lyra_opt.reclaim import Instance as ReclaimInstance
-
-    Value = str | int | Path | None
-    Values = Value | Iterable[Value]
-    Seeds = Iterable[int] | None
+Value = str | int | Path | None
+Values = Value | Iterable[Value]
+Seeds = Iterable[int] | None
 
 
 # Type checkers treat a string as a list of strings, so a call could match two overloads.

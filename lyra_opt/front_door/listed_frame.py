@@ -1,10 +1,9 @@
 """The data frame that the lists of the front door return, which prints all of its text."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -12,15 +11,12 @@ from lyra_opt.core.folding import fold
 from lyra_opt.core.numbers import exact
 from lyra_opt.core.table import Column, Table, as_text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
 
 class Listing(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
     """A data frame that prints its text whole, folded to the width of the terminal."""
 
     @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Listing:
+    def of(cls, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> "Listing":
         """Return the frame of some columns, whose rows are named by the first; lists become text.
 
         The index has no name, so that ``frame.query`` and ``frame.groupby`` find the column.
@@ -30,7 +26,7 @@ class Listing(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
         return cls(cells, columns=list(columns), index=names)
 
     @property
-    def _constructor(self) -> Callable[..., Listing]:
+    def _constructor(self) -> "Callable[..., Listing]":
         return Listing
 
     def __repr__(self) -> str:
@@ -69,7 +65,7 @@ class Comparison(Listing):
     """The data frame of `compare`, which prints whole, with units and without empty columns."""
 
     @property
-    def _constructor(self) -> Callable[..., Comparison]:
+    def _constructor(self) -> "Callable[..., Comparison]":
         return Comparison
 
     def _table(self) -> Table:
@@ -85,7 +81,7 @@ class Published(Listing):
     """
 
     @property
-    def _constructor(self) -> Callable[..., Published]:
+    def _constructor(self) -> "Callable[..., Published]":
         return Published
 
     def __repr__(self) -> str:

@@ -1,7 +1,5 @@
 """The base class of results that print as the command line shows them."""
 
-from __future__ import annotations
-
 from contextlib import redirect_stdout
 from io import StringIO
 

@@ -1,17 +1,12 @@
 """The function ``lo.counterexample``, which finds a small instance on which a heuristic fails."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from lyra_opt.commands.counterexample import Searched, asked, names_of
 from lyra_opt.core.errors import without_inner_frames
 from lyra_opt.core.rules import Integer, Number
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.commands.counterexample import Searched
-    from lyra_opt.core.solver import SolverLike
+from lyra_opt.core.solver import SolverLike, find_solver
 
 
 @without_inner_frames
@@ -66,8 +61,6 @@ def counterexample(
     >>> found.heuristic.objective, found.optimum.objective
     (2, 1)
     """
-    from lyra_opt.commands.counterexample import Searched, asked, names_of
-    from lyra_opt.core.solver import find_solver
     from lyra_opt.testing.counterexamples import find_counterexample
 
     seed = Integer().check("seed", seed)

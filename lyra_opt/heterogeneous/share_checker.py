@@ -6,25 +6,15 @@ reducing fractions took about ten times as long as all other work. `lyra_opt.het
 lists the tolerances.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from operator import mul
-from typing import TYPE_CHECKING
 
-from lyra_opt.heterogeneous.instance import Objective, pairs_of
+from lyra_opt.heterogeneous.instance import GangJob, Instance, Objective, TimeShares, pairs_of
 from lyra_opt.heterogeneous.utility import Deadline
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lyra_opt.heterogeneous.instance import GangJob, Instance
-
-    Ratio = tuple[int, int]
-    """Numerator and denominator; the denominator is above 0, and common factors may remain."""
-    from collections.abc import Mapping
-
-    from lyra_opt.heterogeneous.instance import TimeShares
+Ratio = tuple[int, int]
+"""Numerator and denominator; the denominator is above 0, and common factors may remain."""
 
 
 NO_STEPS = Fraction(0)

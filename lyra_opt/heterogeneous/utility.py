@@ -1,7 +1,5 @@
 """Utility of a completed job as a non-increasing function of its job completion time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any

@@ -4,19 +4,13 @@ Source: the configuration files of Dally's public simulator (aakash-sharma/clust
 of ASTRA-sim); some values are from earlier versions of these files.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.nearest_names import meant
 from lyra_opt.core.rules import require_number, require_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 LARGEST_LATENCY_S = 1e3
 """Largest latency in a file: far above any network, yet no simulated time overflows."""
@@ -89,7 +83,7 @@ class LinkSet:
         """Return the links of a tier."""
         return (self.machine, self.rack, self.network)[tier]
 
-    def with_latency(self, latency_s: Mapping[str, float]) -> LinkSet:
+    def with_latency(self, latency_s: Mapping[str, float]) -> "LinkSet":
         """Return a copy of the link set with new latencies, in seconds, for some tiers.
 
         The latencies are given by tier label, and the new name states them.

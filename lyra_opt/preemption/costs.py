@@ -1,20 +1,14 @@
 """The costs of losing and moving pods as arrays, for terms of the objective and for budgets."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.arithmetic import exact_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.preemption.index import Flags, Integers
+from lyra_opt.preemption.index import Flags, Integers
 
 # The module of these classes imports this one.
 Budget: TypeAlias = Any
@@ -48,7 +42,7 @@ class Effect(NamedTuple):
     @classmethod
     def of(
         cls, instance: Instance, lost: Integers, moved: Sequence[tuple[int, int, int]]
-    ) -> Effect:
+    ) -> "Effect":
         """Build the effect of lost and moved pods; `Solution.of_counts` explains both."""
         index = instance.index
         is_whole = index.size - sum_by_gang(instance, lost) < index.min_pods
@@ -77,7 +71,7 @@ class Costs:
     move: NDArray[Any]
 
     @classmethod
-    def of(cls, instance: Instance, name: str, gangs: Any = slice(None)) -> Costs:
+    def of(cls, instance: Instance, name: str, gangs: Any = slice(None)) -> "Costs":
         """Return the amounts by which losses and moves of the given gangs increase a quantity.
 
         `name` is a term of the objective without ``_by_priority``, or a quantity that a budget can
@@ -99,13 +93,13 @@ class Costs:
         return cls(sum_by_gang(instance, of_group * index.group_count), of_group, move)
 
     @classmethod
-    def of_budget(cls, instance: Instance, budget: Budget) -> Costs:
+    def of_budget(cls, instance: Instance, budget: Budget) -> "Costs":
         """Return how much of a budget each loss and each move uses."""
         gangs = [instance.gang_position[name] for name in budget.gangs]
         return cls.of(instance, budget.counts, gangs)
 
     @classmethod
-    def encoded(cls, instance: Instance, scale: int = 1) -> Costs:
+    def encoded(cls, instance: Instance, scale: int = 1) -> "Costs":
         """Return the costs in the encoded objective, times `scale`.
 
         The arrays are int64 if the largest encoded cost is below 2**62. Otherwise they hold

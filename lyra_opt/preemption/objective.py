@@ -7,19 +7,14 @@ whose digits are the values of the terms. Terms that are 0 in every solution are
 one term can differ from 0, such as the lost GPUs, the integer is the value of this term.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from lyra_opt.preemption.costs import Costs, Effect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.preemption.index import Integers
+from lyra_opt.preemption.index import Integers
 
 # The module of these classes imports this one.
 Budget: TypeAlias = Any
@@ -81,7 +76,7 @@ class Objective:
     terms: tuple[Term, ...]
 
     @classmethod
-    def of(cls, instance: Instance) -> Objective:
+    def of(cls, instance: Instance) -> "Objective":
         """Build the objective of an instance. Time O(terms * pod groups)."""
         return cls(tuple(_terms_of(instance)))
 

@@ -1,19 +1,14 @@
 """The preemption problem as one object: its file formats, checker and dual bound."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from lyra_opt.core.fields import keys_of, written
+from lyra_opt.core.pictures import Drawing
 from lyra_opt.core.problem import Problem
 from lyra_opt.core.terms import ONE_NUMBER, Terms
 from lyra_opt.preemption.checker import Report, check
 from lyra_opt.preemption.instance import Instance, Moves, Solution
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.core.pictures import Drawing
 
 
 class PreemptionProblem(Problem):

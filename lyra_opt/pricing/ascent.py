@@ -11,17 +11,16 @@ where the running job attains the maximum. So the lambda of a job follows from t
 in line when it completes, and the price is 0 where no job is next.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.arithmetic import product
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.run_progress import within_run
 from lyra_opt.core.stopwatch import is_out_of_time, within_time
 from lyra_opt.pricing.kernel import (
@@ -32,12 +31,6 @@ from lyra_opt.pricing.kernel import (
     Scratch,
     price_jobs,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.core.arrays import FloatArray
-
 
 STEP, SLOWER_AFTER = 1.0, 30.0
 """Largest relative change of a price in a step, and the number of passes after which it halves."""

@@ -1,11 +1,9 @@
 """Simulated clusters: servers with GPUs of one or more types, in racks, own or borrowed."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError, methods_without_inner_frames
 from lyra_opt.core.fields import declared, key
@@ -13,15 +11,10 @@ from lyra_opt.core.nearest_names import one_of
 from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rules import Flag, require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
+from lyra_opt.simulation.communication import CommunicationModel
+from lyra_opt.simulation.quotas import Quotas
 from lyra_opt.simulation.topology import Rack, Topology
-from lyra_opt.simulation.workload import WHOLE_GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from lyra_opt.simulation.communication import CommunicationModel
-    from lyra_opt.simulation.quotas import Quotas
-    from lyra_opt.simulation.workload import Job
+from lyra_opt.simulation.workload import WHOLE_GPU, Job
 
 LEAST_RELATIVE_SPEED = 1e-6
 """Allowed relative speeds are from this to its inverse. Beyond, a value is surely a slip, and
@@ -244,7 +237,7 @@ class Cluster:
         inference_gpus_per_server: int = 8,
         inference_gpu: GpuType = INFERENCE_GPU,
         name: str = "",
-    ) -> Cluster:
+    ) -> "Cluster":
         """Return a cluster of equal training servers and, optionally, inference servers to borrow.
 
         Parameters
@@ -298,7 +291,7 @@ class Cluster:
         network: str = "",
         gpu_types: tuple[GpuType, ...] = (TRAINING_GPU,),
         assumptions: tuple[str, ...] = (),
-    ) -> Cluster:
+    ) -> "Cluster":
         """Return a cluster of machines in racks; a gang runs slower the further it is spread.
 
         Parameters
@@ -325,7 +318,7 @@ class Cluster:
             assumptions=assumptions,
         )
 
-    def with_lent(self, servers: int, *, gpus_per_server: int, gpu_type: GpuType) -> Cluster:
+    def with_lent(self, servers: int, *, gpus_per_server: int, gpu_type: GpuType) -> "Cluster":
         """Return this cluster with additional inference servers, which form a rack of their own.
 
         Parameters

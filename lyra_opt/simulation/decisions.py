@@ -4,11 +4,9 @@ Each decision becomes an instance of `lyra_opt.reclaim` or `lyra_opt.allocation`
 store it in a file, and a solver object answers it. Observers can capture the instances.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,20 +17,14 @@ from lyra_opt.allocation.schedules.evaluator import FluidState
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import derive_seed
-from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solver import Solver, SolverLike, find_solver
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
+from lyra_opt.simulation.goodput.tuning import JobTuning
 from lyra_opt.simulation.hosts import Group
-from lyra_opt.simulation.job_run import added
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.core.solver import Solver, SolverLike
-    from lyra_opt.simulation.goodput.tuning import JobTuning
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.view import View
+from lyra_opt.simulation.job_run import JobRun, added
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.view import View
 
 LONGEST_DECISION_S = 10.0
 """Time limit, in seconds, of a solver for one decision; then its incumbent is used."""

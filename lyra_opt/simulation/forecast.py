@@ -5,22 +5,17 @@ minutes. Its data and weights are not public. This module has the simple forecas
 network has to beat, and an oracle that no forecast can beat.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.rules import require_integer, require_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.simulation.workload import InferenceDemand
+from lyra_opt.simulation.workload import InferenceDemand
 
 DAY_S = 86_400
 DAYS_OF_A_WEEK = 7

@@ -1,17 +1,13 @@
 """The Gittins index of jobs whose run times are not known, learned from completed jobs."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lyra_opt.core.arrays import FloatArray
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.view import View
+from lyra_opt.core.arrays import FloatArray
+from lyra_opt.simulation.job_run import JobRun
+from lyra_opt.simulation.view import View
 
 LATEST = 500
 """Number of the latest run times that a distribution has."""

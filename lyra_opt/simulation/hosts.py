@@ -1,17 +1,13 @@
 """Free GPUs by host, their fragmentation, and best-fit placement of workers."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from lyra_opt.simulation.cluster import Cluster, Pool
+from lyra_opt.simulation.cluster import Cluster, Pool
 
 
 class HostIndex(Protocol):

@@ -1,20 +1,13 @@
 """The state of each job in a simulation from submission to completion, and totals of all jobs."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import neg
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.workload import WHOLE_GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.simulation.workload import Job
-
+from lyra_opt.simulation.workload import WHOLE_GPU, Job
 
 NEVER = -1.0
 
@@ -180,7 +173,7 @@ class JobRun:
     job: Job
     order: int
     work: float
-    best_rates: JobRates
+    best_rates: "JobRates"
     left: float = 0.0
     rest: float = 0.0
     lost_work: float = 0.0
@@ -188,8 +181,8 @@ class JobRun:
     tier: Tier = Tier.MACHINE
     efficiency: float = 1.0
     parts: list[Part] = field(default_factory=list)
-    copies: Copies | None = None
-    beside: JobRun | None = None
+    copies: "Copies | None" = None
+    beside: "JobRun | None" = None
     workers: int = 0
     held_gpus: int = 0
     thousandths: int = WHOLE_GPU
@@ -455,7 +448,7 @@ class Totals:
         taken = -self.handed_over_gpu_s, -self.opened_free_gpu_s, *map(neg, self.held_gpu_s)
         return math.fsum((*self.there_gpu_s, *taken))
 
-    def copy(self) -> Totals:
+    def copy(self) -> "Totals":
         """Return a copy of the totals without the decision times."""
         held_gpu_s, there_gpu_s = list(self.held_gpu_s), list(self.there_gpu_s)
         return replace(self, held_gpu_s=held_gpu_s, there_gpu_s=there_gpu_s, decision_s=[])

@@ -35,29 +35,22 @@ before counts as placement.
 Source: this project.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 from lyra_opt.core.errors import UserError
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.job_run import JobRates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
-    from lyra_opt.simulation.communication import CommunicationModel
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.topology import Topology
-    from lyra_opt.simulation.workload import Job, Workload
-
+from lyra_opt.simulation.communication import CommunicationModel
+from lyra_opt.simulation.job_run import JobRates, JobRun
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.topology import Topology
+from lyra_opt.simulation.workload import Job, Workload
 
 _SHAPE = attrgetter(
     *("min_workers", "max_workers", "gpus_per_worker", "scaling_loss", "fungible"),

@@ -33,24 +33,17 @@ the levels form one series of loans, and the bound is attained. The bound holds 
 too, by the same argument with a continuous k.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.simulation.cluster import LoanPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.simulation.forecast import Forecaster
-    from lyra_opt.simulation.workload import InferenceDemand
-
+from lyra_opt.simulation.forecast import Forecaster
+from lyra_opt.simulation.workload import InferenceDemand
 
 SERVER_TOLERANCE = 1e-9
 """Fraction of a server that counts as a rounding error of share times servers."""

@@ -1,23 +1,18 @@
 """The metrics of a finished simulation: queuing time, JCT, usage, fairness, preemptions, costs."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from lyra_opt.network.links import Tier
+from lyra_opt.simulation.job_run import JobRun
+from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.least_run import time_parts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.workload import Job
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Job
 
 Count = TypeVar("Count", int, float)
 

@@ -5,21 +5,15 @@ The simulation tells a policy which jobs wait and leave. The policy acts through
 moves and resizes jobs. A decision that breaks a rule ends the run with an error.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.seeding import derive_seed
+from lyra_opt.core.solver import SolverLike
 from lyra_opt.simulation.decisions import ReclaimRule
-from lyra_opt.simulation.view import Listener
-
-if TYPE_CHECKING:
-    from lyra_opt.core.solver import SolverLike
-    from lyra_opt.simulation.goodput.tuning import JobTuning
-    from lyra_opt.simulation.job_run import JobRun, Part
-    from lyra_opt.simulation.view import View
+from lyra_opt.simulation.goodput.tuning import JobTuning
+from lyra_opt.simulation.job_run import JobRun, Part
+from lyra_opt.simulation.view import Listener, View
 
 DEFAULT_RECLAIMER = "lyra-greedy"
 """The reclaim solver of policies whose papers do not cover loans."""

@@ -3,35 +3,38 @@
 A solver of the reclaim problem can do it too: it empties whole servers, on which the gang starts.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from lyra_opt.core.result import Limits, Status
+from lyra_opt.core.result import Limits, SolveResult, Status
 from lyra_opt.core.seeding import derive_seed
+from lyra_opt.core.solver import SolverLike
 from lyra_opt.preemption.checker import check
-from lyra_opt.preemption.instance import GPU, Demand, Gang, Instance, Moves, Node, PodGroup, Shape
+from lyra_opt.preemption.instance import (
+    GPU,
+    Demand,
+    Gang,
+    Instance,
+    Moves,
+    Node,
+    PodGroup,
+    Shape,
+    Solution,
+)
 from lyra_opt.simulation.decisions import (
     LONGEST_DECISION_S,
     DecisionError,
     ReclaimRule,
     solver_of,
 )
+from lyra_opt.simulation.hosts import PoolRoom
+from lyra_opt.simulation.job_run import JobRun, Part
 from lyra_opt.simulation.policies.composition import RECLAIMING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from lyra_opt.core.result import SolveResult
-    from lyra_opt.core.solver import SolverLike
-    from lyra_opt.preemption.instance import Solution
-    from lyra_opt.simulation.hosts import PoolRoom
-    from lyra_opt.simulation.job_run import JobRun, Part
-    from lyra_opt.simulation.view import View
+from lyra_opt.simulation.view import View
 
 
 class Pending(NamedTuple):

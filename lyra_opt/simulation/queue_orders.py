@@ -1,23 +1,18 @@
 """Queue orders: which waiting job is tried first, and which jobs may overtake others."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from inspect import signature
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import FieldError, failure_of
 from lyra_opt.core.own_files import load_reference
 from lyra_opt.simulation.gittins import GittinsOrder
+from lyra_opt.simulation.job_run import JobRun
+from lyra_opt.simulation.view import View
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.view import View
-
-    Order = Callable[[JobRun, View], Any]
-    """A function that returns the sort key of a job: a number, or a tuple of numbers."""
+Order = Callable[[JobRun, View], Any]
+"""A function that returns the sort key of a job: a number, or a tuple of numbers."""
 
 
 FIRST_COME = "first-come"

@@ -1,14 +1,10 @@
 """A priority queue of waiting jobs for scheduling passes."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.simulation.job_run import JobRun
+from lyra_opt.simulation.job_run import JobRun
 
 
 class JobQueue:

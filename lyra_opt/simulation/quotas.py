@@ -7,21 +7,15 @@ group has a quota too. A tenant *borrows* the GPUs that it holds above its quota
 Source: the cohorts of Kueue, from its documentation, for quotas, borrowing limits and trees.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.core.rules import require_integer, require_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

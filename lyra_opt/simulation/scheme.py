@@ -5,13 +5,12 @@ group ``lyra_opt.schemes``. A scheme, or a policy that becomes a scheme, can als
 ``my_file.py:NAME``, as an object or as a class.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from inspect import getdoc, signature
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, UserError
@@ -19,26 +18,20 @@ from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.plugins import Plugins, maker_of
 from lyra_opt.core.rules import require_choice, require_number, require_text
 from lyra_opt.core.solver import Solver
+from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
+from lyra_opt.network.heuristics.policy import PlacementPolicy
 from lyra_opt.simulation.bounds.scope import Reading
+from lyra_opt.simulation.cluster import Cluster, LoanPlan
+from lyra_opt.simulation.decisions import ReclaimRule, ScalingRule, scaling_rule
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S, ComposedPolicy
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, OF_GOODPUT, Composition
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queue_orders import ORDERS, own_order
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY, Speed
-from lyra_opt.simulation.tenure import TENURES, Epochs, Forever, Leases, Rounds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Self
-
-    from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
-    from lyra_opt.network.heuristics.policy import PlacementPolicy
-    from lyra_opt.simulation.cluster import Cluster, LoanPlan
-    from lyra_opt.simulation.decisions import ScalingRule
-    from lyra_opt.simulation.tenure import Tenure
-    from lyra_opt.simulation.view import Observer
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.tenure import TENURES, Epochs, Forever, Leases, Rounds, Tenure
+from lyra_opt.simulation.view import Observer
+from lyra_opt.simulation.workload import Workload
 
 ENTRY_POINT_GROUP = "lyra_opt.schemes"
 
@@ -210,7 +203,6 @@ class ComposedScheme(Composition, Scheme):
 
     def require_parts(self) -> None:
         """Raise `UserError` if a solver or the queue of the scheme cannot be used."""
-        from lyra_opt.simulation.decisions import ReclaimRule, scaling_rule
         from lyra_opt.simulation.preempting import PreemptionRule, taking_back
 
         if isinstance(self.queue, str) and is_reference(self.queue):
@@ -296,7 +288,6 @@ class ComposedScheme(Composition, Scheme):
         return None
 
     def _scaling_rule(self, cluster: Cluster, seed: int) -> ScalingRule:
-        from lyra_opt.simulation.decisions import scaling_rule
 
         assert self.scaling is not None, "only schemes that scale have a scaling rule"
         if self.scaling == OF_GOODPUT:
@@ -500,23 +491,17 @@ class OwnScheme(Scheme):
 
     def require_parts(self) -> None:
         """Raise `UserError` if the policy names a reclaim solver that cannot be used."""
-        from lyra_opt.simulation.decisions import ReclaimRule
-
         if (reclaimer := self.make().reclaimer) is not None:
             ReclaimRule(reclaimer)
 
 
-if TYPE_CHECKING:
-    AnyPolicy = Policy | RoundPolicy | PlacementPolicy
-    SchemeLike = str | Scheme | AnyPolicy | Callable[[], Scheme | AnyPolicy]
-    """The types that `scheme_of` accepts."""
+AnyPolicy = Policy | RoundPolicy | PlacementPolicy
+SchemeLike = str | Scheme | AnyPolicy | Callable[[], Scheme | AnyPolicy]
+"""The types that `scheme_of` accepts."""
 
 
 def _scheme_from(given: Any) -> Scheme | None:
     """Return the scheme for a scheme, a policy or a factory of either; None for other objects."""
-    from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
-    from lyra_opt.network.heuristics.policy import PlacementPolicy
-
     make = maker_of(given)
     made = make()
     if isinstance(made, Scheme):

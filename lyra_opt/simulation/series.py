@@ -1,22 +1,15 @@
 """Observers that record the cluster over time, show progress, and capture decisions."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.simulation.view import Observer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.view import View
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.view import Observer, View
+from lyra_opt.simulation.workload import Workload
 
 ROUNDING = 1e-6
 """A last step shorter than this fraction of a step is merged with the step before."""

@@ -4,23 +4,16 @@ The best placement keeps the most GPUs busy, in thousandths. The problem is a mu
 problem whose bins are the GPUs, with jobs that need several GPUs of one host.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.hosts import Group, Hosts
 from lyra_opt.simulation.slices import SliceFit, Slices, placement_rule
-from lyra_opt.simulation.workload import WHOLE_GPU
+from lyra_opt.simulation.workload import WHOLE_GPU, Job
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.workload import Job
-
-    Host = tuple[int, ...]
-    """The free thousandths of the GPUs of a host, in increasing order."""
+Host = tuple[int, ...]
+"""The free thousandths of the GPUs of a host, in increasing order."""
 
 
 def placed_by(rule: str, cluster: Cluster, jobs: Sequence[Job]) -> int:

@@ -12,27 +12,18 @@ That simulator rounds its scores to whole numbers; these rules do not. Ties go t
 the order of the cluster, then to the GPU that was opened first, and last to a whole GPU.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, count
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from lyra_opt.simulation.hosts import MOST_STALE
-from lyra_opt.simulation.job_run import Part
-from lyra_opt.simulation.workload import WHOLE_GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from lyra_opt.simulation.cluster import Cluster, Pool
-    from lyra_opt.simulation.hosts import Group, Hosts
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.workload import Job
-
+from lyra_opt.simulation.cluster import Cluster, Pool
+from lyra_opt.simulation.hosts import MOST_STALE, Group, Hosts
+from lyra_opt.simulation.job_run import JobRun, Part
+from lyra_opt.simulation.workload import WHOLE_GPU, Job
 
 BEST_FIT, FIRST_FIT, SPREAD, FGD = PLACEMENTS = ("best-fit", "first-fit", "spread", "fgd")
 """The names of the placement rules."""
@@ -127,7 +118,7 @@ class Slices:
             found += int(opened_with[1:least].sum())
         return found
 
-    def attach(self, pool: int, fit: SliceFit) -> None:
+    def attach(self, pool: int, fit: "SliceFit") -> None:
         """Register the object that is told when the opened GPUs of a pool change."""
         self._fits[pool] = fit
 

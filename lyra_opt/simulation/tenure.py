@@ -5,17 +5,12 @@ place without cost. So one event loop suffices, and a `Tenure` sets its clock. T
 of preemption, subclass the closest `Tenure`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_number
-
-if TYPE_CHECKING:
-    from lyra_opt.simulation.job_run import JobRun
+from lyra_opt.simulation.job_run import JobRun
 
 PREEMPTION_S = 63.0
 """Seconds that a preempted job loses when it starts again; Lyra (EuroSys 2023), section 7.5."""

@@ -1,12 +1,12 @@
 """The racks, machines and links of a cluster, and the topology files that describe them."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +24,6 @@ from lyra_opt.core.rules import (
 )
 from lyra_opt.network.instance import MOST_GPUS
 from lyra_opt.network.links import LARGEST_LATENCY_S, LINK_SETS, TIER_OF_LABEL, Link, LinkSet, Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
 
 TOPOLOGY_FORMAT = "lyra-opt/topology"
 VERSION = 1
@@ -92,7 +87,7 @@ class Topology:
     @classmethod
     def uniform(
         cls, *, racks: int, machines_per_rack: int, gpus_per_machine: int = 8, name: str = ""
-    ) -> Topology:
+    ) -> "Topology":
         """Return a cluster of equal racks; its default name has the sizes, such as ``4x8x8``."""
         require_integer("racks", racks, minimum=1, maximum=MOST_GPUS)
         rack = Rack(machines=machines_per_rack, gpus_per_machine=gpus_per_machine)

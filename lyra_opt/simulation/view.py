@@ -1,33 +1,25 @@
 """The interface between a simulation and its policies and observers."""
 
-from __future__ import annotations
-
 import gc
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import counted
+from lyra_opt.network.links import Tier
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.hosts import BestFit, Group, Hosts
-from lyra_opt.simulation.job_run import NEVER, JobRun, Part, Totals
+from lyra_opt.simulation.job_run import NEVER, Copies, JobRun, Part, Totals
 from lyra_opt.simulation.least_run import BestRates, note_slowness
 from lyra_opt.simulation.slices import SlicePart, Slices
-from lyra_opt.simulation.speed import Room
+from lyra_opt.simulation.speed import Room, Speed
 from lyra_opt.simulation.tenants import TenantLedger
-from lyra_opt.simulation.workload import WHOLE_GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from lyra_opt.network.links import Tier
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.job_run import Copies
-    from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.tenure import Tenure
-    from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.tenure import Tenure
+from lyra_opt.simulation.workload import WHOLE_GPU, Job, Workload
 
 WORK_TOLERANCE = 1e-9
 """A job completes if at most this fraction of its work is left at the end of a lease or round.
@@ -65,10 +57,10 @@ class Loans:
 class Observer:
     """Receives the events of a simulation and never changes it; subclass it to record or draw."""
 
-    def begins(self, view: View) -> None:
+    def begins(self, view: "View") -> None:
         """Observe a simulation before its first event."""
 
-    def passes(self, view: View, until_s: float) -> None:
+    def passes(self, view: "View", until_s: float) -> None:
         """Note that nothing changes from `View.now_s` until `until_s`."""
 
     def captures(self, kind: str) -> bool:  # noqa: ARG002
@@ -81,7 +73,7 @@ class Observer:
     def decided(self, kind: str, instance: Any) -> None:
         """Note a decision that was passed to a solver, as an instance of the problem `kind`."""
 
-    def ends(self, view: View) -> None:
+    def ends(self, view: "View") -> None:
         """Observe a simulation after its last job has completed."""
 
 
@@ -102,18 +94,18 @@ class Listener(ABC):
     starts with its base demand.
     """
 
-    def counted_pools(self, view: View) -> Collection[int]:  # noqa: ARG002
+    def counted_pools(self, view: "View") -> Collection[int]:  # noqa: ARG002
         """Return the pools whose GPUs the policy only counts, without choosing hosts."""
         return ()
 
     @abstractmethod
-    def waits(self, view: View, run: JobRun) -> None:
+    def waits(self, view: "View", run: JobRun) -> None:
         """Note that a job has been submitted or has lost its GPUs, and now waits."""
 
-    def gives_back(self, view: View, run: JobRun) -> None:  # noqa: B027
+    def gives_back(self, view: "View", run: JobRun) -> None:  # noqa: B027
         """Note that a job is about to give up its GPUs, for whatever reason."""
 
-    def completes(self, view: View, run: JobRun) -> None:  # noqa: B027
+    def completes(self, view: "View", run: JobRun) -> None:  # noqa: B027
         """Note that a job has completed."""
 
 

@@ -4,10 +4,9 @@ The functions draw from `Choices`. `lyra_opt.testing.strategies` makes Hypothesi
 them, and a seeded generator draws the same instances faster.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.allocation.instance import ElasticJob, Objective
 from lyra_opt.allocation.instance import Instance as AllocationInstance
@@ -21,7 +20,7 @@ from lyra_opt.heterogeneous.instance import (
 )
 from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
 from lyra_opt.heterogeneous.instance import Objective as HeterogeneousObjective
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct, UtilityTable
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Utility, UtilityTable
 from lyra_opt.network.instance import Instance as NetworkInstance
 from lyra_opt.network.instance import Machine, WaitingJob
 from lyra_opt.network.instance import Objective as NetworkObjective
@@ -41,12 +40,7 @@ from lyra_opt.preemption.instance import Instance as PreemptionInstance
 from lyra_opt.preemption.objective import BUDGET_COUNTS, TERMS
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from lyra_opt.heterogeneous.utility import Utility
-    from lyra_opt.testing.choices import Choices
+from lyra_opt.testing.choices import Choices
 
 
 def reclaim_instance(

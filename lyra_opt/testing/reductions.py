@@ -6,17 +6,13 @@ module takes steps in the file format of the instance, and the parser decides wh
 valid instance.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from lyra_opt.core.documents import JsonObject
 
-    from lyra_opt.core.documents import JsonObject
-
-    Path = tuple[str | int, ...]
+Path = tuple[str | int, ...]
 
 MOST_IN_PAIRS = 60
 """Most numbers of a document that are also lowered in pairs."""

@@ -5,21 +5,26 @@ of measures defines which of two instances is smaller. For two problems, the *pl
 also be enumerated, to prove that no smaller counterexample exists among them.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations, combinations_with_replacement, islice, product
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from hypothesis.strategies import SearchStrategy
 
 from lyra_opt.allocation.instance import ElasticJob
 from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.allocation.instance import Objective as AllocationObjective
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.problem import find_problem
+from lyra_opt.core.result import Number
 from lyra_opt.core.rules import require_choice, require_integer
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
+from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
+from lyra_opt.network.instance import Instance as NetworkInstance
 from lyra_opt.preemption.instance import GPU
+from lyra_opt.preemption.instance import Instance as PreemptionInstance
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
 from lyra_opt.testing.drawn_instances import PREEMPTION_FEATURES
@@ -30,16 +35,6 @@ from lyra_opt.testing.strategies import (
     preemption_instances,
     reclaim_instances,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from hypothesis.strategies import SearchStrategy
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
-    from lyra_opt.network.instance import Instance as NetworkInstance
-    from lyra_opt.preemption.instance import Instance as PreemptionInstance
 
 MOST = 1_000_000
 """Largest allowed limit."""
@@ -60,7 +55,7 @@ def _reclaim_measures(instance: ReclaimInstance) -> dict[str, Number]:
     }
 
 
-def _plain_reclaim(space: InstanceSpace, servers: int, jobs: int) -> Iterator[ReclaimInstance]:
+def _plain_reclaim(space: "InstanceSpace", servers: int, jobs: int) -> Iterator[ReclaimInstance]:
     kinds = [
         (hosts, weight, slack)
         for span in range(1, servers + 1)
@@ -106,7 +101,7 @@ def _allocation_measures(instance: AllocationInstance) -> dict[str, Number]:
     }
 
 
-def _plain_allocation(space: InstanceSpace, jobs: int, gpus: int) -> Iterator[AllocationInstance]:
+def _plain_allocation(space: "InstanceSpace", jobs: int, gpus: int) -> Iterator[AllocationInstance]:
     reduces = space.variant == AllocationObjective.JCT_REDUCTION
     kinds = [
         (least, most, work)
@@ -235,7 +230,7 @@ class _Domain:
     measures: Callable[[Any], dict[str, Number]]
     least: Mapping[str, int]
     proved_by: Mapping[str, str]
-    plain: Callable[[InstanceSpace, int, int], Iterator[Any]] | None = None
+    plain: "Callable[[InstanceSpace, int, int], Iterator[Any]] | None" = None
     plain_in_words: str = ""
 
 

@@ -1,28 +1,20 @@
 """Compute bounds that no schedule of a scenario can beat, and each scheme's gap to them."""
 
-from __future__ import annotations
-
 import math
 import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.gaps import percent_text
 from lyra_opt.core.numbers import DOWN, UP, duration, unit_of
-from lyra_opt.experiments.simulation.scenario.setup import RACKS, SimulationError
+from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
+from lyra_opt.experiments.simulation.scenario.setup import RACKS, Setup, SimulationError
 from lyra_opt.heterogeneous.bounds.divisible_makespan import divisible_makespan
 from lyra_opt.heterogeneous.instance import Instance, Objective
-from lyra_opt.simulation.bounds.scope import ALL, weights_of
-from lyra_opt.simulation.bounds.whole import makespan_bound_s, whole_bound
+from lyra_opt.simulation.bounds.scope import ALL, Reading, weights_of
+from lyra_opt.simulation.bounds.whole import ClusterBound, makespan_bound_s, whole_bound
 from lyra_opt.simulation.speed import Speed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
-    from lyra_opt.experiments.simulation.scenario.setup import Setup
-    from lyra_opt.simulation.bounds.scope import Reading
-    from lyra_opt.simulation.bounds.whole import ClusterBound
 
 MAKESPAN, MEAN_JCT, MEAN_QUEUE = "makespan_bound_s", "jct_mean_bound_s", "queue_mean_bound_s"
 """Keys of the bounds among the figures of a replay."""

@@ -4,29 +4,24 @@ In most decisions some choice costs nothing. Such easy decisions would fill a co
 contested and easy decisions are sampled separately.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from lyra_opt.allocation.instance import Instance as AllocationInstance
 from lyra_opt.allocation.instance import Objective
 from lyra_opt.core.loading import instance_text
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import find_solver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import numpy as np
-
-    from lyra_opt.allocation.instance import Instance as AllocationInstance
-    from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
-    from lyra_opt.network.instance import Instance as NetworkInstance
-    from lyra_opt.preemption import Instance as PreemptionInstance
-    from lyra_opt.reclaim import Instance as ReclaimInstance
+from lyra_opt.heterogeneous.instance import Instance as HeterogeneousInstance
+from lyra_opt.network.instance import Instance as NetworkInstance
+from lyra_opt.preemption import Instance as PreemptionInstance
+from lyra_opt.reclaim import Instance as ReclaimInstance
 
 YARDSTICK = "lyra-greedy"
 """The reclaim solver that separates contested from easy decisions under every scheme."""

@@ -1,16 +1,21 @@
 """Build the setup of a scenario: cluster, jobs and loans."""
 
-from __future__ import annotations
-
 import re
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted, in_file
 from lyra_opt.core.rules import located
 from lyra_opt.experiments.intervals import Resampling
+from lyra_opt.experiments.simulation.scenario.keys import (
+    BootstrapTable,
+    ClusterTable,
+    NetworkTable,
+)
+from lyra_opt.experiments.simulation.scenario.loading import Scenario
 from lyra_opt.experiments.simulation.scenario.schemes import (
     abilities_of,
     common_abilities,
@@ -26,6 +31,7 @@ from lyra_opt.experiments.simulation.scenario.tenants import with_quotas
 from lyra_opt.instances.heterogeneous.clusters import cluster_of_servers, find_cluster
 from lyra_opt.instances.heterogeneous.node_lists import read_nodes
 from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
+from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
 from lyra_opt.instances.heterogeneous.workload_throughputs import with_throughputs
 from lyra_opt.instances.network.jobs import assigned_models as with_network_models
 from lyra_opt.instances.network.jobs import shares_of
@@ -34,6 +40,7 @@ from lyra_opt.instances.workloads.lyra_like import bootstrapped, days_of, usual_
 from lyra_opt.instances.workloads.named import find_workload
 from lyra_opt.instances.workloads.readers import LAYOUTS, read_workload
 from lyra_opt.instances.workloads.transform import (
+    JobAssumptions,
     in_reference_time,
     limited,
     on_whole_gpus,
@@ -43,28 +50,13 @@ from lyra_opt.instances.workloads.transform import (
     with_assumptions,
     without_oversized,
 )
-from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, Server
-from lyra_opt.simulation.scheme import Options
+from lyra_opt.network.links import LinkSet, find_link_set
+from lyra_opt.simulation.cluster import INFERENCE_GPU, TRAINING_GPU, Cluster, GpuType, Server
+from lyra_opt.simulation.communication import ClosedForm, CommunicationModel, read_slowdowns
+from lyra_opt.simulation.scheme import Options, Scheme
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.topology import DEFAULT_LINKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from lyra_opt.experiments.simulation.scenario.keys import (
-        BootstrapTable,
-        ClusterTable,
-        NetworkTable,
-    )
-    from lyra_opt.experiments.simulation.scenario.loading import Scenario
-    from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
-    from lyra_opt.instances.workloads.transform import JobAssumptions
-    from lyra_opt.network.links import LinkSet
-    from lyra_opt.simulation.cluster import GpuType
-    from lyra_opt.simulation.communication import CommunicationModel
-    from lyra_opt.simulation.scheme import Scheme
-    from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.topology import DEFAULT_LINKS, Rack, Topology, read_topology
+from lyra_opt.simulation.workload import Job, Workload
 
 _ROW_ERROR = re.compile(r"row (?!1:)|\[[0-9]")
 DEFAULT_THROUGHPUTS = "gavel"
@@ -215,9 +207,6 @@ def _gpu_type(
 
 def _on_topology(scenario: Scenario, file: str) -> Cluster:
     """Return the cluster of a topology file, with the file's links or the scenario's links."""
-    from lyra_opt.network.links import find_link_set
-    from lyra_opt.simulation.topology import read_topology
-
     table = scenario.table.cluster
     assert table.network is not None, "the topology is that of a network"
     named = table.network.links
@@ -237,9 +226,6 @@ def _on_topology(scenario: Scenario, file: str) -> Cluster:
 
 def _with_network(scenario: Scenario, cluster: Cluster, table: ClusterTable) -> Cluster:
     """Return a cluster with its servers in racks and a network between them."""
-    from lyra_opt.network.links import find_link_set
-    from lyra_opt.simulation.topology import Rack, Topology
-
     assert table.network is not None
     assert table.servers_per_rack is not None
     named = table.network.links or DEFAULT_LINKS
@@ -266,8 +252,6 @@ def _communication(
     scenario: Scenario, table: NetworkTable, links: LinkSet
 ) -> tuple[CommunicationModel, str, str]:
     """Return the communication model, the name of the links, and a sentence on the assumptions."""
-    from lyra_opt.simulation.communication import ClosedForm, read_slowdowns
-
     if table.slowdowns is not None:
         return (
             read_slowdowns(scenario.path_to_read(table.slowdowns)),

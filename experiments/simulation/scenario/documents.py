@@ -1,7 +1,5 @@
 """The text of scenario files: find and read it, merge cases into it, and write values as TOML."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

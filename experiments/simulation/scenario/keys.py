@@ -3,11 +3,10 @@
 ``lyra-opt scenarios keys`` prints them; the bundled scenarios are in ``experiments/scenarios``.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.documents import join_path
 from lyra_opt.core.errors import FieldError
@@ -30,16 +29,12 @@ from lyra_opt.experiments.simulation.scenario.documents import is_user_object, p
 from lyra_opt.instances.heterogeneous.clusters import known_gpu_types
 from lyra_opt.instances.workloads.transform import JobAssumptions
 from lyra_opt.network.links import LARGEST_LATENCY_S
+from lyra_opt.simulation.cluster import GpuType
 from lyra_opt.simulation.policies.composed import SCALING_INTERVAL_S
 from lyra_opt.simulation.quotas import DIVISIONS
+from lyra_opt.simulation.scheme import Scheme, scheme_of
 from lyra_opt.simulation.speed import MIXED_EFFICIENCY
 from lyra_opt.simulation.tenure import TENURES, Epochs, Forever, Leases, Rounds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.simulation.cluster import GpuType
-    from lyra_opt.simulation.scheme import Scheme
 
 SCENARIO_FORMAT = "lyra-opt/scenario"
 SCENARIO_VERSION = 1
@@ -524,8 +519,6 @@ def scheme_entry(table: Mapping[str, Any]) -> SchemeEntry:
     UserError
         If the table is not a valid scheme; names the key.
     """
-    from lyra_opt.simulation.scheme import scheme_of
-
     values = {
         str(name): value if is_user_object(value) else plain(value) for name, value in table.items()
     }

@@ -1,17 +1,15 @@
 """Read a scenario with its changes, and list its variants."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.documents import parse_toml
 from lyra_opt.core.errors import FieldError, InputError, UserError, in_file
@@ -32,14 +30,10 @@ from lyra_opt.experiments.simulation.scenario.keys import (
     SCENARIO_FORMAT,
     SCENARIO_VERSION,
     ScenarioTable,
+    SchemeEntry,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lyra_opt.experiments.simulation.scenario.keys import SchemeEntry
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.workload import Workload
 
 NAMED_JOBS = ("trace", "workload", "parameters", "vc")
 """Keys of ``jobs`` that name the jobs."""

@@ -1,32 +1,26 @@
 """The setup of a simulation: jobs, cluster, loans, options, and the assumptions about them."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from lyra_opt.core.errors import counted
+from lyra_opt.experiments.intervals import Resampling
 from lyra_opt.experiments.simulation.scenario.keys import DEFAULT_FORECASTER, DEFAULT_HEADROOM
 from lyra_opt.instances.workloads.lyra_like import (
     PUBLISHED_INFERENCE_SERVERS,
     PUBLISHED_TRAINING_GPUS,
+    inference_demand,
 )
-from lyra_opt.simulation.cluster import TRAINING_GPU
+from lyra_opt.simulation.cluster import TRAINING_GPU, Cluster, GpuType, LoanPlan
+from lyra_opt.simulation.loaning import Orchestrator, shortfalls
+from lyra_opt.simulation.scheme import Options
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import RESTART_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lyra_opt.experiments.intervals import Resampling
-    from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
-    from lyra_opt.simulation.loaning import Orchestrator
-    from lyra_opt.simulation.scheme import Options
-    from lyra_opt.simulation.workload import InferenceDemand, Workload
+from lyra_opt.simulation.workload import InferenceDemand, Workload
 
 HOUR_S = 3600
 DAY_S = 86_400
@@ -67,7 +61,7 @@ class Setup:
     options: Options
     scenario: str = ""
     dropped: int = 0
-    loaning: Loaning | None = None
+    loaning: "Loaning | None" = None
     resampling: Resampling | None = None
 
     @property
@@ -153,7 +147,7 @@ class Setup:
             source=" (as in Hadar's simulation, from memory)" if is_published else "",
         )
 
-    def _loans_in_words(self, loaning: Loaning) -> tuple[str, ...]:
+    def _loans_in_words(self, loaning: "Loaning") -> tuple[str, ...]:
         orchestrator = loaning.orchestrator
         pools = self.cluster.pools
         lent = self.cluster.lent_type
@@ -193,8 +187,6 @@ class Loaning:
 
         It lacks servers if its demand and the servers on loan together exceed its size.
         """
-        from lyra_opt.simulation.loaning import shortfalls
-
         intervals = max(1, math.ceil(duration_s / self.plan.interval_s))
         loans = self.plan.on_loan[:intervals]
         lacking = shortfalls(
@@ -269,8 +261,6 @@ def _generated_loaning(
     days: int, servers: int, seed: int, forecaster: str, headroom: float, day_s: float
 ) -> Loaning:
     """Return the loans for generated demand; cached because many runs share a slow forecast."""
-    from lyra_opt.instances.workloads.lyra_like import inference_demand
-
     demand = inference_demand(days=days, seed=seed, servers=servers)
     if day_s != DAY_S:
         demand = replace(
@@ -289,7 +279,6 @@ def _loaning(
     demand: InferenceDemand, planned_s: float, servers: int, forecaster: str, headroom: float
 ) -> Loaning:
     from lyra_opt.simulation.forecast import find_forecaster
-    from lyra_opt.simulation.loaning import Orchestrator
 
     orchestrator = Orchestrator(
         servers=servers,

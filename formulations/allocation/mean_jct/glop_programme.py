@@ -4,28 +4,22 @@ Its dual values are prices, from which `OrderPriceBound` computes a bound. Its p
 a schedule with this order.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lyra_opt.allocation.exact.mean_jct.orders import Kind
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.stopwatch import remaining_s, require_time, within_time
-from lyra_opt.formulations.allocation.mean_jct.partial_orders import Shares
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.core.arrays import FloatArray
-    from lyra_opt.formulations.allocation.mean_jct.partial_orders import (
-        PartialOrder,
-        Tail,
-        WholeNumbers,
-    )
-
+from lyra_opt.formulations.allocation.mean_jct.partial_orders import (
+    PartialOrder,
+    Shares,
+    Tail,
+    WholeNumbers,
+)
 
 PRICE_OF_LATENESS = 1e3
 """The price of missing a release date, in multiples of the price of all completions."""

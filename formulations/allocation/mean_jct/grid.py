@@ -3,28 +3,21 @@
 Its solutions are feasible schedules, so its optimum is never below that of the problem.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from lyra_opt.allocation.clock_times import from_first_release
 from lyra_opt.allocation.exact.mean_jct.solver import best_priority_schedule
-from lyra_opt.allocation.instance import Objective, Schedule, SchedulePiece
+from lyra_opt.allocation.instance import ElasticJob, Instance, Objective, Schedule, SchedulePiece
 from lyra_opt.allocation.problem import PROBLEM
 from lyra_opt.core.solver import Unsupported
-from lyra_opt.formulations.backends.backend import CostUnit
+from lyra_opt.formulations.backends.backend import CostUnit, Values
 from lyra_opt.formulations.exact_model import ExactModelSolver, Formulation
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lyra_opt.allocation.instance import ElasticJob, Instance
-    from lyra_opt.formulations.backends.backend import Values
-
-    ByJobAndSlot = Mapping[tuple[int, int], Any]
+ByJobAndSlot = Mapping[tuple[int, int], Any]
 
 DEFAULT_SLOTS_OF_SCHEDULE = 24
 SHORTEST_STEP_S = 1e-300
@@ -62,7 +55,7 @@ class ScheduleModel:
     slots: int
 
     @classmethod
-    def of(cls, instance: Instance, step_s: float | None) -> ScheduleModel:
+    def of(cls, instance: Instance, step_s: float | None) -> "ScheduleModel":
         """Return the schedule model with enough slots to run all jobs one after another."""
         jobs = instance.jobs
         last_s = max(job.release_s for job in jobs)

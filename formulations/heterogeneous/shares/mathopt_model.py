@@ -1,27 +1,21 @@
 """The linear programmes over shares of time in MathOpt of OR-Tools, solved by GLOP."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.stopwatch import remaining_s
-from lyra_opt.formulations.backends.backend import CostUnit
+from lyra_opt.formulations.backends.backend import CostUnit, Values
 from lyra_opt.formulations.backends.mathopt import MODULES, set_unit, solve
 from lyra_opt.formulations.exact_model import ReadBack
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.data import CONSTRAINTS, ShareData, gain
+from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint, ShareSolver
-from lyra_opt.heterogeneous.instance import Objective
-
-if TYPE_CHECKING:
-    from lyra_opt.formulations.backends.backend import Values
-    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
-    from lyra_opt.heterogeneous.instance import Instance, TimeShares
+from lyra_opt.heterogeneous.instance import Instance, Objective, TimeShares
 
 
 @dataclass(frozen=True, slots=True)

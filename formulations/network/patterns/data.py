@@ -1,30 +1,24 @@
 """The pattern model of gang placement, which counts the equal machines filled in the same way."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from lyra_opt.formulations.backends.backend import Values
+from lyra_opt.formulations.backends.rows import Term
 from lyra_opt.formulations.network.placing import (
     MOST_COLUMNS,
     Assignment,
+    Encoded,
     PlacementModel,
     limits_of_size,
 )
 from lyra_opt.formulations.network.tiers.data import TIERS
 from lyra_opt.network.heuristics.list_placement import best_placement, filled
-from lyra_opt.network.instance import Objective
+from lyra_opt.network.instance import Instance, Objective, Solution
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from lyra_opt.formulations.backends.backend import Values
-    from lyra_opt.formulations.backends.rows import Term
-    from lyra_opt.formulations.network.placing import Encoded
-    from lyra_opt.network.instance import Instance, Solution
 
 HARDLY = 1e-6
 """A share of a gang below this limit counts as 0."""

@@ -6,23 +6,19 @@ d_ro is 1 if a machine of r leaves o GPUs open. In the linear relaxation, which 
 all variables are continuous.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from lyra_opt.formulations.backends import linear
 from lyra_opt.formulations.backends.all_backends import BACKENDS
-from lyra_opt.formulations.backends.rows import at_most, each, equal
+from lyra_opt.formulations.backends.rows import Row, Term, at_most, each, equal
 from lyra_opt.formulations.exact_model import ExactModelSolver, RowStatement
-from lyra_opt.formulations.network.patterns.data import PATTERNS, RELAXED_PATTERNS
+from lyra_opt.formulations.network.patterns.data import (
+    PATTERNS,
+    RELAXED_PATTERNS,
+    PatternModel,
+    Variables,
+)
 from lyra_opt.formulations.network.tiers.model import network_gpus, spans_racks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.formulations.backends.rows import Row, Term
-    from lyra_opt.formulations.network.patterns.data import PatternModel, Variables
-
 
 # Constraints
 

@@ -1,27 +1,21 @@
 """The tier model: which gangs run on which machine, in which rack, or across racks."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
+from lyra_opt.formulations.backends.rows import Term
 from lyra_opt.formulations.exact_model import Formulation, best_of
 from lyra_opt.formulations.network.placing import (
     Assignment,
+    Encoded,
     PlacementModel,
     limits_of_size,
     simple_bound,
 )
 from lyra_opt.network.heuristics.list_placement import ListPlacement
-from lyra_opt.network.instance import Objective
+from lyra_opt.network.instance import Instance, Objective
 from lyra_opt.network.links import Tier
 from lyra_opt.network.problem import PROBLEM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lyra_opt.formulations.backends.rows import Term
-    from lyra_opt.formulations.network.placing import Encoded
-    from lyra_opt.network.instance import Instance
 
 
 class Variables(NamedTuple):

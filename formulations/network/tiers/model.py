@@ -5,23 +5,15 @@ Gangs on several machines use x_m GPUs of machine m, and gangs across racks use 
 Machine m ends full (f_m), idle (e_m) or partly free (h_m).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from lyra_opt.formulations.backends.all_backends import BACKENDS
-from lyra_opt.formulations.backends.rows import at_most, each, equal
+from lyra_opt.formulations.backends.rows import Row, Term, at_most, each, equal
 from lyra_opt.formulations.exact_model import ExactModelSolver, RowStatement
-from lyra_opt.formulations.network.tiers.data import TIERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.formulations.backends.rows import Row, Term
-    from lyra_opt.formulations.network.placing import PlacementModel
-    from lyra_opt.formulations.network.tiers.data import TierModel, Variables
-
+from lyra_opt.formulations.network.placing import PlacementModel
+from lyra_opt.formulations.network.tiers.data import TIERS, TierModel, Variables
 
 # Constraints
 

@@ -4,22 +4,15 @@ Usage: ``python -m lyra_opt.instances.preemption.recorded [FILE ...]``. Without 
 recordings are used.
 """
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from lyra_opt.core.solver import Solver
 from lyra_opt.instances.preemption.parameters import RECORDINGS
 from lyra_opt.instances.preemption.recorded.agreement import agreement
 from lyra_opt.instances.preemption.recorded.decisions import read_decisions, recorded_decisions
 from lyra_opt.preemption.heuristics.kubernetes import KubeGang, KubePods
 from lyra_opt.preemption.heuristics.slurm import Slurm
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.core.solver import Solver
-
 
 RULES: dict[str, Solver] = {rule.name: rule for rule in (KubePods(), KubeGang(), Slurm())}
 

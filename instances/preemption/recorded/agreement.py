@@ -1,21 +1,15 @@
 """Compare the decisions of a rule with recorded decisions of a real program."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from lyra_opt.core.result import Limits
-from lyra_opt.preemption import check
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.instances.preemption.recorded.decisions import Decision
-    from lyra_opt.preemption import Instance, Solution
+from lyra_opt.core.solver import Solver
+from lyra_opt.instances.preemption.recorded.decisions import Decision
+from lyra_opt.preemption import Instance, Solution, check
 
 
 class Agreement(NamedTuple):

@@ -14,25 +14,17 @@ instances of any size.
 `lyra_opt.allocation.bounds.mean_jct.best` bounds `Objective.MEAN_JCT`.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from bisect import bisect_left
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.allocation.checker import started_by_two_phase, waiting_horizon_s
-from lyra_opt.allocation.instance import Objective
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.allocation.instance import ElasticJob, Instance
-    from lyra_opt.core.arrays import FloatArray
-
+from lyra_opt.allocation.instance import ElasticJob, Instance, Objective
+from lyra_opt.core.arrays import FloatArray
 
 CLEARLY = 1e-9
 """Two rounded floats that differ by more than this, relatively, are surely in the right order."""

@@ -1,16 +1,21 @@
 """The exact knapsack solver `mckp-core`, which searches a small core of undecided classes."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.allocation.exact.mckp_dp import table_choice, table_fits
 from lyra_opt.allocation.heuristics.mckp_greedy import greedy_choice
-from lyra_opt.allocation.knapsack.data import FLOAT_NOISE, SCALED_BITS, STEPS_PER_ITEM
+from lyra_opt.allocation.knapsack.data import (
+    FLOAT_NOISE,
+    SCALED_BITS,
+    STEPS_PER_ITEM,
+    ReducedKnapsack,
+    ScaledKnapsack,
+)
 from lyra_opt.allocation.knapsack.kernels import (
     NEVER,
     Changes,
@@ -22,6 +27,7 @@ from lyra_opt.allocation.knapsack.kernels import (
     settle_ties,
 )
 from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
+from lyra_opt.core.arrays import IntArray
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import (
     BYTES_PER_MIB,
@@ -29,15 +35,6 @@ from lyra_opt.core.stopwatch import (
     is_out_of_time,
     limits_in_force,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from lyra_opt.allocation.knapsack.data import (
-        ReducedKnapsack,
-        ScaledKnapsack,
-    )
-    from lyra_opt.core.arrays import IntArray
 
 FIRST_STATES = 2**8
 STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 2**22
@@ -161,7 +158,7 @@ class _Core:
     is_done: bool = False
 
     @classmethod
-    def of(cls, scaled: ScaledKnapsack) -> _Core:
+    def of(cls, scaled: ScaledKnapsack) -> "_Core":
         """Return the core search of a scaled knapsack, before any class has entered the core."""
         priced = scaled.priced()
         knapsack = scaled.reduced
@@ -236,7 +233,7 @@ class _Core:
         )
         return most
 
-    def _order_classes(self, changes: _Changes) -> None:
+    def _order_classes(self, changes: "_Changes") -> None:
         """Order the classes by their least loss, with two exceptions that reduce the states.
 
         Classes that tie enter alternately, one that grows and one that shrinks. If only few classes
@@ -368,7 +365,7 @@ class _Changes:
     lost: IntArray
 
     @classmethod
-    def of(cls, core: _Core) -> _Changes:
+    def of(cls, core: _Core) -> "_Changes":
         """Return all replacements of base items that lose less value than the gap of `core`."""
         knapsack, base = core.scaled.reduced, core.base
         held = np.where(base >= 0, knapsack.weight[base], 0)
@@ -383,13 +380,13 @@ class _Changes:
             np.append(core.loss[item], core.none_loss[without]),
         )
 
-    def at(self, places: NDArray[Any]) -> _Changes:
+    def at(self, places: NDArray[Any]) -> "_Changes":
         """Return the item replacements that an index array or a mask selects."""
         return _Changes(
             self.of_class[places], self.item[places], self.added[places], self.lost[places]
         )
 
-    def below(self, loss: int) -> _Changes:
+    def below(self, loss: int) -> "_Changes":
         """Return the item replacements that lose less value than `loss`."""
         return self.at(self.lost < loss)
 

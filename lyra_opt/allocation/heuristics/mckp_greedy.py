@@ -1,18 +1,11 @@
 """The greedy knapsack: give workers where they gain most per GPU."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from lyra_opt.allocation.knapsack.data import STEPS_PER_ITEM
+from lyra_opt.allocation.knapsack.data import STEPS_PER_ITEM, ReducedKnapsack
 from lyra_opt.allocation.knapsack.kernels import take_steps
 from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation.knapsack.data import ReducedKnapsack
-    from lyra_opt.core.arrays import IntArray
+from lyra_opt.core.arrays import IntArray
 
 
 class MckpGreedy(KnapsackSolver):

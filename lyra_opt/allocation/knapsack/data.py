@@ -11,12 +11,10 @@ classes) * 2**-58 at most. That is far below the 1e-9 within which `lyra_opt.cor
 treats two values as equal. Proof: README of ``formulations/allocation``, section 7.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +24,7 @@ from lyra_opt.allocation.knapsack.kernels import (
     price_items,
     split_slope,
 )
-
-if TYPE_CHECKING:
-    from lyra_opt.core.arrays import FloatArray, IntArray
+from lyra_opt.core.arrays import FloatArray, IntArray
 
 SCALED_BITS = 59
 """The scaled optimum is at most 2**SCALED_BITS, so that sums and products stay below 2**62."""
@@ -82,7 +78,7 @@ class Knapsack:
         """The class of each item, shape (items,)."""
         return np.repeat(np.arange(self.classes), np.diff(self.start))
 
-    def reduced(self) -> ReducedKnapsack:
+    def reduced(self) -> "ReducedKnapsack":
         """Return an equivalent knapsack without useless items and with the smallest weights.
 
         It drops items that do not fit, items without value, and items dominated by another item of
@@ -162,7 +158,7 @@ class ReducedKnapsack(Knapsack):
         items[taken] = self.kept[chosen[taken]]
         return items
 
-    def steps(self) -> HullSteps:
+    def steps(self) -> "HullSteps":
         """Return the steps along the upper convex hulls of the classes."""
         scratch = [np.zeros(self.items, dtype=np.int64) for _ in range(3)]
         count, *arrays = climb_hulls.run(
@@ -176,7 +172,7 @@ class ReducedKnapsack(Knapsack):
         )
         return HullSteps(*(np.asarray(array[:count]) for array in arrays))
 
-    def scaled(self) -> ScaledKnapsack:
+    def scaled(self) -> "ScaledKnapsack":
         """Return the knapsack with integer values and the price of the linear relaxation."""
         steps = self.steps()
         slope = steps.split_slope(self.capacity)

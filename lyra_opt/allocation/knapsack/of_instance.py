@@ -12,27 +12,20 @@ the job has in any case. T(w) is the duration with w workers, and g the GPUs of 
   for each waiting job, minus the value of the items taken.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.allocation.instance import NamedWorkers, Objective, WorkerAllocation
+from lyra_opt.allocation.instance import Instance, NamedWorkers, Objective, WorkerAllocation
 from lyra_opt.allocation.knapsack.data import (
     LARGEST_CAPACITY,
     VALUE_MARGIN,
     Knapsack,
 )
+from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 from lyra_opt.core.solver import Unsupported
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation.instance import Instance
-    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
-
 
 KNAPSACK_OBJECTIVES = (Objective.JCT_REDUCTION, Objective.TWO_PHASE, Objective.JOINT)
 
@@ -52,7 +45,7 @@ class JobArrays:
     running: BoolArray
 
     @classmethod
-    def of(cls, instance: Instance) -> JobArrays:
+    def of(cls, instance: Instance) -> "JobArrays":
         """Gather the arrays from the jobs in a few hundred nanoseconds per job."""
         jobs = instance.jobs
         return cls(
@@ -131,7 +124,7 @@ class AllocationKnapsack:
     arrays: JobArrays
 
     @classmethod
-    def of(cls, instance: Instance) -> AllocationKnapsack:
+    def of(cls, instance: Instance) -> "AllocationKnapsack":
         """Return the knapsack of an instance in O(items) time.
 
         Raises

@@ -1,31 +1,22 @@
 """The base class of the knapsack solvers of allocation; each subclass adds its algorithm."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from lyra_opt.allocation.checker import check
-from lyra_opt.allocation.instance import Objective
+from lyra_opt.allocation.instance import Instance, NamedWorkers, Objective, WorkerAllocation
+from lyra_opt.allocation.knapsack.data import ReducedKnapsack
 from lyra_opt.allocation.knapsack.of_instance import (
     KNAPSACK_OBJECTIVES,
     AllocationKnapsack,
     refusal,
 )
-from lyra_opt.core.result import SolveResult, Status, same_value
-from lyra_opt.core.solver import Solver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import numpy as np
-
-    from lyra_opt.allocation.instance import Instance, NamedWorkers, WorkerAllocation
-    from lyra_opt.allocation.knapsack.data import ReducedKnapsack
-    from lyra_opt.core.arrays import IntArray
-    from lyra_opt.core.result import Limits, StoppedBy
-    from lyra_opt.core.solver import Unsupported
+from lyra_opt.core.arrays import IntArray
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy, same_value
+from lyra_opt.core.solver import Solver, Unsupported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

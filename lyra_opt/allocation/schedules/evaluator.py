@@ -11,18 +11,17 @@ States of fewer than `COMPILE_FROM_JOBS` jobs are lists for interpreted kernels,
 arrays for compiled kernels. Both do the same arithmetic in the same order.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.allocation.checker import check
-from lyra_opt.allocation.instance import Schedule, SchedulePiece
+from lyra_opt.allocation.instance import Instance, Schedule, SchedulePiece
 from lyra_opt.allocation.schedules import kernel as fluid
 from lyra_opt.allocation.schedules.kernel import (
     ARRIVALS,
@@ -39,15 +38,8 @@ from lyra_opt.allocation.schedules.kernel import (
     log_piece,
 )
 from lyra_opt.core.errors import show_value
-from lyra_opt.core.kernels import kernel_with_lists
+from lyra_opt.core.kernels import Kernel, kernel_with_lists
 from lyra_opt.core.stopwatch import require_time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from lyra_opt.allocation.instance import Instance
-    from lyra_opt.core.kernels import Kernel
-
 
 COMPILE_FROM_JOBS = 40
 """From this many jobs on, schedules are simulated by compiled kernels."""
@@ -133,7 +125,7 @@ class FluidState:
         )
         self._pieces: list[tuple[float, int, float, int]] = []
 
-    def copy(self, *, logs: bool = False) -> FluidState:
+    def copy(self, *, logs: bool = False) -> "FluidState":
         """Return an independent copy of the state at the same moment.
 
         With `logs` the copy records pieces from now on.

@@ -1,32 +1,23 @@
 """Call solvers in child processes, which are killed if a solver exceeds its limits."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from resource import struct_rusage
+from typing import Any, Self
 
-from lyra_opt.core.execution import Execution, failed, told_result
+from lyra_opt.core.execution import Call, Execution, failed, told_result
 from lyra_opt.core.interrupting import PATIENCE_S
 from lyra_opt.core.isolation.child import Child, ChildDiedError
 from lyra_opt.core.isolation.memory import Family
 from lyra_opt.core.isolation.server import Request, Server, Told, Turn
-from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.solver import is_built_in, is_registered
+from lyra_opt.core.problem import Problem, ProblemInstance
+from lyra_opt.core.result import Number, StoppedBy
+from lyra_opt.core.solver import Solver, is_built_in, is_registered
 from lyra_opt.core.stopwatch import interruption_in_force
-from lyra_opt.core.trajectory import is_improvement
-
-if TYPE_CHECKING:
-    from resource import struct_rusage
-
-    from lyra_opt.core.execution import Call
-    from lyra_opt.core.problem import Problem, ProblemInstance
-    from lyra_opt.core.result import Number
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.core.trajectory import TrajectoryPoint
+from lyra_opt.core.trajectory import TrajectoryPoint, is_improvement
 
 LEAST_GRACE_S = 1.0
 RELATIVE_GRACE = 0.1
@@ -210,7 +201,7 @@ class Workers:
         """Call a solver in a child process, which is killed if this process raises an exception."""
         return self._worker(problem, solver).execution(instance, solver, call)
 
-    def _worker(self, problem: Problem, solver: Solver) -> _Worker:
+    def _worker(self, problem: Problem, solver: Solver) -> "_Worker":
         is_shared = is_built_in(solver) and is_registered(solver)
         key = (problem.name, 0 if is_shared else id(solver))
         return self._workers.setdefault(key, _Worker(problem, None if is_shared else solver))

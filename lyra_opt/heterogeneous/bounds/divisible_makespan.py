@@ -14,23 +14,17 @@ feasible shares. Sources: Gavel's makespan policy (which bisects) and HadarE's i
 programmes are derived here.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.heterogeneous.checker import STEPS_TOLERANCE
 from lyra_opt.heterogeneous.exact.shares.programme import JobSets, ShareProgramme
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.heterogeneous.exact.shares.solver import Engine
-    from lyra_opt.heterogeneous.instance import GangJob, Instance
+from lyra_opt.heterogeneous.exact.shares.solver import Engine
+from lyra_opt.heterogeneous.instance import GangJob, Instance
 
 SAFETY = 1e-11
 """Relative allowance, subtracted from bounds, for rounding of coefficients and of the division."""

@@ -1,27 +1,20 @@
 """Upper bounds on the offline utility from GPU prices, at which each job buys a schedule."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.stopwatch import OutOfTimeError, within_time
 from lyra_opt.heterogeneous.checker import due_steps, worth
-from lyra_opt.heterogeneous.instance import RoundEntry
+from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement, RoundEntry
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
-
-    Prices = NDArray[np.float64]
-    """Price of a GPU by round, server and type."""
+Prices = NDArray[np.float64]
+"""Price of a GPU by round, server and type."""
 
 
 MOST_LABELS = 20_000
@@ -130,7 +123,7 @@ class PricingOracle:
                 levels.append(Level(rate, is_spread, types))
         return levels
 
-    def buy(self, job: GangJob, priced: PricedRounds) -> Purchase:
+    def buy(self, job: GangJob, priced: "PricedRounds") -> Purchase:
         """Return a job's schedule with the largest payoff, which is utility minus cost of GPUs.
 
         The search extends labels round by round. A label is a partial schedule, given by its steps

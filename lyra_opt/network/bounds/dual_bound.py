@@ -34,12 +34,10 @@ If racks are too large for this, each machine counts as a rack, and gangs on sev
 :math:`\pi` per GPU.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,14 +52,8 @@ from lyra_opt.network.bounds.rack_pattern_kernel import (
     fill_racks,
 )
 from lyra_opt.network.checker import value_of
-from lyra_opt.network.instance import COUNTING_OBJECTIVES, Objective
+from lyra_opt.network.instance import COUNTING_OBJECTIVES, Instance, Objective
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lyra_opt.network.instance import Instance
-
 
 MOST_WORK = 20_000_000
 """Most elementary steps of the dynamic programmes with whole racks; beyond, racks are split."""
@@ -109,7 +101,7 @@ class PlacementPriceBound:
     prices: Prices
     rounds: int
 
-    def times(self, scale: Fraction) -> PlacementPriceBound:
+    def times(self, scale: Fraction) -> "PlacementPriceBound":
         """Return the bound and its prices for gang values multiplied by `scale`."""
 
         def scaled(price: float) -> float:

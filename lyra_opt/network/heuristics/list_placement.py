@@ -1,29 +1,21 @@
 """List placement: gangs in several orders, each at its most valuable tier with room."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Sequence
 
-from typing import TYPE_CHECKING
+import numpy as np
 
-from lyra_opt.core.result import SolveResult, Status, StoppedBy
+from lyra_opt.core.result import Number, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import OutOfTimeError, within_time
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.heuristics.free_machines import BestFit
 from lyra_opt.network.heuristics.policy import Grant
 from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
-from lyra_opt.network.instance import Objective, Solution
+from lyra_opt.network.instance import Instance, Objective, Solution
+from lyra_opt.network.links import Tier
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import numpy as np
-
-    from lyra_opt.core.result import Number
-    from lyra_opt.network.instance import Instance
-    from lyra_opt.network.links import Tier
-
-    Wish = tuple[int, Sequence[Tier]]
-    """Position of a job, and the tiers to try for it."""
+Wish = tuple[int, Sequence[Tier]]
+"""Position of a job, and the tiers to try for it."""
 
 
 JOBS_BETWEEN_CLOCK_CHECKS = 16

@@ -1,23 +1,17 @@
 """Pack gangs by GPU prices that balance demand and supply."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.arrays import FloatArray, IntArray
 from lyra_opt.core.kernels import kernel
 from lyra_opt.network.heuristics.free_machines import BestFit
 from lyra_opt.network.heuristics.packing_kernel import Exchange, Gangs, Packing, Tree, best_packing
-from lyra_opt.network.heuristics.policy import Grant
+from lyra_opt.network.heuristics.policy import Grant, MachineState
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.core.arrays import FloatArray, IntArray
-    from lyra_opt.network.heuristics.policy import MachineState
 
 
 class Market(NamedTuple):

@@ -1,11 +1,11 @@
 """Register placement policies by name, and run each as a solver: one decision per instance."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.plugins import maker_of
 from lyra_opt.core.result import SolveResult, Status
@@ -24,7 +24,9 @@ from lyra_opt.network.heuristics.delay_scheduling import (
 from lyra_opt.network.heuristics.gandiva import GandivaAffinity, GandivaShuffled
 from lyra_opt.network.heuristics.packing import pack
 from lyra_opt.network.heuristics.policy import (
+    Grant,
     MachineState,
+    PlacementPolicy,
     PlacementState,
     WaitingGangs,
     require_grants,
@@ -32,14 +34,6 @@ from lyra_opt.network.heuristics.policy import (
 from lyra_opt.network.heuristics.priced_placement import PricedPlacement
 from lyra_opt.network.instance import GangPlacement, Instance, Objective, Solution
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
-
 
 PLACEMENT_POLICIES: Mapping[str, Callable[[], PlacementPolicy]] = {
     "best-fit": BestFitPlacement,

@@ -1,28 +1,21 @@
 """Priced placement: GPU prices decide which gangs start and which wait (our own policy)."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.arithmetic import product
+from lyra_opt.core.arrays import FloatArray, IntArray
 from lyra_opt.network.heuristics.packing import pack
-from lyra_opt.network.heuristics.policy import PlacementPolicy
+from lyra_opt.network.heuristics.policy import Grant, MachineState, PlacementPolicy, PlacementState
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import FloatArray, IntArray
-    from lyra_opt.network.heuristics.policy import Grant, MachineState, PlacementState
 
 
 class Lease(NamedTuple):

@@ -1,22 +1,14 @@
 """The toolkit's own lower bound on the objective of a preemption instance."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.preemption.bounds.prices import INFINITE, Items, Task, prices
-from lyra_opt.preemption.counting import Verdict, count, is_monotone, required_domains
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.preemption.counting import Counting
-    from lyra_opt.preemption.index import Flags, Integers
-    from lyra_opt.preemption.instance import Instance
-
+from lyra_opt.preemption.counting import Counting, Verdict, count, is_monotone, required_domains
+from lyra_opt.preemption.index import Flags, Integers
+from lyra_opt.preemption.instance import Instance
 
 MOST_PODS = 2**20
 """Largest number of pods of a demand for a single resource."""
@@ -35,7 +27,7 @@ def dual_bound(instance: Instance) -> int:
     return min(domain_bounds(Relaxation.of(instance, counting)).values())
 
 
-def domain_bounds(relaxation: Relaxation) -> dict[int, int]:
+def domain_bounds(relaxation: "Relaxation") -> dict[int, int]:
     """Return a lower bound on the encoded objective for each domain that can hold the optimum."""
     found = np.full(len(relaxation.fits), relaxation.emptying, dtype=object)
     for task in relaxation.tasks:
@@ -73,7 +65,7 @@ class Relaxation:
     tasks: tuple[Task, ...]
 
     @classmethod
-    def of(cls, instance: Instance, counting: Counting) -> Relaxation:
+    def of(cls, instance: Instance, counting: Counting) -> "Relaxation":
         """Build the relaxation of an instance that counting does not prove infeasible."""
         index, terms = instance.index, instance.terms
         least, fits, constant = index.shape_min, counting.domain_fits, 0

@@ -13,21 +13,14 @@ arithmetic that the proof depends on is in integers. The bound is valid for all 
 budgets and nodes to be emptied, and a moved pod costs only its move.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.preemption.costs import Costs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.preemption.index import Flags, Integers, PreemptionIndex
-    from lyra_opt.preemption.instance import Instance
-
+from lyra_opt.preemption.index import Flags, Integers, PreemptionIndex
+from lyra_opt.preemption.instance import Instance
 
 INFINITE = 2**60
 """The cost of an impossible action, such as the loss of a protected gang."""
@@ -92,7 +85,7 @@ class Task:
         limit: Integers,
         domain: Integers,
         domains: int,
-    ) -> Task:
+    ) -> "Task":
         """Return the task at the costs of an instance, with all nodes open."""
         index, largest = instance.index, instance.terms.largest
         excess = largest.bit_length() - (BITS - (2 * wanted).bit_length())
@@ -161,7 +154,7 @@ class Prices:
     cost: Integers
     excess: Integers
     chosen: Integers
-    items: Items
+    items: "Items"
 
     def placement(self, task: Task) -> Integers:
         """Return the number of pods to place on each node, (N,), `wanted` pods in all if they fit.
@@ -276,7 +269,7 @@ class Items:
     whole: Integers
 
     @classmethod
-    def of(cls, task: Task, groups: Integers, nodes: Integers) -> Items:
+    def of(cls, task: Task, groups: Integers, nodes: Integers) -> "Items":
         """Build the items of the given pod groups on the given nodes."""
         index = task.index
         place = np.full(len(index.free), -1)

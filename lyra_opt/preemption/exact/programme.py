@@ -7,25 +7,19 @@ order of the values. Each solution is rounded and checked against all rows in in
 subtracted from a dual bound before it is rounded up.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.result import StoppedBy
 from lyra_opt.core.stopwatch import is_out_of_time, limits_in_force, loading, remaining_s
+from lyra_opt.preemption.index import Integers
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.preemption.index import Integers
-
-    Numbers = NDArray[Any] | Sequence[int]
+Numbers = NDArray[Any] | Sequence[int]
 
 BITS = 10
 BASE = 2**BITS
@@ -171,7 +165,7 @@ class Programme:
             for most in [self.upper[wide.columns[i]]]
         ]
 
-    def _small_rows(self) -> _Rows:
+    def _small_rows(self) -> "_Rows":
         """Return the rows, where each large row is replaced by one row for each digit.
 
         Write the coefficients of a row sum a x <= f as a = a' B + a'', and f = f' B + f''. The row
@@ -201,7 +195,7 @@ class Programme:
             rows = rows.with_row(linear, limit)
         return rows.without(large)
 
-    def _assembled(self) -> _Rows:
+    def _assembled(self) -> "_Rows":
         """Return the rows with sorted entries, divided by their common factors.
 
         Columns that can only be 0 are left out. So are rows that all values of the columns satisfy.
@@ -260,7 +254,7 @@ class _Rows:
         sums = _sums(self.row, self.value * values[self.column], len(self.high))
         return bool(((self.low <= sums) & (sums <= self.high)).all())
 
-    def with_row(self, linear: Linear, high: int) -> _Rows:
+    def with_row(self, linear: Linear, high: int) -> "_Rows":
         """Return the rows and one more, with the upper limit `high` for a sum."""
         return _Rows(
             np.append(self.low, -np.inf),
@@ -270,7 +264,7 @@ class _Rows:
             np.append(self.value, linear.values),
         )
 
-    def without(self, positions: Integers) -> _Rows:
+    def without(self, positions: Integers) -> "_Rows":
         """Return the rows without those at the given positions."""
         stays = np.ones(len(self.high), dtype=bool)
         stays[positions] = False

@@ -1,25 +1,18 @@
 """Close nodes on which no better solution makes room, for demands of one shape."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.preemption.bounds.prices import INFINITE
+from lyra_opt.preemption.bounds.dual_bound import Relaxation
+from lyra_opt.preemption.bounds.prices import INFINITE, Prices, Task
+from lyra_opt.preemption.costs import Costs
 from lyra_opt.preemption.counting import node_room
+from lyra_opt.preemption.exact.plan import Plan
 from lyra_opt.preemption.exact.start import make_room, put_back
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.preemption.bounds.dual_bound import Relaxation
-    from lyra_opt.preemption.bounds.prices import Prices, Task
-    from lyra_opt.preemption.costs import Costs
-    from lyra_opt.preemption.exact.plan import Plan
-    from lyra_opt.preemption.index import Flags, Integers
-    from lyra_opt.preemption.instance import Instance
+from lyra_opt.preemption.index import Flags, Integers
+from lyra_opt.preemption.instance import Instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +40,9 @@ class Reduction:
     costs: Costs
 
     @classmethod
-    def of(cls, instance: Instance, relaxation: Relaxation, domain: int, costs: Costs) -> Reduction:
+    def of(
+        cls, instance: Instance, relaxation: Relaxation, domain: int, costs: Costs
+    ) -> "Reduction":
         """Build the reduction of a domain for a demand of one shape."""
         task = relaxation.tasks[0]
         inside = task.domain == domain

@@ -1,9 +1,7 @@
 """The base class of the preemption heuristics, and the state that their rules change."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -11,14 +9,9 @@ from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver, Unsupported
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.preemption.costs import Effect
-from lyra_opt.preemption.instance import Moves, Solution, matches
+from lyra_opt.preemption.index import Flags, Integers, PreemptionIndex
+from lyra_opt.preemption.instance import Instance, Moves, Solution, matches
 from lyra_opt.preemption.objective import excess_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lyra_opt.preemption.index import Flags, Integers, PreemptionIndex
-    from lyra_opt.preemption.instance import Instance
 
 NOTHING_FOUND = (
     "the rule finds no victims that make room; this does not prove that no such victims exist"
@@ -88,7 +81,7 @@ class State:
         )
         self._refresh()
 
-    def copy(self) -> State:
+    def copy(self) -> "State":
         """Return an independent copy; time O(S * N + K + N * R)."""
         other = object.__new__(State)
         for name, value in vars(self).items():
@@ -96,7 +89,7 @@ class State:
             setattr(other, name, value.copy() if is_own else value)
         return other
 
-    def become(self, other: State) -> None:
+    def become(self, other: "State") -> None:
         """Take over the state of a copy, which must not be changed afterwards."""
         vars(self).update(vars(other))
 

@@ -1,7 +1,5 @@
 """The rule of people who drain by hand: first the nodes from which the fewest pods must leave."""
 
-from __future__ import annotations
-
 from heapq import heappop, heappush
 
 import numpy as np

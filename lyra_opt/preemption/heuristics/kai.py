@@ -5,24 +5,17 @@ for victims for 1, 2, 4, ... of the pending pods, and then by bisection for the 
 pods that succeeds. The victims of a successful search are the start of the next search.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain, product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.preemption.heuristics.base import PreemptionHeuristic, State, first_fit, pods_in
-from lyra_opt.preemption.instance import Moves
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lyra_opt.preemption.index import Flags, Integers
-    from lyra_opt.preemption.instance import Instance
+from lyra_opt.preemption.index import Flags, Integers
+from lyra_opt.preemption.instance import Instance, Moves
 
 Pods = Counter[int]
 """Numbers of pods by pod group."""
@@ -106,7 +99,7 @@ class _Search:
         self.is_consolidation, self.is_node_local = is_consolidation, is_node_local
         self.packed = _packed_column(state.instance, self.index.shape_request.max(axis=0))
 
-    def plan(self) -> _Plan | None:
+    def plan(self) -> "_Plan | None":
         """Return a plan for all pods, after a search for the largest number of pods that fits."""
         number = int(self.start.wanted.sum())
         recorded = Pods()
@@ -120,7 +113,7 @@ class _Search:
             probed = min(2 * low, number) if high > number else (low + high) // 2
         return self._probe(number, recorded) if low else None
 
-    def _probe(self, pods: int, recorded: Pods) -> _Plan | None:
+    def _probe(self, pods: int, recorded: Pods) -> "_Plan | None":
         """Return the plan of the first proposal that makes room for the first `pods` pods."""
         outer = self.start.copy()
         outer.wanted = first_fit(pods, outer.wanted)

@@ -1,7 +1,5 @@
 """An imitation of Kueue's classical preemption: evict whole gangs, then let some return."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lyra_opt.core.stopwatch import require_time

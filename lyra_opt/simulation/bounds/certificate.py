@@ -1,10 +1,10 @@
 """Certificate files, whose GPU prices prove a lower bound on the mean JCT or queuing time."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,9 @@ from lyra_opt.simulation.bounds.checker import Checker
 from lyra_opt.simulation.bounds.execution_modes import priced_jobs
 from lyra_opt.simulation.bounds.scope import ALL, JOB_CLASSES, Reading, weights_of
 from lyra_opt.simulation.bounds.whole import PRICE_UNIT, Certificate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from lyra_opt.simulation.cluster import LoanPlan
-    from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.cluster import LoanPlan
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Workload
 
 CERTIFICATE_FORMAT = "lyra-opt/cluster-bound"
 CERTIFICATE_VERSION = 1

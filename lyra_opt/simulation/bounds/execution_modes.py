@@ -13,24 +13,18 @@ Copies of a job run on a server each, possibly all at once: they have one mode f
 these modes add up.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.pricing.kernel import PricedJobs
 from lyra_opt.simulation.bounds.scope import Reading
-from lyra_opt.simulation.least_run import BestRates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lyra_opt.core.arrays import FloatArray
-    from lyra_opt.simulation.least_run import Place
-    from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.least_run import BestRates, Place
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Job, Workload
 
 
 def runs_in_one_piece(job: Job, reading: Reading) -> bool:

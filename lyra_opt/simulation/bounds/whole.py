@@ -25,34 +25,27 @@ Source: this project. Lagrangian relaxation of capacity is due to Geoffrion (197
 are those of time-indexed formulations (Dyer and Wolsey 1990).
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.allocation.bounds.mean_jct.data import safe_difference
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.run_progress import part_of_run
 from lyra_opt.pricing.ascent import EPSILON, SLACK, Pricer, Room, ascend, first_prices, safe_value
 from lyra_opt.simulation.bounds.execution_modes import priced_jobs
 from lyra_opt.simulation.bounds.scope import Reading
+from lyra_opt.simulation.cluster import Cluster, LoanPlan
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import FloatArray
-    from lyra_opt.simulation.cluster import Cluster, LoanPlan
-    from lyra_opt.simulation.workload import Workload
-
+from lyra_opt.simulation.workload import Workload
 
 PASSES = 300
 MOST_CELLS = 12_000

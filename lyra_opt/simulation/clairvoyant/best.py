@@ -1,14 +1,13 @@
 """Search for a good schedule of a whole workload of gangs, with full knowledge of all jobs."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import process_time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.arrays import FloatArray, IntArray
 from lyra_opt.core.solving import RefutedClaimError
 from lyra_opt.core.stopwatch import OutOfTimeError, require_time
 from lyra_opt.simulation.clairvoyant.checker import check_starts
@@ -18,14 +17,8 @@ from lyra_opt.simulation.clairvoyant.reinsertion import reinserted
 from lyra_opt.simulation.clairvoyant.relaxation import Relaxation
 from lyra_opt.simulation.clairvoyant.windows import Rule, WindowSearch
 from lyra_opt.simulation.least_run import least_run_s
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.core.arrays import FloatArray, IntArray
-    from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.workload import Workload
-
+from lyra_opt.simulation.speed import Speed
+from lyra_opt.simulation.workload import Workload
 
 PASSES = 120
 FIRST_PASSES = 20

@@ -4,21 +4,14 @@ Times are whole microseconds, rounded so that a schedule that is valid in micros
 seconds: releases, run times and increases of the capacity are rounded up, decreases down.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 from lyra_opt.core.errors import FieldError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
-
 
 MICROSECONDS = 1_000_000
 """Microseconds in a second."""
@@ -94,7 +87,7 @@ class Gangs:
         run_s: ArrayLike,
         gpus: ArrayLike,
         weight: ArrayLike | None = None,
-    ) -> Gangs:
+    ) -> "Gangs":
         """Return gangs from array-like values; by default all weights are 1."""
         released = np.array(release_s, dtype=np.float64)
         return cls(
@@ -161,7 +154,7 @@ class Capacity:
             raise FieldError("since_s", float(self.since_s[-1]), rule)
 
     @classmethod
-    def constant(cls, gpus: int) -> Capacity:
+    def constant(cls, gpus: int) -> "Capacity":
         """Return a capacity of `gpus` GPUs for ever."""
         return cls(since_s=np.zeros(1), gpus=np.array([gpus], dtype=np.int64))
 

@@ -4,19 +4,14 @@ Jobs with the same number of GPUs are a *kind*. The waiting jobs of a kind are a
 the next job that fits is the least of a few heads.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.arrays import FloatArray, IntArray
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.kernels import kernel
-
-if TYPE_CHECKING:
-    from lyra_opt.core.arrays import FloatArray, IntArray
-    from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
-
+from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
 
 ASIDE = 64
 """Most jobs skipped at one event because the capacity falls before they would complete."""
@@ -261,7 +256,7 @@ class ListScheduler:
         self._largest = max(int(release_us.max()), int(since_us[-1])) + int(run_us.sum())
 
     @classmethod
-    def of(cls, gangs: Gangs, capacity: Capacity) -> ListScheduler:
+    def of(cls, gangs: Gangs, capacity: Capacity) -> "ListScheduler":
         """Return a scheduler for the given jobs and capacity."""
         since_us, gpus = capacity.steps_us
         return cls(

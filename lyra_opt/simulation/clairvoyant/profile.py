@@ -5,17 +5,12 @@ time. A bucket knows its least and its greatest number of free GPUs. So a search
 whole buckets, and a long job changes one number in each bucket that it covers.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.arrays import IntArray
 from lyra_opt.core.kernels import kernel
-
-if TYPE_CHECKING:
-    from lyra_opt.core.arrays import IntArray
-
 
 FILL, ROOM = 24, 96
 """Breakpoints per bucket at first, and the most that a bucket holds."""

@@ -4,21 +4,15 @@ This is a large-neighbourhood search (Shaw 1998). Each job is put back at the ea
 it fits. An order is given up as soon as it cannot be better any more.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from lyra_opt.core.arrays import IntArray
 from lyra_opt.core.kernels import kernel
 from lyra_opt.core.stopwatch import is_out_of_time
-from lyra_opt.simulation.clairvoyant.gangs import LATEST_US
+from lyra_opt.simulation.clairvoyant.gangs import LATEST_US, Capacity, Gangs
 from lyra_opt.simulation.clairvoyant.profile import NOWHERE, add, earliest, has_room, profile_of
-
-if TYPE_CHECKING:
-    from lyra_opt.core.arrays import IntArray
-    from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
-
 
 MOST = 12
 """Most jobs that are taken out at once."""

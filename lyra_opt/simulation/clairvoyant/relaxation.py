@@ -14,26 +14,18 @@ the last passes is close to the starts of a fractional schedule that respects th
 averages over passes are (Nedic and Ozdaglar 2009), but it is not affected by rare starts far away.
 """
 
-from __future__ import annotations
-
 from collections import deque
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.arrays import FloatArray, IntArray
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.pricing.ascent import Pricer, Room, first_prices, steps
 from lyra_opt.pricing.kernel import PricedJobs
 from lyra_opt.simulation.bounds.whole import step_integral
-from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lyra_opt.core.arrays import FloatArray, IntArray
-    from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
-
+from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
 
 FIRST_SLACK = 0.025
 LEAST_SLACK, MOST_SLACK = 0.002, 0.2

@@ -5,24 +5,16 @@ change is simulated only up to a horizon. Beyond the horizon, the GPUs that jobs
 relaxation of the whole workload says.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.arrays import FloatArray, IntArray
 from lyra_opt.core.stopwatch import is_out_of_time
-from lyra_opt.simulation.clairvoyant.gangs import LATEST_US, MICROSECONDS
+from lyra_opt.simulation.clairvoyant.gangs import LATEST_US, MICROSECONDS, Capacity, Gangs
 from lyra_opt.simulation.clairvoyant.lists import ListScheduler
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.core.arrays import FloatArray, IntArray
-    from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
-    from lyra_opt.simulation.clairvoyant.relaxation import Relaxation
-
+from lyra_opt.simulation.clairvoyant.relaxation import Relaxation
 
 WINDOWS = 100
 """Number of equal windows up to the last release."""

@@ -39,31 +39,24 @@ osdi21-artifact), which contains e. The artifact searches the matrices with a ge
 search in this module is this project's.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.allocation.exact.mckp_core import MckpCore
 from lyra_opt.allocation.knapsack.data import Knapsack
+from lyra_opt.core.arrays import FloatArray, IntArray
 from lyra_opt.core.result import Limits
 from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.simulation.decisions import LONGEST_DECISION_S, ScalingRule
-from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD
+from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD, TunedSpeed
+from lyra_opt.simulation.job_run import JobRun
+from lyra_opt.simulation.view import View
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from lyra_opt.core.arrays import FloatArray, IntArray
-    from lyra_opt.simulation.goodput.tuning import TunedSpeed
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.view import View
-
-    Row = Mapping[int, int]
-    "Workers of a job by server, at least 1 each."
+Row = Mapping[int, int]
+"Workers of a job by server, at least 1 each."
 
 
 LEAST_SPEED_UP = 1e-3

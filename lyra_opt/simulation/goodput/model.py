@@ -20,20 +20,15 @@ Source: Pollux (OSDI 2021), sections 3.1 and 3.2, and the measurements of its pu
 petuum/adaptdl, branch osdi21-artifact (Apache licence 2.0, copyright its authors).
 """
 
-from __future__ import annotations
-
 import csv
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lyra_opt.core.arrays import FloatArray
-
+from lyra_opt.core.arrays import FloatArray
 
 STAGES = 10
 """Number of equal parts of the training progress; phi is constant in each."""

@@ -5,13 +5,11 @@ elastic job is assigned a model profile, which determines its rate. Inelastic jo
 users set them up.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.seeding import generator
 from lyra_opt.simulation.goodput.model import (
     BERT,
@@ -21,17 +19,13 @@ from lyra_opt.simulation.goodput.model import (
     PROFILES,
     STAGES,
     YOLO,
+    ModelProfile,
     fixed_duration_s,
     fixed_goodput,
     tuned_goodput,
 )
-
-if TYPE_CHECKING:
-    from lyra_opt.core.arrays import FloatArray
-    from lyra_opt.simulation.goodput.model import ModelProfile
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.workload import Job
-
+from lyra_opt.simulation.job_run import JobRun
+from lyra_opt.simulation.workload import Job
 
 CLASSES: tuple[tuple[float, tuple[ModelProfile, ...]], ...] = (
     (1.0, (CIFAR,)),

@@ -4,23 +4,18 @@ C_j >= M_j + h_j / 2, where M_j is the mean time at which the work of job j is d
 running time with all its workers. The least sum of M_j is a transportation problem of work to time.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference, smallest_area_first
+from lyra_opt.allocation.instance import Instance
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.kernels import kernel
 from lyra_opt.core.stopwatch import require_time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.allocation.instance import Instance
-    from lyra_opt.core.arrays import FloatArray
 
 
 class Segments(NamedTuple):

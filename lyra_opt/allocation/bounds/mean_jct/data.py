@@ -1,19 +1,13 @@
 """Arrays of job data that the lower bounds on mean JCT share."""
 
-from __future__ import annotations
-
 import heapq
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.allocation.instance import Instance
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.stopwatch import require_time
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation.instance import Instance
-    from lyra_opt.core.arrays import FloatArray
-
 
 MARGIN = 1e-11
 """Safety margin of a bound, relative to the sums whose difference it is."""

@@ -31,25 +31,19 @@ over all jobs takes milliseconds (`lyra_opt.pricing`, which also bounds whole re
 base demand and all workers, the rate is that of the convex hull.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.allocation.bounds.mean_jct.busy_times import MeanBusyTimes
 from lyra_opt.allocation.bounds.mean_jct.data import BoundData, safe_difference
+from lyra_opt.allocation.instance import Instance
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.stopwatch import OutOfTimeError, loading, within_time
 from lyra_opt.pricing.ascent import Pricer, Room, ascend, first_prices, safe_value
 from lyra_opt.pricing.kernel import PricedJobs
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from lyra_opt.allocation.instance import Instance
-    from lyra_opt.core.arrays import FloatArray
-
 
 LARGEST_FOR_PRICES = 200
 """Up to this many jobs the bound takes a second or two."""

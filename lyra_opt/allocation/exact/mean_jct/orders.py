@@ -6,27 +6,19 @@ only the lengths of the intervals and the workers in them remain to be chosen, a
 linear in both. The proofs are in ``formulations/allocation/README.md``, section 9.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lyra_opt.allocation.instance import Schedule, SchedulePiece
+from lyra_opt.allocation.instance import Instance, Schedule, SchedulePiece
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.stopwatch import loading, remaining_s, require_time, within_time
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.allocation.instance import Instance
-    from lyra_opt.core.arrays import FloatArray
-
 
 LEAST_ROW = 1e-9
 """Least divisor of a work row, in scaled worker-seconds; HiGHS refuses coefficients above 1e15."""
@@ -209,7 +201,7 @@ class OrderProgramme:
             return None
         return self._solve(rows)
 
-    def _solve(self, rows: _Rows) -> OrderSolution:
+    def _solve(self, rows: "_Rows") -> OrderSolution:
         highspy, solver = self._highspy, self._solver
         cost, upper = np.array(rows.cost), np.array(rows.upper)
         row_lower, row_upper = np.array(rows.row_lower), np.array(rows.row_upper)

@@ -1,13 +1,11 @@
 """The solver `exact` for mean JCT: branch and bound on the order of events, with LP bounds."""
 
-from __future__ import annotations
-
 import heapq
 import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,10 +25,10 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
     schedule_of,
 )
 from lyra_opt.allocation.heuristics.policy_solver import quick_schedule
-from lyra_opt.allocation.instance import Objective, Schedule
+from lyra_opt.allocation.instance import Instance, Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
-from lyra_opt.core.solver import Solver
+from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import (
     OutOfTimeError,
     grace,
@@ -40,13 +38,7 @@ from lyra_opt.core.stopwatch import (
 )
 from lyra_opt.core.trajectory import Improvements
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from lyra_opt.allocation.instance import Instance
-
-    Key = Callable[[int, float], float]
-    from lyra_opt.core.solver import Observer
+Key = Callable[[int, float], float]
 
 
 def priority_schedule(data: OrderData, key: Key, *, patient: bool = False) -> UnitSchedule:

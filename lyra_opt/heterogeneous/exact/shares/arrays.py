@@ -1,15 +1,13 @@
 """Store a share instance as arrays, and build the linear programmes of its objectives."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.arithmetic import product
+from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 from lyra_opt.heterogeneous.exact.shares.programme import (
     DATA_ROUNDING,
     TOLERANCE,
@@ -17,13 +15,8 @@ from lyra_opt.heterogeneous.exact.shares.programme import (
     SharePrices,
     ShareProgramme,
 )
-from lyra_opt.heterogeneous.instance import Objective, TimeShares, pairs_of
+from lyra_opt.heterogeneous.instance import Instance, Objective, TimeShares, pairs_of
 from lyra_opt.heterogeneous.utility import Deadline
-
-if TYPE_CHECKING:
-    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
-    from lyra_opt.heterogeneous.instance import Instance
-
 
 MOST_HALVINGS = 200
 
@@ -79,7 +72,7 @@ class ShareArrays:
     pair_rate: FloatArray
 
     @classmethod
-    def of(cls, instance: Instance) -> ShareArrays:
+    def of(cls, instance: Instance) -> "ShareArrays":
         """Return the arrays of an instance; O((jobs + pairs) types)."""
         names = tuple(instance.gpus_of_type)
         jobs = instance.jobs

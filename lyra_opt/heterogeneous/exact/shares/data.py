@@ -3,21 +3,15 @@
 The variables are ``x_sk >= 0``, the share of set s on type k, and last the free level ``v``.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from lyra_opt.heterogeneous.exact.shares.programme import SharePrices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.core.arrays import FloatArray, IntArray
-    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
+from lyra_opt.core.arrays import FloatArray, IntArray
+from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, ShareProgramme
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +58,7 @@ class ShareData:
     level_scale: float
 
     @classmethod
-    def of(cls, programme: ShareProgramme) -> ShareData:
+    def of(cls, programme: ShareProgramme) -> "ShareData":
         """Return the scaled coefficients of a programme; O(members types)."""
         sets, usable = programme.sets, programme.usable
         set_, kind = np.nonzero(usable)

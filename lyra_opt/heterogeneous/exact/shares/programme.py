@@ -24,22 +24,16 @@ So a solver's own claim of optimality need not be trusted. The proofs are in
 `formulations/heterogeneous/shares/README.md`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.arithmetic import product
+from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 from lyra_opt.heterogeneous.share_checker import SHARE_TOLERANCE
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,7 @@ class JobSets:
     part: FloatArray
 
     @classmethod
-    def of(cls, jobs: int, pairs: IntArray | None = None) -> JobSets:
+    def of(cls, jobs: int, pairs: IntArray | None = None) -> "JobSets":
         """Return the sets of single jobs and of the given pairs.
 
         Parameters
@@ -160,7 +154,7 @@ class SharePrices:
     gpus: FloatArray
     time: FloatArray | None = None
 
-    def cleaned(self) -> SharePrices:
+    def cleaned(self) -> "SharePrices":
         """Return a copy in which negative and non-finite prices are 0."""
 
         def clean(values: FloatArray) -> FloatArray:
@@ -170,7 +164,7 @@ class SharePrices:
             clean(self.need), clean(self.gpus), None if self.time is None else clean(self.time)
         )
 
-    def times(self, factor: float) -> SharePrices:
+    def times(self, factor: float) -> "SharePrices":
         """Return all prices multiplied by a factor."""
         time = None if self.time is None else self.time * factor
         return SharePrices(self.need * factor, self.gpus * factor, time)

@@ -17,27 +17,19 @@ Jobs whose rates are proportional, such as jobs of one model with different weig
 types at all prices. They are merged into one job, unless their time is scarce.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lyra_opt.core.arithmetic import product
-from lyra_opt.heterogeneous.exact.shares.programme import JobSets, SharePrices
+from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
+from lyra_opt.heterogeneous.exact.shares.programme import JobSets, SharePrices, ShareProgramme
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
-from lyra_opt.heterogeneous.exact.shares.vertices import JobVertices
+from lyra_opt.heterogeneous.exact.shares.vertices import JobVertices, Vertices
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
-    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
-    from lyra_opt.heterogeneous.exact.shares.vertices import Vertices
-
-    Engine = Callable[[ShareProgramme], SharePoint]
+Engine = Callable[[ShareProgramme], SharePoint]
 
 MOST_TYPES = 8
 """Most types for sifting, because a job has a vertex for each pair of types."""

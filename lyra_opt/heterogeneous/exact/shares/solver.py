@@ -4,34 +4,30 @@ An engine returns a primal point and dual prices of a `ShareProgramme`. Neither 
 shares are repaired until they are feasible, and the bound is recomputed from the prices.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lyra_opt.core.result import SolveResult, Status, StoppedBy, same_value
-from lyra_opt.core.solver import Solver
+from lyra_opt.core.arrays import FloatArray
+from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy, same_value
+from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import is_out_of_time
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
-from lyra_opt.heterogeneous.exact.shares.programme import DATA_ROUNDING, TOLERANCE, merged
-from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective
+from lyra_opt.heterogeneous.exact.shares.programme import (
+    DATA_ROUNDING,
+    TOLERANCE,
+    SharePrices,
+    ShareProgramme,
+    merged,
+)
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Instance, Objective, TimeShares
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lyra_opt.core.arrays import FloatArray
-    from lyra_opt.core.result import Limits
-    from lyra_opt.core.solver import Observer
-    from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, ShareProgramme
-    from lyra_opt.heterogeneous.instance import Instance, TimeShares
-
-    Engine = Callable[[ShareProgramme], "SharePoint"]
-    """Function that solves a programme within the current time limit."""
+Engine = Callable[[ShareProgramme], "SharePoint"]
+"""Function that solves a programme within the current time limit."""
 
 
 @dataclass(frozen=True, slots=True)

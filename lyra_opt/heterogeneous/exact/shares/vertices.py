@@ -6,18 +6,14 @@ A job needs :math:`q_j v + d_j` and may run for its time m. It meets this need a
 section 7 of `formulations/heterogeneous/shares/README.md`.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from lyra_opt.core.arrays import FloatArray, IntArray
-    from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
-
+from lyra_opt.core.arrays import FloatArray, IntArray
+from lyra_opt.heterogeneous.exact.shares.programme import ShareProgramme
 
 SAME_RATIOS = 1e10
 """Rate ratios that differ by less than 1 over this count as equal."""

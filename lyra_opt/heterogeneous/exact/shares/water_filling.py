@@ -12,13 +12,13 @@ no job can rise by more than e / y_j while no other falls. In each round at leas
 levels do not depend on which prices an engine returns.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.rules import require_choice, require_number, require_text
@@ -26,18 +26,9 @@ from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs
-from lyra_opt.heterogeneous.instance import InnerPolicy, Objective
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import FloatArray
-    from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, ShareProgramme
-    from lyra_opt.heterogeneous.exact.shares.solver import Engine
-    from lyra_opt.heterogeneous.instance import Instance, TimeShares
-
+from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, ShareProgramme
+from lyra_opt.heterogeneous.exact.shares.solver import Engine
+from lyra_opt.heterogeneous.instance import InnerPolicy, Instance, Objective, TimeShares
 
 SATURATED = 1e-6
 """A job is frozen if it provably can rise by at most this fraction of its best type's value."""

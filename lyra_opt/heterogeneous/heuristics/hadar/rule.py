@@ -1,12 +1,11 @@
 """Hadar: in each round, jobs buy GPUs of any types at exponential prices."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, exp, inf, log
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.heterogeneous.heuristics.hadar.kernel import (
@@ -17,17 +16,9 @@ from lyra_opt.heterogeneous.heuristics.hadar.kernel import (
     Offer,
     allocate_queue,
 )
-from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundPolicy, RoundState
+from lyra_opt.heterogeneous.instance import Placement
 from lyra_opt.heterogeneous.utility import InverseJct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
-    from lyra_opt.heterogeneous.instance import Placement
-
 
 LOG_LEAST_SHARE = log(1e-12)
 """Log of the least price relative to the highest, if no job has utility above 0 at the horizon."""
@@ -239,7 +230,7 @@ class Hadar(RoundPolicy):
             for job, pairs in self._taken(queue.buyers, market)
         }
 
-    def _ranges(self, state: RoundState, queue: _Queue) -> list[PriceRange]:
+    def _ranges(self, state: RoundState, queue: "_Queue") -> list[PriceRange]:
         """Return the price range of each type."""
         gpus = int(self._gpus_of_type.sum())
         rates = queue.buyers.rates.reshape(len(queue.jobs), 2, -1)
@@ -256,7 +247,7 @@ class Hadar(RoundPolicy):
             gpus,
         )
 
-    def _queue(self, state: RoundState) -> _Queue:
+    def _queue(self, state: RoundState) -> "_Queue":
         """Return the jobs sorted by best utility per GPU of the gang; ties by submission."""
         rates = np.array([self._rates_of(active) for active in state.jobs])
         steps = np.array([active.steps_left for active in state.jobs])

@@ -3,43 +3,39 @@
 In `hadar-committed` a job buys its whole schedule on arrival and keeps it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from contextlib import suppress
 from math import expm1, inf, log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.result import SolveResult, StoppedBy
 from lyra_opt.core.solver import Solver, Unsupported
 from lyra_opt.core.stopwatch import OutOfTimeError, within_time
-from lyra_opt.heterogeneous.bounds.utility_prices import PricedRounds, PricingOracle, price_bound
+from lyra_opt.heterogeneous.bounds.utility_prices import (
+    PricedRounds,
+    PricingOracle,
+    UtilityPriceBound,
+    price_bound,
+)
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.heuristics.hadar.rule import (
     LOG_LEAST_SHARE,
     Hadar,
+    PriceRange,
     competitive_ratio,
     rounds_to_run,
 )
+from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import (
     PolicySchedule,
     RoundPolicySolver,
     result_of,
     run_policy,
 )
-from lyra_opt.heterogeneous.instance import Instance, Objective, RoundSchedule
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.result import SolveResult
-    from lyra_opt.heterogeneous.bounds.utility_prices import UtilityPriceBound
-    from lyra_opt.heterogeneous.heuristics.hadar.rule import PriceRange
-    from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
-    from lyra_opt.heterogeneous.instance import GangJob, RoundEntry
+from lyra_opt.heterogeneous.instance import GangJob, Instance, Objective, RoundEntry, RoundSchedule
 
 
 class CommittedRun(NamedTuple):
