@@ -1,23 +1,18 @@
 """Write a result page as a self-contained HTML file, and its plots as separate files."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.commands.output import make_folder
 from lyra_opt.core.documents import write_bytes, write_text
 from lyra_opt.core.errors import one_line
 from lyra_opt.core.picture_styles import picture_bytes
 from lyra_opt.core.pictures import data_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.experiments.plots.plot import Plot
-    from lyra_opt.experiments.records import RunRecord, StudyRecord
+from lyra_opt.experiments.plots.plot import Plot
+from lyra_opt.experiments.records import RunRecord, StudyRecord
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "report.html"

@@ -1,28 +1,20 @@
 """Combine the results of all runs on an instance into proved optima, and find contradictions."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.evidence import Claim, Evidence
-from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Status
+from lyra_opt.core.problem import Sense, Variant, find_problem
+from lyra_opt.core.result import Number, Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import OWN_BOUND
 from lyra_opt.core.witnesses import OWN_ENGINE, engine_of
+from lyra_opt.experiments.records import SolverRecord
 from lyra_opt.experiments.study_cells import LIBRARY
 from lyra_opt.instances.library import library
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from lyra_opt.core.problem import Sense, Variant
-    from lyra_opt.core.result import Number
-    from lyra_opt.experiments.records import SolverRecord
 
 RECORD = "the record of the library"
 

@@ -1,17 +1,18 @@
 """Determine which inputs differ at random between replays, and which intervals follow from that."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from lyra_opt.core.errors import FieldError, UserError, counted
 from lyra_opt.core.nearest_names import meant
-from lyra_opt.core.numbers import MISSING, alike, percent, signed, three_digits
+from lyra_opt.core.numbers import MISSING, Show, alike, percent, signed, three_digits
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.intervals import (
     CONFIDENCE,
@@ -19,15 +20,8 @@ from lyra_opt.experiments.intervals import (
     bootstrap_interval,
     student_interval,
 )
+from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.measures import COMPARED
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    import numpy as np
-
-    from lyra_opt.core.numbers import Show
-    from lyra_opt.experiments.records import ReplayRecord
 
 JOB_INPUTS = ("submit_s", "work_worker_s", "min_workers", "gpus_per_worker")
 """Columns of the table of jobs that a trace states."""

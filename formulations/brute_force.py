@@ -1,33 +1,25 @@
 """Brute force for any problem: the solver class, ways to take GPUs, and a dynamic programme."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.solver import Solver, Unsupported
+import numpy as np
+
+from lyra_opt.core.problem import Problem
+from lyra_opt.core.result import Limits, Number, SolveResult, StoppedBy
+from lyra_opt.core.solver import Observer, Solver, Unsupported
 from lyra_opt.core.stopwatch import OutOfTimeError, grace, require_time
 from lyra_opt.formulations.exact_solver import (
+    Incumbent,
     result_of,
     start_with_objective,
     with_objective,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import numpy as np
-
-    from lyra_opt.core.problem import Problem
-    from lyra_opt.core.result import Limits, Number, SolveResult
-    from lyra_opt.core.solver import Observer
-    from lyra_opt.formulations.exact_solver import Incumbent
-
 
 LONGEST_NUMBER = 10**15
 STATES_BETWEEN_TIME_CHECKS = 100

@@ -6,16 +6,19 @@ objective in the modelling interface of one backend; a `RowStatement` writes the
 all backends. A `Backend` runs the model.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from lyra_opt.core.errors import one_line
-from lyra_opt.core.result import BACKEND_RUNS, Limits, StoppedBy
-from lyra_opt.core.solver import Solver, Unsupported
+from lyra_opt.core.problem import Problem
+from lyra_opt.core.result import BACKEND_RUNS, Limits, Number, SolveResult, StoppedBy
+from lyra_opt.core.solver import Observer, Solver, Unsupported
 from lyra_opt.core.stopwatch import (
     OutOfTimeError,
     grace,
@@ -28,32 +31,23 @@ from lyra_opt.formulations.backends.backend import (
     Backend,
     BackendRun,
     Built,
+    CostUnit,
     Settings,
+    Values,
     add_bounded,
 )
+from lyra_opt.formulations.backends.rows import Row, Term
 from lyra_opt.formulations.exact_solver import (
     FLOAT_MARGIN,
     LARGEST_SEED,
+    Incumbent,
     proved_cost,
     result_of,
     start_with_objective,
     with_objective,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from fractions import Fraction
-
-    import numpy as np
-
-    from lyra_opt.core.problem import Problem
-    from lyra_opt.core.result import Number, SolveResult
-    from lyra_opt.core.solver import Observer
-    from lyra_opt.formulations.backends.backend import CostUnit, Values
-    from lyra_opt.formulations.backends.rows import Row, Term
-    from lyra_opt.formulations.exact_solver import Incumbent
-
-    Start = Callable[[Any, np.random.Generator], Any]
+Start = Callable[[Any, np.random.Generator], Any]
 
 
 class ModelData(Protocol):

@@ -1,21 +1,16 @@
 """Search for the best values of a tuning file's parameters, with Optuna."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.experiments.tuning.tuning_file import TuningTable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.experiments.tuning.tuning_file import TuningTable
-
-    Steps = Mapping[str, int]
+Steps = Mapping[str, int]
 
 MOST_CHANGED = 4
 STEP_SHARE = 0.08

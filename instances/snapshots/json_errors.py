@@ -1,12 +1,8 @@
 """Reasons why the JSON of a snapshot cannot be read, in a user's words instead of msgspec's."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import msgspec
+import msgspec
 
 _TYPES = {
     "str": "a string",

@@ -4,17 +4,13 @@ Source: NVIDIA/KAI-Scheduler, ``pkg/scheduler/plugins/snapshot/snapshot.go``. Th
 kind, because Go drops it.
 """
 
-from __future__ import annotations
-
 import io
 import zipfile
 import zlib
-from typing import TYPE_CHECKING
+
+from msgspec import Raw
 
 from lyra_opt.core.errors import InputError, show_value
-
-if TYPE_CHECKING:
-    from msgspec import Raw
 
 MEMBER = "snapshot.json"
 LARGEST_MEMBER_BYTES = 2 * 2**30

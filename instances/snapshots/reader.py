@@ -4,17 +4,13 @@
 group ``lyra_opt.snapshot_readers``.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from lyra_opt.instances.snapshots.owners import Form
-    from lyra_opt.instances.snapshots.snapshot import Snapshot
+from lyra_opt.instances.snapshots.owners import Form
+from lyra_opt.instances.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

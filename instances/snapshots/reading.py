@@ -3,25 +3,19 @@
 `read_snapshot` recognises the reader by the content of the files; `READERS` has all readers.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import source_name, unpacked, unreadable
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.plugins import Plugins
+from lyra_opt.instances.snapshots.owners import Form
 from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from lyra_opt.instances.snapshots.owners import Form
-    from lyra_opt.instances.snapshots.snapshot import Snapshot
+from lyra_opt.instances.snapshots.snapshot import Snapshot
 
 READERS = Plugins("lyra_opt.snapshot_readers", "snapshot reader", SnapshotReader)
 """All registered readers of snapshots by name."""

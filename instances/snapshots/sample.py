@@ -5,18 +5,13 @@ documentation, the tests and the benchmark use it. Each gang is a Job; a gang th
 a PodGroup of scheduler-plugins with its minimum.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.instances.snapshots.snapshot import GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lyra_opt.preemption import Gang, Instance, Node
+from lyra_opt.preemption import Gang, Instance, Node
 
 NAMESPACES = ("research", "search", "speech")
 """The namespaces, over which gangs are spread by the length and last letter of their ids."""

@@ -1,29 +1,25 @@
 """The heterogeneous problem as one object: its file formats, checker and dual bound."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from lyra_opt.core.pictures import Drawing
 from lyra_opt.core.problem import Problem
 from lyra_opt.heterogeneous.checker import Report, check
+from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
+from lyra_opt.heterogeneous.heuristics.policy_solver import RoundPolicySolver
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
     Instance,
     Objective,
+    Placement,
     RoundEntry,
     RoundSchedule,
+    Solution,
     TimeShares,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.core.pictures import Drawing
-    from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy
-    from lyra_opt.heterogeneous.heuristics.policy_solver import RoundPolicySolver
-    from lyra_opt.heterogeneous.instance import Placement, Solution
 
 
 class HeterogeneousProblem(Problem):
@@ -45,8 +41,6 @@ class HeterogeneousProblem(Problem):
 
     def solver_of(self, policy: RoundPolicy | Callable[[], RoundPolicy]) -> RoundPolicySolver:
         """Return a solver that runs a round-based policy."""
-        from lyra_opt.heterogeneous.heuristics.policy_solver import RoundPolicySolver
-
         return RoundPolicySolver(policy)
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:

@@ -1,22 +1,17 @@
 """The network problem as one object: its file formats, checker and dual bound."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from lyra_opt.core.pictures import Drawing
 from lyra_opt.core.problem import Problem
+from lyra_opt.core.result import Number as AnyNumber
 from lyra_opt.network.checker import Report, check
+from lyra_opt.network.heuristics.policy import PlacementPolicy
+from lyra_opt.network.heuristics.policy_solver import PlacementPolicySolver
 from lyra_opt.network.instance import Instance, Objective, Solution
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lyra_opt.core.pictures import Drawing
-    from lyra_opt.core.result import Number as AnyNumber
-    from lyra_opt.network.heuristics.policy import PlacementPolicy
-    from lyra_opt.network.heuristics.policy_solver import PlacementPolicySolver
 
 
 class NetworkProblem(Problem):
@@ -35,8 +30,6 @@ class NetworkProblem(Problem):
         self, policy: PlacementPolicy | Callable[[], PlacementPolicy]
     ) -> PlacementPolicySolver:
         """Return a solver that runs a placement policy."""
-        from lyra_opt.network.heuristics.policy_solver import PlacementPolicySolver
-
         return PlacementPolicySolver(policy)
 
     def answer(self, instance: Instance, solution: Solution) -> Mapping[str, Any]:

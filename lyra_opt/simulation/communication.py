@@ -5,14 +5,13 @@ communication is not hidden behind computing. Dally's simulator calls it a place
 S) and takes it from ASTRA-sim. In this module it comes from a closed form or from the user's table.
 """
 
-from __future__ import annotations
-
 import math
 import tomllib
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
@@ -20,12 +19,7 @@ from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.nearest_names import one_of
 from lyra_opt.core.rules import require_integer, require_number, require_text
 from lyra_opt.network.links import LINK_SETS, TIER_OF_LABEL, LinkSet, Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    from lyra_opt.simulation.topology import Topology
+from lyra_opt.simulation.topology import Topology
 
 BYTES_PER_GB = 1e9
 LEAST_EFFICIENCY = 1e-9

@@ -9,25 +9,19 @@ throughputs counts steps. If distance matters, a job counts the seconds that its
 close together. All other jobs count worker-seconds on reference GPUs.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.rules import require_number
+from lyra_opt.heterogeneous.instance import PackedRate
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.workload import WHOLE_GPU
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from lyra_opt.heterogeneous.instance import PackedRate
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.goodput.tuning import JobTuning
-    from lyra_opt.simulation.job_run import JobRun, Part
-    from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.goodput.tuning import JobTuning
+from lyra_opt.simulation.job_run import JobRun, Part
+from lyra_opt.simulation.workload import WHOLE_GPU, Job, Workload
 
 MIXED_EFFICIENCY = 0.7
 """Relative throughput of a job on own and borrowed GPUs at once; Lyra, section 7.1."""

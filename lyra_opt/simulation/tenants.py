@@ -4,22 +4,15 @@ Sources: dominant resource fairness (Ghodsi et al., NSDI 2011), with GPU types a
 fair sharing of Kueue, from its documentation, for weights and trees.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from lyra_opt.simulation.job_run import NEVER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.queues import JobQueue
-    from lyra_opt.simulation.quotas import Quotas
-    from lyra_opt.simulation.workload import Workload
-
+from lyra_opt.simulation.cluster import Cluster
+from lyra_opt.simulation.job_run import NEVER, JobRun
+from lyra_opt.simulation.queues import JobQueue
+from lyra_opt.simulation.quotas import Quotas
+from lyra_opt.simulation.workload import Workload
 
 _NOTHING: dict[int, int] = {}
 

@@ -1,25 +1,19 @@
 """The measures of a simulation: their names and units, and how tables show their values."""
 
-from __future__ import annotations
-
 import re
 import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.resources import files
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.nearest_names import meant
-from lyra_opt.core.numbers import MILLISECONDS, count, in_unit, share, three_digits
+from lyra_opt.core.numbers import MILLISECONDS, Show, count, in_unit, share, three_digits
+from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.scenario.documents import CASE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from lyra_opt.core.numbers import Show
-    from lyra_opt.experiments.records import ReplayRecord
 
 LESS, MORE = "less", "more"
 TIME_PART_PREFIX = "JCT part: "

@@ -1,24 +1,18 @@
 """Build the schemes of a scenario, and determine which bounds apply to each scheme."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from lyra_opt.core.errors import FieldError, InputError, UserError
 from lyra_opt.core.own_files import content_sha256, is_reference, located, name_in
 from lyra_opt.experiments.simulation.scenario.keys import SchemeEntry
+from lyra_opt.experiments.simulation.scenario.loading import Scenario
+from lyra_opt.experiments.simulation.scenario.setup import Setup
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.policies.composition import OF_SOLVERS
-from lyra_opt.simulation.scheme import find_scheme
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lyra_opt.experiments.simulation.scenario.loading import Scenario
-    from lyra_opt.experiments.simulation.scenario.setup import Setup
-    from lyra_opt.simulation.scheme import Scheme
+from lyra_opt.simulation.scheme import Scheme, find_scheme
 
 
 class Abilities(NamedTuple):

@@ -1,14 +1,14 @@
 """Build the quotas of tenants that a scenario states."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.documents import join_path, unknown_key
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import located
+from lyra_opt.experiments.simulation.scenario.keys import QuotaTable, TenantsTable
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.quotas import (
     BY_REQUEST,
     EQUALLY,
@@ -18,13 +18,7 @@ from lyra_opt.simulation.quotas import (
     most_of,
     whole_shares,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.experiments.simulation.scenario.keys import QuotaTable, TenantsTable
-    from lyra_opt.simulation.cluster import Cluster
-    from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.workload import Workload
 
 PATH = "cluster.tenants"
 

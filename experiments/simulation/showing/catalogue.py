@@ -1,27 +1,21 @@
 """Print the parts of a scenario: bundled scenarios, keys, named parts and schemes."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lyra_opt.commands.output import print_formatted, print_meanings, print_table, text_width
 from lyra_opt.core.described import described, keys_text
 from lyra_opt.core.documents import parse_toml
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import document_schema
+from lyra_opt.core.plugins import Plugins
 from lyra_opt.core.table import Column, Table
 from lyra_opt.experiments.simulation.scenario.documents import bundled
 from lyra_opt.experiments.simulation.scenario.keys import ScenarioTable
+from lyra_opt.experiments.simulation.scenario.loading import Scenario
+from lyra_opt.network.links import FREE_LINKS, LINK_SETS, LinkSet
 from lyra_opt.simulation.scheme import SCHEMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lyra_opt.core.plugins import Plugins
-    from lyra_opt.experiments.simulation.scenario.loading import Scenario
-    from lyra_opt.network.links import LinkSet
-
 
 SCHEME_COLUMNS = ("scheme", "paper", "tenure", "summary")
 
@@ -81,7 +75,6 @@ def print_parts() -> None:
     from lyra_opt.instances.heterogeneous.throughput_files import THROUGHPUTS
     from lyra_opt.instances.workloads.named import WORKLOADS
     from lyra_opt.instances.workloads.readers import LAYOUTS
-    from lyra_opt.network.links import FREE_LINKS, LINK_SETS
 
     broken: dict[str, str] = {}
     workloads = {

@@ -1,10 +1,9 @@
 """Plot one captured reclaim decision as the solvers of two schemes answer it."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_instance
@@ -13,12 +12,8 @@ from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import find_solver
 from lyra_opt.experiments.plots.plot import Plot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.running.replays import Replays
+from lyra_opt.experiments.records import ReplayRecord
+from lyra_opt.experiments.simulation.running.replays import Replays
 
 KIND, PREFIX = "reclaim", "reclaim-contested-"
 YARDSTICK = "exact"

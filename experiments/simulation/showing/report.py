@@ -1,36 +1,33 @@
 """The page of replays: results as text, tables and plots."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from lyra_opt.core.documents import write_text
 from lyra_opt.core.errors import InputError, UserError, counted
 from lyra_opt.core.picture_styles import house_style
 from lyra_opt.experiments.chosen_pictures import ChosenPictures
 from lyra_opt.experiments.page import PAGE, how_run, render_page, write_plots
+from lyra_opt.experiments.records import ReplayRecord
 from lyra_opt.experiments.simulation.measuring.bounds import COLUMNS, decisions_of, winnable
 from lyra_opt.experiments.simulation.measuring.classes import GANGS, LENGTHS, losses
 from lyra_opt.experiments.simulation.measuring.comparison import (
+    Difference,
     differences,
     main_rows,
     method_in_words,
     rows_of,
 )
-from lyra_opt.experiments.simulation.measuring.measures import assumptions_of, shown_measures
+from lyra_opt.experiments.simulation.measuring.measures import (
+    VariantRuns,
+    assumptions_of,
+    shown_measures,
+)
+from lyra_opt.experiments.simulation.running.replays import Replays
 from lyra_opt.experiments.simulation.showing.axes import scheme_colour
-from lyra_opt.experiments.simulation.showing.figures import draw_plots, figure_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from lyra_opt.experiments.records import ReplayRecord
-    from lyra_opt.experiments.simulation.measuring.comparison import Difference
-    from lyra_opt.experiments.simulation.measuring.measures import VariantRuns
-    from lyra_opt.experiments.simulation.running.replays import Replays
-    from lyra_opt.experiments.simulation.showing.figures import PlotGroup
+from lyra_opt.experiments.simulation.showing.figures import PlotGroup, draw_plots, figure_of
 
 MOST_SENTENCES = 4
 """Number of sentences at the head of a page; more schemes are sorted by mean JCT."""

@@ -1,46 +1,46 @@
 """Gavel: time shares from a linear programme, and rounds that approximate these shares."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.result import Limits, SolveResult, Status
 from lyra_opt.core.rules import require_flag, require_number
-from lyra_opt.core.solver import HeuristicSolver
+from lyra_opt.core.solver import HeuristicSolver, Solver
 from lyra_opt.core.stopwatch import require_time, within_time
 from lyra_opt.heterogeneous.heuristics.policy import (
     NEVER,
     ActiveJob,
+    Decision,
     FreeGpus,
     RoundDraft,
     RoundPolicy,
     RoundState,
     place_on_type,
 )
-from lyra_opt.heterogeneous.instance import Objective, TimeShares
+from lyra_opt.heterogeneous.instance import (
+    GangJob,
+    Instance,
+    Objective,
+    PackedRate,
+    Placement,
+    TimeShares,
+)
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import numpy as np
-
-    from lyra_opt.core.solver import Solver
-    from lyra_opt.heterogeneous.heuristics.policy import Decision
-    from lyra_opt.heterogeneous.instance import GangJob, Instance, PackedRate, Placement
-
-    Shares = Mapping[str, Mapping[str, float]]
-    """Share of time by job id and GPU type."""
-    Team = tuple[str, ...]
-    """Jobs that run on the same GPUs: one job or two, in order of submission."""
-    TeamShares = dict[Team, dict[str, float]]
-    """Share of time by team and GPU type."""
+Shares = Mapping[str, Mapping[str, float]]
+"""Share of time by job id and GPU type."""
+Team = tuple[str, ...]
+"""Jobs that run on the same GPUs: one job or two, in order of submission."""
+TeamShares = dict[Team, dict[str, float]]
+"""Share of time by team and GPU type."""
 
 
 LEAST_RESET_S = 1_920.0

@@ -1,10 +1,9 @@
 """Gavel's policies by name: rounds that follow optimal time shares, and two simpler rules."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_number
@@ -12,18 +11,13 @@ from lyra_opt.heterogeneous.heuristics.gavel import (
     LEAST_RESET_S,
     GavelRounds,
     Party,
+    Team,
+    TeamShares,
     isolated_shares,
     solver_shares,
 )
-from lyra_opt.heterogeneous.instance import Entity, Objective
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
-
-    from lyra_opt.heterogeneous.heuristics.gavel import Team, TeamShares
-    from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
-    from lyra_opt.heterogeneous.instance import GangJob, Instance, TimeShares
+from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundState
+from lyra_opt.heterogeneous.instance import Entity, GangJob, Instance, Objective, TimeShares
 
 
 def water_filled_shares(instance: Instance) -> TimeShares | None:

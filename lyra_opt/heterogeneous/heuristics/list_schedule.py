@@ -1,8 +1,9 @@
 """List scheduling: place gangs in several fixed orders, each on its fastest free GPUs."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 
-from typing import TYPE_CHECKING
+import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
@@ -16,20 +17,15 @@ from lyra_opt.heterogeneous.checker import (
 )
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
+    GangJob,
+    Instance,
     Objective,
+    Placement,
     RoundEntry,
     RoundSchedule,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from fractions import Fraction
-
-    import numpy as np
-
-    from lyra_opt.heterogeneous.instance import GangJob, Instance, Placement
-
-    Free = dict[str, dict[str, int]]
+Free = dict[str, dict[str, int]]
 
 
 MOST_MOVED_JOBS = 12

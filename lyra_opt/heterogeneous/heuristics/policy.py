@@ -6,24 +6,25 @@ The same policy objects solve standalone instances (`RoundPolicySolver` in
 (`lyra_opt.simulation.policies.round_by_round`), so each rule is written once.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from lyra_opt.core.solver import Answering
 from lyra_opt.core.stopwatch import within_time
-from lyra_opt.heterogeneous.instance import MOST_ELAPSED_S, Instance, Objective, Placement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    import numpy as np
-
-    from lyra_opt.heterogeneous.instance import GangJob, GpuServer, GpuType, PackedRate
-
+from lyra_opt.heterogeneous.instance import (
+    MOST_ELAPSED_S,
+    GangJob,
+    GpuServer,
+    GpuType,
+    Instance,
+    Objective,
+    PackedRate,
+    Placement,
+)
 
 NEVER = -1.0
 ACTIVE_IDS = "ids of active jobs, not positions"
@@ -120,8 +121,6 @@ class RoundState:
         Steps are the remaining steps, time 0 is the start of the round, and all jobs are released.
         No jobs share GPUs.
         """
-        from dataclasses import replace
-
         jobs = tuple(
             replace(
                 active.job,

@@ -1,18 +1,12 @@
 """Free GPUs during one decision: where gangs fit, and how they are split over machines."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from lyra_opt.network.heuristics.policy import MachineState
 from lyra_opt.network.links import Tier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.network.heuristics.policy import MachineState
 
 
 class FreeMachines(ABC):

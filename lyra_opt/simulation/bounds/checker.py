@@ -9,19 +9,15 @@ down, so the proved value is never too large. The code is short rather than fast
 Source: this project.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right, insort
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lyra_opt.pricing.kernel import PricedJobs
-    from lyra_opt.simulation.cluster import Cluster, LoanPlan
+from lyra_opt.pricing.kernel import PricedJobs
+from lyra_opt.simulation.cluster import Cluster, LoanPlan
 
 FINEST = 64
 """Least number of binary digits after the point for times, so that run times are hardly rounded."""

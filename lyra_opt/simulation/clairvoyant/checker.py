@@ -4,18 +4,12 @@ The code is written for clarity, in rational numbers and on the original seconds
 the arrays of the schedulers, so that an error in these cannot hide here.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.problem import CheckReport
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
+from lyra_opt.simulation.clairvoyant.gangs import Capacity, Gangs
 
 MICROSECOND = Fraction(1, 1_000_000)
 
