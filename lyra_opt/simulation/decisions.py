@@ -13,6 +13,8 @@ import numpy as np
 from lyra_opt.allocation.heuristics.policy_solver import StepPolicy
 from lyra_opt.allocation.instance import ElasticJob, Objective
 from lyra_opt.allocation.instance import Instance as AllocationInstance
+from lyra_opt.allocation.knapsack.of_instance import JobArrays
+from lyra_opt.allocation.knapsack.unique_choice import unique_choice
 from lyra_opt.allocation.schedules.evaluator import FluidState
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Limits
@@ -202,6 +204,7 @@ class KnapsackScaling(ScalingRule):
 
     def __init__(self, solver: SolverLike) -> None:
         self._solver = solver_of("allocation", Objective.JCT_REDUCTION, solver)
+        self._proves = Objective.JCT_REDUCTION in self._solver.exact_variants
         self._jobs = _ElasticJobs()
 
     def extra_workers(
@@ -211,6 +214,11 @@ class KnapsackScaling(ScalingRule):
         every_worker_helps = all(run.job.scaling_loss < 1 for run in runs)
         if every_worker_helps and _is_enough(view, runs, free_gpus):
             return [run.job.max_workers - run.job.min_workers for run in runs]
+        # Making an instance and solving it takes 30 times as long.
+        if self._proves and not view.captures("allocation"):
+            chosen = _unique_choice(view.speed, runs, free_gpus)
+            if chosen is not None:
+                return chosen
         instance = AllocationInstance(
             name=name,
             objective=Objective.JCT_REDUCTION,
@@ -274,6 +282,21 @@ def _is_enough(view: View, runs: Sequence[JobRun], free_gpus: int) -> bool:
         job = run.job
         wanted += (job.max_workers - job.min_workers) * job.gpus_per_worker
     return wanted <= free_gpus and not view.captures("allocation")
+
+
+def _unique_choice(speed: Speed, runs: Sequence[JobRun], gpus: int) -> list[int] | None:
+    """Return the extra workers of jobs if only one choice is optimal; None if unknown."""
+    jobs = [run.job for run in runs]
+    arrays = JobArrays(
+        np.array([max(speed.believed_left_worker_s(run), LEAST_WORK_WORKER_S) for run in runs]),
+        np.array([job.min_workers for job in jobs]),
+        np.array([job.max_workers for job in jobs]),
+        np.array([job.gpus_per_worker for job in jobs]),
+        np.array([1.0 - job.scaling_loss for job in jobs]),
+        np.zeros(len(jobs), dtype=np.bool_),
+    )
+    chosen = unique_choice(arrays, gpus)
+    return None if chosen is None else chosen.tolist()
 
 
 def scaling_rule(scaling: SolverLike) -> ScalingRule:

@@ -20,6 +20,7 @@ from lyra_opt.allocation.knapsack.of_instance import (
     AllocationKnapsack,
     JobArrays,
 )
+from lyra_opt.allocation.knapsack.unique_choice import unique_choice
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.examples import instance_of, job
@@ -58,6 +59,27 @@ def test_values_and_costs_are_the_exact_ones_rounded(instance):
                 cost = elastic.duration_s(workers)
                 assert abs(Fraction(float(cost_s[item])) - cost) <= cost / 2**49
                 assert abs(Fraction(float(none_s[c])) - without) <= without / 2**49
+
+
+@given(allocation_instances(objective="jct_reduction"))
+def test_exact_solvers_return_the_choice_that_is_certainly_best(instance):
+    jobs = tuple(replace(each, gpus_per_worker=1) for each in instance.jobs)
+    instance = replace(instance, jobs=jobs)
+    arrays = JobArrays.of(instance)
+    if instance.gpus and (arrays.max_workers > arrays.min_workers).any():
+        extra = unique_choice(arrays, instance.gpus)
+        for solver in EXACT if extra is not None else ():
+            found = lo.solve(instance, solver).solution
+            assert found.workers == tuple((arrays.min_workers + extra).tolist())
+
+
+def test_no_choice_is_certainly_best_among_equal_jobs_or_wide_workers():
+    for gpus, extra in ((1, None), (2, [1, 1])):
+        arrays = JobArrays.of(instance_of(2, job("a", 1, 2, 5.0), job("b", 1, 2, 5.0)))
+        found = unique_choice(arrays, gpus)
+        assert (None if found is None else found.tolist()) == extra
+    wide = replace(arrays, gpus_per_worker=arrays.gpus_per_worker + 1)
+    assert unique_choice(wide, 4) is None
 
 
 @given(drawn, st.data())
