@@ -8,11 +8,11 @@ import numpy as np
 
 from lyra_opt.core.stopwatch import loading, require_time
 from lyra_opt.reclaim.bounds.pair_certificate import (
-    Cuts,
     PairMultipliers,
     in_integers,
     twice_slack,
 )
+from lyra_opt.reclaim.bounds.semidefinite_certificate import first_proof
 
 if TYPE_CHECKING:
     from lyra_opt.core.arrays import FloatArray, IntArray
@@ -24,15 +24,14 @@ STEPS, LEAST_STEPS = 60, 20
 """L-BFGS steps between two rounds of cuts, and evaluations more than steps."""
 HISTORY = 15
 """Number of steps that the search remembers."""
-CUTS_AT_ONCE = 1000
-"""Most triangles, and most products, that a round adds: the most violated."""
+CUTS_AT_ONCE = 1500
+"""Most cuts that a round adds: the most violated."""
 LEAST_VIOLATION, LEAST_MULTIPLIER = 0.01, 1e-7
 """Cuts are added if violated by more, and dropped if their multiplier is smaller."""
-PATIENCE, LEAST_GAIN = 6, 2e-3
+PATIENCE, LEAST_GAIN = 3, 1e-2
 """The ascent stops after PATIENCE rounds at the last penalty that gain less, in mean weights."""
-LARGER_SHIFT, SMALLEST_SHIFT = 1.05, 1e-7
-ATTEMPTS = 8
-"""Most attempts to increase the shift until an integer factor exists."""
+WARM_PENALTY, WARM_PATIENCE = 1e-3, 1
+"""Penalty at the start, and patience, for a start from the multipliers of a parent node."""
 
 
 class PairAscent:
@@ -53,6 +52,8 @@ class PairAscent:
         The quadratic form of the instance, in integers.
     objective
         Objective of the incumbent; the ascent stops at a bound that reaches it.
+    start
+        Cuts and point to start from, as `start_of_child` returns them.
 
     Notes
     -----
@@ -60,18 +61,23 @@ class PairAscent:
     who bound k-cluster problems with it. O(servers^3) for each step, and for each round of cuts.
     """
 
-    def __init__(self, form: PairForm, objective: int) -> None:
+    def __init__(
+        self, form: PairForm, objective: int, start: tuple[IntArray, FloatArray] | None = None
+    ) -> None:
         self.exact_form = form
         self.unit = max(1, round(float(form.shared.mean())))
         self.form, self.target = form.times(1 / self.unit), (objective - 1) / self.unit
         self.count = len(form.cost)
-        self.cuts = Cuts.none()
-        self.penalty = FIRST_PENALTY
-        prices = self.form.cost.copy()
-        for servers in form.ends:
-            np.subtract.at(prices, servers, self.form.shared / 2)
-        self.point = np.zeros(self.count + 1)
-        self.point[0] = np.sort(prices)[: form.picks].mean()
+        self.penalty, self.patience = WARM_PENALTY, WARM_PATIENCE
+        if start is None:
+            self.penalty, self.patience = FIRST_PENALTY, PATIENCE
+            prices = self.form.cost.copy()
+            for servers in form.ends:
+                np.subtract.at(prices, servers, self.form.shared / 2)
+            level = np.sort(prices)[: form.picks].mean()
+            start = np.zeros((3, 0), dtype=np.int64), np.append(level, np.zeros(self.count))
+        self.cuts, self.point = start
+        self.squares = np.full(self.count, form.picks / self.count)
         self.best_value, self.best_shift = -np.inf, 0.0
         self.best_cuts, self.best_point = self.cuts, self.point
 
@@ -81,7 +87,7 @@ class PairAscent:
             from scipy.optimize import minimize
 
         idle = 0
-        while idle < PATIENCE and self.best_value <= self.target:
+        while idle < self.patience and self.best_value <= self.target:
             free, signed = self.count + 1, len(self.point) - self.count - 1
             found = minimize(
                 self.negated,
@@ -97,76 +103,97 @@ class PairAscent:
             self.exchange_cuts(solution)
             self.penalty = max(self.penalty * PENALTY_FACTOR, LAST_PENALTY)
 
-    def multipliers(self, point: FloatArray, cuts: Cuts) -> PairMultipliers:
+    def multipliers(self, point: FloatArray) -> PairMultipliers:
         """Return a point of the search as multipliers."""
-        first = self.count + 1
-        middle = first + cuts.triangles.shape[1]
-        return PairMultipliers(point[0], point[1:first], point[first:middle], point[middle:])
+        return PairMultipliers(point[0], point[1 : self.count + 1], point[self.count + 1 :])
 
-    def negative_part(self, point: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the eigenvalues of S, ascending, and minus its negative part over the penalty."""
+    def negative_part(self, point: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the bound if S >= 0, its eigenvalues, ascending, and the approximate solution X.
+
+        X has a row and a column more for each of the constants 0 and 1.
+        """
         require_time()
-        slack = twice_slack(self.form, self.cuts, self.multipliers(point, self.cuts)) / 2
-        values, vectors = np.linalg.eigh(slack)
+        twice, constant = twice_slack(self.form, self.cuts, self.multipliers(point))
+        values, vectors = np.linalg.eigh(twice / 2)
         below = values < 0
-        solution = (vectors[:, below] * (-values[below] / self.penalty)) @ vectors[:, below].T
-        return values, solution
+        negative = (vectors[:, below] * (-values[below] / self.penalty)) @ vectors[:, below].T
+        solution = np.pad(negative, (0, 2))
+        solution[-1, :-2] = solution[:-2, -1] = np.diag(negative)
+        solution[-1, -1] = 1
+        return self.form.picks * float(point[0]) + constant, values, solution
 
     def negated(self, point: FloatArray) -> tuple[float, FloatArray]:
         """Return minus the regularised bound and its gradient."""
-        values, solution = self.negative_part(point)
-        bound = self.form.picks * point[0] - np.sum(np.minimum(values, 0) ** 2) / (2 * self.penalty)
-        squares = np.diag(solution)
+        bound, values, solution = self.negative_part(point)
+        bound -= float(np.sum(np.minimum(values, 0) ** 2)) / (2 * self.penalty)
+        squares = solution[-1, :-2]
         gradient = np.concatenate(
             (
                 [self.form.picks - squares.sum()],
-                self.form.picks * squares - solution.sum(axis=1),
-                -triangle_values(solution, self.cuts.triangles),
-                -solution[tuple(self.cuts.products)],
+                self.form.picks * squares - solution[:-2, :-2].sum(axis=1),
+                -triangle_values(solution, self.cuts),
             )
         )
-        return -float(bound), -gradient
+        return -bound, -gradient
 
     def solution_and_check(self) -> tuple[FloatArray, bool]:
         """Return X, and whether the bound is clearly better; store the best multipliers."""
-        values, solution = self.negative_part(self.point)
+        bound, values, solution = self.negative_part(self.point)
         shift = max(0.0, -float(values[0]))
-        value, before = self.form.picks * (float(self.point[0]) - shift), self.best_value
+        value, before = bound - self.form.picks * shift, self.best_value
         if value > before:
-            self.best_value, self.best_shift = value, shift
+            self.best_value, self.best_shift, self.squares = value, shift, solution[-1, :-2]
             self.best_cuts, self.best_point = self.cuts, self.point
         return solution, value > before + LEAST_GAIN
 
     def exchange_cuts(self, solution: FloatArray) -> None:
         """Drop cuts without a multiplier, and add the most violated ones with a multiplier of 0."""
-        old = self.multipliers(self.point, self.cuts)
-        parts, cuts = [self.point[: self.count + 1]], []
-        for values, columns, violated in (
-            (old.triangles, self.cuts.triangles, violated_triangles(solution)),
-            (old.products, self.cuts.products, violated_products(solution)),
-        ):
-            is_kept = values > LEAST_MULTIPLIER
-            kept = columns[:, is_kept]
-            new = _new(violated, kept)
-            cuts.append(np.concatenate((kept, new), axis=1))
-            parts += [values[is_kept], np.zeros(new.shape[1])]
-        self.cuts = Cuts(*cuts)
-        self.point = np.concatenate(parts)
+        values = self.multipliers(self.point).triangles
+        is_kept = values > LEAST_MULTIPLIER
+        kept = self.cuts[:, is_kept]
+        new = _new(violated_triangles(solution), kept)
+        self.cuts = np.concatenate((kept, new), axis=1)
+        first = self.point[: self.count + 1]
+        self.point = np.concatenate((first, values[is_kept], np.zeros(new.shape[1])))
+
+    @property
+    def kept_bytes(self) -> int:
+        """The memory of the best multipliers."""
+        return int(self.best_cuts.nbytes + self.best_point.nbytes)
+
+    def start_of_child(self, server: int, value: int) -> tuple[IntArray, FloatArray]:
+        """Return the best cuts and point for `exact_form.fixed(server, value)`.
+
+        The point proves the same bound as before, apart from the shift. A term x_t x_server that
+        becomes x_t is written as x_t (sum of x) / N_R, which keeps the matrix S semidefinite.
+        """
+        count = self.count
+        number = np.arange(count + 2) - (np.arange(count + 2) > server)
+        number[server] = count - 1 + value
+        each = self.multipliers(self.best_point)
+        level, sums = each.level, np.delete(each.sums, server)
+        picks = self.form.picks - 1
+        if value and picks:
+            twice, _ = twice_slack(self.form, self.best_cuts, each)
+            own = twice[server, server] / 2 / picks
+            level += each.sums[server] - own
+            sums = sums - (np.delete(twice[server], server) + own) / picks
+        return number[self.best_cuts], np.concatenate(([level], sums, each.triangles))
 
     def proved(self) -> int:
         """Return the integer bound that the best multipliers prove, or 0."""
         if self.best_value <= 0:
             return 0
-        shift, unit = self.best_shift, self.unit
-        found = self.multipliers(self.best_point, self.best_cuts)
-        multipliers = PairMultipliers(*(unit * part for part in found))
-        for _ in range(ATTEMPTS):
-            shift = LARGER_SHIFT * shift + SMALLEST_SHIFT
-            certificate = in_integers(self.exact_form, self.best_cuts, multipliers, unit * shift)
-            bound = None if certificate is None else certificate.bound(self.exact_form)
-            if bound is not None:
-                return bound
-        return 0
+        found = self.multipliers(self.best_point)
+        multipliers = PairMultipliers(*(self.unit * part for part in found))
+
+        def bound_with(shift: float) -> int | None:
+            certificate = in_integers(
+                self.exact_form, self.best_cuts, multipliers, self.unit * shift
+            )
+            return 0 if certificate is None else certificate.bound(self.exact_form)
+
+        return first_proof(self.best_shift, bound_with)
 
 
 def triangle_values(solution: FloatArray, triangles: IntArray) -> FloatArray:
@@ -184,23 +211,19 @@ def triangle_values(solution: FloatArray, triangles: IntArray) -> FloatArray:
 def violated_triangles(solution: FloatArray) -> IntArray:
     """Return the most violated triangles: shape (3, cuts), at most `CUTS_AT_ONCE` of them."""
     count = len(solution)
-    most = max(5, 4 * CUTS_AT_ONCE // count)
+    each = max(5, 4 * CUTS_AT_ONCE // count)
     found, values = [np.zeros((3, 0), dtype=np.int64)], [np.zeros(0)]
     for center in range(count):
         row = solution[center]
         sides = solution + row[center] - row[:, None] - row[None, :]
-        sides[center, :] = sides[:, center] = 0
+        # With the constant 1, (x_i - x_s) (x_i - 1) is also the triangle x_s (x_s - x_i).
+        sides[center, :] = sides[:, center] = sides[:, -1] = 0
         one, other = np.nonzero(np.triu(sides < -LEAST_VIOLATION, 1))
+        most = each if center < count - 2 else CUTS_AT_ONCE
         worst = _least(sides[one, other], most)
         found.append(np.stack((np.full(len(worst), center), one[worst], other[worst])))
         values.append(sides[one, other][worst])
     return np.concatenate(found, axis=1)[:, _least(np.concatenate(values), CUTS_AT_ONCE)]
-
-
-def violated_products(solution: FloatArray) -> IntArray:
-    """Return the pairs with the most negative products: shape (2, cuts)."""
-    places = np.stack(np.nonzero(np.triu(solution < -LEAST_VIOLATION, 1)))
-    return places[:, _least(solution[tuple(places)], CUTS_AT_ONCE)]
 
 
 def _least(values: FloatArray, most: int) -> IntArray:

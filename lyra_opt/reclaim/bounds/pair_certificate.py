@@ -47,29 +47,29 @@ class PairForm(NamedTuple):
         """Return the form with its coefficients multiplied by a number."""
         return self._replace(cost=self.cost * factor, shared=self.shared * factor)
 
-
-class Cuts(NamedTuple):
-    """Inequalities that every choice x satisfies.
-
-    Parameters
-    ----------
-    triangles
-        Shape (3, cuts): servers i, s, t of x_i^2 + x_s x_t - x_i x_s - x_i x_t >= 0.
-    products
-        Shape (2, cuts): servers s, t of x_s x_t >= 0.
-    """
-
-    triangles: IntArray
-    products: IntArray
-
-    @classmethod
-    def none(cls) -> Cuts:
-        """Return no cuts."""
-        return cls(np.zeros((3, 0), dtype=np.int64), np.zeros((2, 0), dtype=np.int64))
+    def fixed(self, server: int, value: int) -> tuple[PairForm, int]:
+        """Return the form of the other servers if x_server = value, and the weight that it adds."""
+        is_in = np.any(self.ends == server, axis=0)
+        number = np.arange(len(self.cost))
+        number[server + 1 :] -= 1
+        cost, paid = self.cost, 0
+        if value:
+            cost, paid = cost.copy(), int(cost[server])
+            # A job on the chosen server is preempted once.
+            np.subtract.at(cost, self.ends[:, is_in].sum(axis=0) - server, self.shared[is_in])
+        return PairForm(
+            self.picks - value,
+            np.delete(cost, server),
+            number[self.ends[:, ~is_in]],
+            self.shared[~is_in],
+        ), paid
 
 
 class PairMultipliers(NamedTuple):
     """Multipliers of the identities and cuts.
+
+    A cut is a triangle, (x_i - x_s) (x_i - x_t) >= 0. Each of i, s and t is a server, the number n
+    of servers, which stands for the constant 0, or n + 1, which stands for the constant 1.
 
     Parameters
     ----------
@@ -77,20 +77,22 @@ class PairMultipliers(NamedTuple):
         Multiplier of sum_s x_s^2 = N_R, of either sign.
     sums
         Shape (servers,): multipliers of x_s (sum_t x_t) = N_R x_s^2, of either sign.
-    triangles, products
-        Multipliers of `Cuts`, at least 0.
+    triangles
+        Multipliers of the cuts, at least 0.
     """
 
     level: Any
     sums: Any
     triangles: Any
-    products: Any
 
 
 def pair_form(reduced: ReducedReclaim) -> PairForm | None:
-    """Return the quadratic form of a reduced rigid instance; None if a job has more servers."""
+    """Return the quadratic form of a reduced rigid instance.
+
+    The result is None if a job is on more servers, or if weights do not fit 64 bits.
+    """
     losses = reduced.losses
-    if not losses.jobs or np.any(losses.span() != 2):
+    if not losses.jobs or np.any(losses.span() != 2) or reduced.weight.dtype == object:
         return None
     ends = losses.job_servers.reshape(-1, 2).T
     cost = reduced.server_cost.copy()
@@ -99,28 +101,36 @@ def pair_form(reduced: ReducedReclaim) -> PairForm | None:
     return PairForm(reduced.reclaim_servers, cost, ends, reduced.weight)
 
 
-def twice_slack(form: PairForm, cuts: Cuts, multipliers: PairMultipliers) -> FloatArray:
-    """Return twice the dual slack matrix S: float64, shape (servers, servers).
+def twice_slack(
+    form: PairForm, triangles: IntArray, multipliers: PairMultipliers
+) -> tuple[FloatArray, float]:
+    """Return twice the dual slack matrix S, shape (servers, servers), and a constant.
 
-    For every choice x of N_R servers, the preempted weight is N_R * level + x' S x plus the
-    multipliers of cuts times their left sides. O(servers^2 + pairs + cuts).
+    For every choice x of N_R servers, the preempted weight is N_R * level + constant + x' S x plus
+    the multipliers of cuts times their left sides. O(servers^2 + pairs + cuts).
+
+    Parameters
+    ----------
+    triangles
+        Shape (3, cuts): i, s and t of each cut, as in `PairMultipliers`.
     """
     count = len(form.cost)
-    center, one, other = cuts.triangles
-    freed = np.bincount(center, weights=multipliers.triangles, minlength=count)
-    diagonal = 2 * (form.cost - multipliers.level + form.picks * multipliers.sums - freed)
+    size, each = count + 2, multipliers.triangles
+    center, one, other = triangles
 
     # Each place in the upper or lower triangle, with minus the multiplier of its product.
-    rows = np.concatenate((center, center, one, cuts.products[0], form.ends[0]))
-    columns = np.concatenate((one, other, other, cuts.products[1], form.ends[1]))
-    each = multipliers.triangles
-    values = np.concatenate((each, each, -each, -multipliers.products, -form.shared))
-    placed = np.bincount(rows * count + columns, weights=values, minlength=count**2)
-    half = placed.astype(np.float64).reshape(count, count)
-    matrix: FloatArray = half + half.T
+    rows = np.concatenate((center, center, center, one, form.ends[0]))
+    columns = np.concatenate((one, other, center, other, form.ends[1]))
+    values = np.concatenate((each, each, -each, -each, -form.shared))
+    placed = np.bincount(rows * size + columns, weights=values, minlength=size**2)
+    half = placed.astype(np.float64).reshape(size, size)
+    # A product with the constant 1 is linear, and x_s = x_s^2.
+    diagonal = form.cost - multipliers.level + form.picks * multipliers.sums
+    diagonal = diagonal + half[count + 1, :count] + half[:count, count + 1]
+    matrix: FloatArray = half[:count, :count] + half[:count, :count].T
     matrix -= np.add.outer(multipliers.sums, multipliers.sums)
-    matrix[np.diag_indices(count)] += diagonal
-    return matrix
+    matrix[np.diag_indices(count)] += 2 * diagonal
+    return matrix, float(half[-1, -1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +141,8 @@ class PairCertificate:
     ----------
     denominator
         Multipliers and shift are integers over this denominator.
-    cuts
-        The cuts that the multipliers belong to.
+    triangles
+        Shape (3, cuts): the cuts that the multipliers belong to.
     multipliers
         The multipliers, as integers.
     shift
@@ -140,7 +150,7 @@ class PairCertificate:
     """
 
     denominator: int
-    cuts: Cuts
+    triangles: IntArray
     multipliers: PairMultipliers
     shift: int
 
@@ -151,18 +161,18 @@ class PairCertificate:
         for exact arithmetic prove nothing. O(servers^3).
         """
         each = self.multipliers
-        if min(each.triangles.min(initial=0), each.products.min(initial=0)) < 0:
+        if each.triangles.min(initial=0) < 0:
             return None
         largest = largest_number(form, each, float(self.denominator)) + 2 * float(self.shift)
         if largest >= EXACT_IN_DOUBLES / 2:
             return None
-        matrix = twice_slack(form.times(self.denominator), self.cuts, each)
+        matrix, constant = twice_slack(form.times(self.denominator), self.triangles, each)
         matrix[np.diag_indices(len(matrix))] += 2 * self.shift
         missed = largest_missed(matrix)
         if missed is None:
             return None
         # Every choice x satisfies x' x = N_R.
-        value = form.picks * (2 * int(each.level) - 2 * self.shift - missed)
+        value = form.picks * (2 * int(each.level) - 2 * self.shift - missed) + 2 * int(constant)
         return max(0, -(-value // (2 * self.denominator)))
 
 
@@ -174,11 +184,12 @@ def largest_number(form: PairForm, multipliers: PairMultipliers, one: float) -> 
     sums = np.abs(multipliers.sums).max(initial=0)
     largest = one * float(form.cost.max(initial=0)) + abs(float(multipliers.level))
     largest += (form.picks + 2) * float(sums)
-    return 2 * (largest + float(multipliers.triangles.sum()) + float(multipliers.products.sum()))
+    # A cut has at most four terms in one place.
+    return 2 * (largest + 4 * float(multipliers.triangles.sum()))
 
 
 def in_integers(
-    form: PairForm, cuts: Cuts, multipliers: PairMultipliers, shift: float
+    form: PairForm, triangles: IntArray, multipliers: PairMultipliers, shift: float
 ) -> PairCertificate | None:
     """Scale multipliers and round them to integers that `PairCertificate.bound` can check.
 
@@ -197,12 +208,11 @@ def in_integers(
 
     return PairCertificate(
         denominator=1 << bits,
-        cuts=cuts,
+        triangles=triangles,
         multipliers=PairMultipliers(
             level=round(multipliers.level * scale),
             sums=rounded(multipliers.sums),
             triangles=rounded(multipliers.triangles),
-            products=rounded(multipliers.products),
         ),
         shift=int(np.ceil(shift * scale)),
     )

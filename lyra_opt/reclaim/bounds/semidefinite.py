@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,10 @@ from lyra_opt.core.stopwatch import (
     remaining_s,
     require_time,
 )
-from lyra_opt.reclaim.bounds.pair_ascent import PairAscent
-from lyra_opt.reclaim.bounds.pair_certificate import pair_form
 from lyra_opt.reclaim.bounds.semidefinite_certificate import (
     Multipliers,
     entry_places,
+    first_proof,
     in_integers,
     twice_slack,
     with_sums,
@@ -45,13 +45,9 @@ DENSE_SIZE = 400
 """Up to this size eigenvalues come from a dense solver, above it from Lanczos' method."""
 LARGEST_SIZE = 9000
 """Most servers and jobs together; a matrix of this size takes 650 MB, and the proof needs two."""
-MOST_SERVERS = 600
-"""Most servers for which `PairAscent` is used: each of its steps needs all eigenvalues."""
 LANCZOS_VECTORS, LANCZOS_RESTARTS, LANCZOS_TOLERANCE = 60, 100, 1e-3
 ESCAPES, ESCAPE = 4, 0.1
 """Number and length of the descent directions that are added to the factor at a check."""
-ATTEMPTS, LARGER, SMALLEST_SHIFT = 8, 1.05, 1e-6
-"""Most attempts, growth factor and least increase of the shift until a factor exists."""
 PROOF_S, PROOF_SHARE = 6e-11, 0.1
 """Time reserved for the proof: seconds times the size cubed, and a share of the time left."""
 LEAST_ASCENT_S = 1e-2
@@ -65,13 +61,11 @@ def semidefinite_bound(
 ) -> int:
     """Return a proved semidefinite bound on preempted weight, or 0 if the limits are too tight.
 
-    If every job is on two servers and there are at most `MOST_SERVERS`, `PairAscent` finds it, with
-    triangle cuts. Otherwise the relaxation replaces the products z z' of z = (x, y) by a positive
-    semidefinite matrix Z that satisfies the identities listed in `Multipliers`. It is at least as
-    strong as the linear relaxation, because y_j x_s = x_s^2 implies y_j^2 >= x_s^2. An augmented
-    Lagrangian finds Z = R R' with `RANK` columns. Its multipliers, made feasible by a shift of the
-    diagonal, give the bound. The bound is valid however far the descent got
-    (`SemidefiniteCertificate`).
+    The relaxation replaces the products z z' of z = (x, y) by a positive semidefinite matrix Z that
+    satisfies the identities listed in `Multipliers`. It is at least as strong as the linear
+    relaxation, because y_j x_s = x_s^2 implies y_j^2 >= x_s^2. An augmented Lagrangian finds
+    Z = R R' with `RANK` columns. Its multipliers, made feasible by a shift of the diagonal, give
+    the bound. The bound is valid however far the descent got (`SemidefiniteCertificate`).
 
     Parameters
     ----------
@@ -94,18 +88,22 @@ def semidefinite_bound(
     memory_mib = limits_in_force().memory_mib
     if memory_mib is not None and 3 * 8 * size**2 > memory_mib * BYTES_PER_MIB:
         return 0
-    left_s = remaining_s()
-    ascent_s = None if left_s is None else (1 - PROOF_SHARE) * left_s - PROOF_S * size**3
-    if ascent_s is not None and ascent_s < LEAST_ASCENT_S * size:
+    time_s = ascent_s(reduced)
+    if time_s == 0:
         return 0
-    form = pair_form(reduced) if reduced.losses.servers <= MOST_SERVERS else None
-    ascent = _Ascent(reduced, objective, rng) if form is None else PairAscent(form, objective)
-    try:
-        with limited_to(Limits(time_s=ascent_s)):
-            ascent.run()
-    except OutOfTimeError:
-        pass
+    ascent = _Ascent(reduced, objective, rng)
+    with suppress(OutOfTimeError), limited_to(Limits(time_s=time_s)):
+        ascent.run()
     return ascent.proved()
+
+
+def ascent_s(reduced: ReducedReclaim) -> float | None:
+    """Return the seconds for an ascent, 0 if too few to be of use; None without a time limit."""
+    left_s, size = remaining_s(), reduced.losses.servers + reduced.losses.jobs
+    if left_s is None:
+        return None
+    seconds = (1 - PROOF_SHARE) * left_s - PROOF_S * size**3
+    return 0 if seconds < LEAST_ASCENT_S * size else seconds
 
 
 class _Ascent:
@@ -272,13 +270,11 @@ class _Ascent:
         """Return the integer bound that the best multipliers prove, or 0."""
         if self.best_value <= 0:
             return 0
-        shift = self.best_shift
-        for _ in range(ATTEMPTS):
-            shift = LARGER * shift + SMALLEST_SHIFT
-            certificate = in_integers(self.reduced, self.best_multipliers, shift, self.unit)
-            if certificate is None or is_out_of_time():
+
+        def bound_with(shift: float) -> int | None:
+            if is_out_of_time():
                 return 0
-            bound = certificate.bound(self.reduced)
-            if bound is not None:
-                return bound
-        return 0
+            certificate = in_integers(self.reduced, self.best_multipliers, shift, self.unit)
+            return 0 if certificate is None else certificate.bound(self.reduced)
+
+        return first_proof(self.best_shift, bound_with)

@@ -15,6 +15,8 @@ import numpy as np
 from lyra_opt.core.stopwatch import loading
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from lyra_opt.core.arrays import FloatArray, IntArray
@@ -28,6 +30,8 @@ LARGEST_BITS = 50
 FEWEST_BITS = 16
 """Fewest bits for fractions of the unit; with fewer, rounding would cost more than the gain."""
 ROWS_AT_ONCE = 512
+ATTEMPTS, LARGER, SMALLEST_SHIFT = 8, 1.05, 1e-7
+"""Most attempts, growth factor and least increase of the shift until a factor exists."""
 
 
 class Multipliers(NamedTuple):
@@ -180,6 +184,22 @@ def largest_missed(matrix: FloatArray) -> int | None:
     if most_missed >= EXACT_IN_DOUBLES / 2:  # below it, no sum was rounded
         return None
     return int(most_missed)
+
+
+def first_proof(shift: float, bound_with: Callable[[float], int | None]) -> int:
+    """Return the bound of the first shift, from `shift` upwards, that proves one; 0 if none does.
+
+    Parameters
+    ----------
+    bound_with
+        Returns the bound that a shift proves, or None if a larger shift may prove one.
+    """
+    for _ in range(ATTEMPTS):
+        shift = LARGER * shift + SMALLEST_SHIFT
+        bound = bound_with(shift)
+        if bound is not None:
+            return bound
+    return 0
 
 
 def _largest_number(

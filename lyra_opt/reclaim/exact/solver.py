@@ -11,8 +11,9 @@ from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import is_out_of_time, limited_to, limits_in_force, remaining_s
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.reclaim.bounds.pair_certificate import pair_form
-from lyra_opt.reclaim.bounds.semidefinite import semidefinite_bound
+from lyra_opt.reclaim.bounds.semidefinite import ascent_s, semidefinite_bound
 from lyra_opt.reclaim.exact.components import search_components
+from lyra_opt.reclaim.exact.pairs import PairSearch
 from lyra_opt.reclaim.exact.threshold.search import search_thresholds
 from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.heuristics.fast import Fast
@@ -29,6 +30,8 @@ SHORT_SEARCH = 300
 TRIAL_S = 10.0
 TRIAL_SHARE = 0.25
 """The long tree search is checked for progress after 10 s or this share of the time left."""
+MOST_SERVERS = 600
+"""Most servers for `PairSearch`: each step of its bound computes all eigenvalues of a matrix."""
 
 
 class Exact(Solver):
@@ -40,9 +43,11 @@ class Exact(Solver):
     2. Rigid: the components of the graph of servers and jobs, combined by a knapsack
        (`lyra_opt.reclaim.exact.components`).
     3. Rigid: best-first branch and bound on jobs (`lyra_opt.reclaim.exact.tree.search`). After 300
-       nodes a longer tabu search follows. A semidefinite bound
-       (`lyra_opt.reclaim.bounds.semidefinite`) is computed if a quarter of the time, or 10 s, did
-       not close half of the gap that the linear bound left, or if every job is on two servers.
+       nodes a longer tabu search follows, and then the branch and bound continues. After a quarter
+       of the time, or 10 s, branch and bound on servers replaces it if every job is on two servers
+       (`lyra_opt.reclaim.exact.pairs`). Else a semidefinite bound
+       (`lyra_opt.reclaim.bounds.semidefinite`) is computed if half of the gap that the linear
+       bound left is still open.
     4. Interchangeable: a longer tabu search, then branch and bound with the bound of
        `lyra_opt.reclaim.exact.threshold.search`.
 
@@ -114,7 +119,7 @@ class Exact(Solver):
         )
 
 
-def _limits_left(known: BestKnown) -> Limits:
+def _left(known: BestKnown) -> Limits:
     """Return the current limits, with the nodes already used subtracted."""
     limits = limits_in_force()
     nodes = None if limits.nodes is None else max(0, limits.nodes - known.nodes)
@@ -151,40 +156,39 @@ def _search_rigid(
         known.take(search_components(reduced, known.places, dual_bound=known.bound))
     if known.is_proved:
         return
-    left = _limits_left(known)
-    if left.nodes is None or left.nodes > SHORT_SEARCH:
-        with limited_to(replace(left, nodes=SHORT_SEARCH)):
-            known.take(TreeSearch(reduced, known.places, known.bound, known.observer).search())
-        if known.is_proved or known.stopped_by in (StoppedBy.TIME, StoppedBy.MEMORY):
-            return
-        _walk(known, reduced, (), LONG_WALK, rng)
-    if not known.is_proved:
-        _search_long(known, reduced, linear_bound, rng)
-
-
-def _search_long(
-    known: BestKnown,
-    reduced: ReducedReclaim,
-    linear_bound: int,
-    rng: np.random.Generator,
-) -> None:
-    """Run the tree search; if it is slow, compute the semidefinite bound and then continue."""
-    search = TreeSearch(reduced, known.places, known.bound, known.observer)
-    limits, left_s = _limits_left(known), remaining_s()
+    tree, limits = TreeSearch(reduced, known.places, known.bound, known.observer), _left(known)
+    nodes = SHORT_SEARCH if limits.nodes is None else min(SHORT_SEARCH, limits.nodes)
+    with limited_to(replace(limits, nodes=nodes)):
+        found = tree.search()
+    known.take(found)
+    if known.is_proved or found.stopped_by is not StoppedBy.NODES or nodes < SHORT_SEARCH:
+        return
+    _walk(known, reduced, (), LONG_WALK, rng)
+    if known.is_proved:
+        return
+    tree.take(known.places, known.bound)
+    left_s = remaining_s()
     trial_s = TRIAL_S if left_s is None else min(TRIAL_S, TRIAL_SHARE * left_s)
     with limited_to(replace(limits, time_s=trial_s)):
-        known.take(search.search())
-    if known.is_proved or known.stopped_by is not StoppedBy.TIME or is_out_of_time():
+        found = tree.search()
+    known.take(found)
+    if known.is_proved or found.stopped_by is not StoppedBy.TIME or is_out_of_time():
         return
     assert known.objective is not None
-    # For jobs on two servers, the bound with cuts closes more gap in a minute than the tree.
-    if pair_form(reduced) is not None or 2 * known.bound < linear_bound + known.objective:
-        bound = semidefinite_bound(reduced, known.objective, rng)
-        search.raise_bound(bound)
-        if known.observer is not None and bound > known.bound:
-            known.observer("dual_bound", min(bound, known.objective))
+    if ascent_s(reduced) != 0:
+        form = pair_form(reduced) if len(reduced.servers) <= MOST_SERVERS else None
+        if form is not None:
+            pairs = PairSearch(reduced, form, known.places, known.bound, known.observer)
+            with limited_to(_left(known)):
+                known.take(pairs.search())
+            return
+        if 2 * known.bound < linear_bound + known.objective:
+            bound = semidefinite_bound(reduced, known.objective, rng)
+            tree.take(known.places, bound)
+            if known.observer is not None and bound > known.bound:
+                known.observer("dual_bound", min(bound, known.objective))
     with limited_to(limits):
-        known.take(search.search())
+        known.take(tree.search())
 
 
 def _search_interchangeable(

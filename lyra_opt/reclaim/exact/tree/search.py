@@ -104,11 +104,8 @@ class TreeSearch:
             server_start=losses.server_start,
             server_jobs=rank[losses.server_jobs].astype(np.int64),
         )
-        self._objective = reduced.objective(incumbent) // self._step * self._unit
-        self._floor = -(-dual_bound // self._step) * self._unit
-        self.nodes = 0
-        self._is_chosen = np.zeros(losses.servers, dtype=np.int64)
-        self._is_chosen[list(incumbent)] = 1
+        self._objective, self._floor, self.nodes = self._instance.forbidden_price, 0, 0
+        self.take(incumbent, dual_bound)
         self._open_nodes = 1
         self._free_slots = FIRST_SLOTS - 1
         bounds = np.zeros(FIRST_SLOTS, dtype=dtype)
@@ -156,8 +153,13 @@ class TreeSearch:
             stopped_by=stopped_by,
         )
 
-    def raise_bound(self, dual_bound: int) -> None:
-        """Raise the lower bound to `dual_bound`, which another method has proved."""
+    def take(self, incumbent: Sequence[int], dual_bound: int) -> None:
+        """Take a choice and a lower bound of another method if they are better."""
+        objective = self._reduced.objective(incumbent) // self._step * self._unit
+        if objective < self._objective:
+            self._objective = objective
+            self._is_chosen = np.zeros(self._reduced.losses.servers, dtype=np.int64)
+            self._is_chosen[list(incumbent)] = 1
         self._floor = max(self._floor, -(-dual_bound // self._step) * self._unit)
 
     def _objective_value(self) -> int:

@@ -1,6 +1,7 @@
 """The bound for jobs on two servers never crosses the optimum, whatever its multipliers."""
 
 import dataclasses
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,14 +11,12 @@ from hypothesis import strategies as st
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.bounds.pair_ascent import PairAscent, triangle_values
 from lyra_opt.reclaim.bounds.pair_certificate import (
-    Cuts,
     PairCertificate,
     PairMultipliers,
     in_integers,
     pair_form,
     twice_slack,
 )
-from lyra_opt.reclaim.bounds.semidefinite import semidefinite_bound
 from lyra_opt.reclaim.incidence import Incidence
 from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
 from tests.lyra_opt.reclaim.reduced import choices, least_cost, wrong_cholesky
@@ -53,24 +52,22 @@ def certificates(draw, most: int = 60) -> tuple[ReducedReclaim, PairCertificate]
     reduced = draw(graphs())
     servers = len(reduced.servers)
 
-    def cuts(size: int) -> np.ndarray:
-        columns = st.permutations(range(servers)).map(lambda order: order[:size])
-        drawn = draw(st.lists(columns, max_size=5))
-        return np.array(drawn, dtype=np.int64).reshape(-1, size).T
+    # The two numbers after the servers stand for the constants 0 and 1.
+    triangle = st.permutations(range(servers + 2)).map(lambda order: order[:3])
+    drawn = draw(st.lists(triangle, max_size=8))
+    found = np.array(drawn, dtype=np.int64).reshape(-1, 3).T
 
     def numbers(count: int, least: int) -> np.ndarray:
         values = st.lists(st.integers(least, most), min_size=count, max_size=count)
         return np.array(draw(values), dtype=np.int64)
 
-    found = Cuts(cuts(3), cuts(2))
     return reduced, PairCertificate(
         denominator=draw(st.integers(1, 20)),
-        cuts=found,
+        triangles=found,
         multipliers=PairMultipliers(
             level=draw(st.integers(-most, most)),
             sums=numbers(servers, -most),
-            triangles=numbers(found.triangles.shape[1], 0),
-            products=numbers(found.products.shape[1], 0),
+            triangles=numbers(found.shape[1], 0),
         ),
         shift=draw(st.sampled_from([0, 1, 10, 100, 1000])),
     )
@@ -81,16 +78,15 @@ def test_every_choice_costs_what_level_slack_and_cuts_say(drawn):
     """The identity that the bound rests on, in integers; and no choice violates a cut."""
     reduced, certificate = drawn
     form, each = pair_form(reduced), certificate.multipliers
-    matrix = twice_slack(form.times(certificate.denominator), certificate.cuts, each)
+    matrix, constant = twice_slack(form.times(certificate.denominator), certificate.triangles, each)
     for choice in choices(reduced):
-        chosen = np.zeros(len(reduced.servers))
-        chosen[list(choice)] = 1
-        products = np.outer(chosen, chosen)
-        triangles = triangle_values(products, certificate.cuts.triangles)
-        pairs = products[tuple(certificate.cuts.products)]
-        assert min(triangles.min(initial=0), pairs.min(initial=0)) >= 0
-        said = 2 * form.picks * each.level + chosen @ matrix @ chosen
-        said += 2 * (each.triangles @ triangles + each.products @ pairs)
+        with_constants = np.zeros(len(reduced.servers) + 2)
+        with_constants[[*choice, -1]] = 1
+        triangles = triangle_values(np.outer(with_constants, with_constants), certificate.triangles)
+        assert triangles.min(initial=0) >= 0
+        chosen = with_constants[:-2]
+        said = 2 * (form.picks * each.level + constant) + chosen @ matrix @ chosen
+        said += 2 * each.triangles @ triangles
         assert said == 2 * certificate.denominator * reduced.objective(choice)
 
 
@@ -117,29 +113,29 @@ def test_a_wrong_factor_proves_no_more(drawn, wrong):
     assert bound is None or bound <= least_cost(reduced)
 
 
-@pytest.mark.parametrize("name", ["triangles", "products"])
-def test_negative_multipliers_of_cuts_prove_nothing(name):
+def test_negative_multipliers_of_cuts_prove_nothing():
     """A cut is an inequality, so only one sign is valid."""
     form = pair_form(reg4(8, 3, 1))
-    cuts = Cuts(np.array([[0], [1], [2]]), np.array([[0], [1]]))
-    zero = np.zeros(1, dtype=np.int64)
-    none = PairMultipliers(0, np.zeros(8, dtype=np.int64), zero, zero)
     for value, proves in ((1, True), (-1, False)):
-        multipliers = none._replace(**{name: np.array([value])})
-        certificate = PairCertificate(denominator=1, cuts=cuts, multipliers=multipliers, shift=99)
+        certificate = PairCertificate(
+            denominator=1,
+            triangles=np.array([[0], [1], [2]]),
+            multipliers=PairMultipliers(0, np.zeros(8, dtype=np.int64), np.array([value])),
+            shift=99,
+        )
         assert (certificate.bound(form) is not None) is proves
 
 
 def test_numbers_beyond_doubles_are_refused():
     form = pair_form(reg4(8, 3, 1))
-    zeros = np.zeros(8, dtype=np.int64)
-    none = PairMultipliers(0, zeros, zeros[:0], zeros[:0])
+    zeros, cuts = np.zeros(8, dtype=np.int64), np.zeros((3, 0), dtype=np.int64)
+    none = PairMultipliers(0, zeros, zeros[:0])
     for multipliers, shift in ((none._replace(sums=zeros + 2**60), 1), (none, 2**60)):
         certificate = PairCertificate(
-            denominator=1, cuts=Cuts.none(), multipliers=multipliers, shift=shift
+            denominator=1, triangles=cuts, multipliers=multipliers, shift=shift
         )
         assert certificate.bound(form) is None
-    assert in_integers(form, Cuts.none(), none._replace(level=1e16), 0.0) is None
+    assert in_integers(form, cuts, none._replace(level=1e16), 0.0) is None
 
 
 def reg4(servers: int, reclaim: int, seed: int) -> ReducedReclaim:
@@ -155,8 +151,31 @@ def test_only_jobs_on_two_servers_have_this_form():
 @given(graphs())
 def test_the_ascent_stays_below_the_optimum(reduced):
     """Whatever the weights and costs."""
-    bound = semidefinite_bound(reduced, NO_LIMIT, np.random.default_rng(0))
-    assert 0 <= bound <= least_cost(reduced)
+    ascent = PairAscent(pair_form(reduced), NO_LIMIT)
+    ascent.run()
+    assert 0 <= ascent.proved() <= least_cost(reduced)
+
+
+@given(graphs(), st.integers(0, 5), st.integers(0, 1))
+def test_a_server_is_fixed_in_the_form(reduced, server, value):
+    """The form of the other servers gives the same weights, and the point the same bound."""
+    form, server = pair_form(reduced), min(server, len(reduced.servers) - 1)
+    part, paid = form.fixed(server, value)
+    places = np.delete(np.arange(len(reduced.servers)), server)
+    for others in combinations(range(len(places)), part.picks):
+        chosen = np.zeros(len(places))
+        chosen[list(others)] = 1
+        weight = part.cost @ chosen - part.shared @ chosen[part.ends].prod(axis=0)
+        assert paid + weight == reduced.objective([*places[list(others)], *[server] * value])
+    if part.ends.size and 0 < part.picks < len(places):
+        whole = PairAscent(form, NO_LIMIT)
+        whole.run()
+        child = PairAscent(part, NO_LIMIT, whole.start_of_child(server, value))
+        bound, values, _ = child.negative_part(child.point)
+        least = whole.unit * (whole.best_value - 2 * part.picks * whole.best_shift)
+        bound = child.unit * (bound + part.picks * min(0.0, float(values[0])))
+        if child.unit == whole.unit:
+            assert paid + bound >= least - 1e-3 * whole.unit
 
 
 @pytest.mark.parametrize("factor", [1, pytest.param(10**6, marks=pytest.mark.slow)])

@@ -11,8 +11,9 @@ from lyra_opt.core import stopwatch
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver
 from lyra_opt.instances.family import generate
+from lyra_opt.reclaim.exact import solver
 from lyra_opt.reclaim.exact.components import search_components
-from lyra_opt.reclaim.exact.solver import SHORT_SEARCH, Exact
+from lyra_opt.reclaim.exact.solver import Exact
 from lyra_opt.reclaim.exact.tree.search import TreeSearch
 from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
@@ -78,21 +79,25 @@ def test_components_alone_prove_best_fit_fleets():
 
 
 def test_a_trial_of_the_tree_leaves_time_to_the_solver(monkeypatch):
-    """The tree is tried for a part of the time; then a better bound is sought, and it goes on.
+    """One tree is tried for a part of the time; then a better bound is sought, and it goes on.
 
     The clock moves on by a second with each look at it, however busy the machine is.
     """
-    ends, search = [], TreeSearch.search
+    ends, trees, search = [], set(), TreeSearch.search
 
     def noted(tree):
         found = search(tree)
         ends.append(found.stopped_by)
+        trees.add(tree)
         return found
 
     monkeypatch.setattr(TreeSearch, "search", noted)
+    monkeypatch.setattr(solver, "SHORT_SEARCH", 1)
+    monkeypatch.setattr(solver, "LONG_WALK", 1)
     monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=count(0.0).__next__))
     instance = generate("reclaim", "hyp8", servers=100, reclaim=30, seed=1)
-    answer = run(Exact(), instance, time_s=400, nodes=SHORT_SEARCH)
-    assert ends == [StoppedBy.TIME, StoppedBy.TIME]
+    answer = run(Exact(), instance, time_s=400)
+    assert ends == [StoppedBy.NODES, StoppedBy.TIME, StoppedBy.TIME]
+    assert len(trees) == 1
     assert answer.stopped_by is StoppedBy.TIME
     assert 0 < answer.dual_bound < answer.objective
