@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -47,7 +46,7 @@ def readable_pictures():
 
     written = Figure.savefig
 
-    def savefig(figure: Figure, *arguments: Any, **options: Any) -> None:
+    def savefig(figure, *arguments, **options):
         faults = faults_of(figure, is_trimmed=options.get("bbox_inches") == "tight")
         assert not faults, faults
         written(figure, *arguments, **options)
@@ -70,7 +69,7 @@ def figure_5():
 
 
 @pytest.fixture
-def figure_5_document() -> dict[str, Any]:
+def figure_5_document():
     """The same as a document that a test may change."""
     return json.loads(FIGURE_5.read_text())
 
@@ -79,7 +78,7 @@ def figure_5_document() -> dict[str, Any]:
 def write_json(tmp_path):
     """Return a function that writes a JSON file into a fresh folder."""
 
-    def write(name: str, value: Any) -> Path:
+    def write(name, value):
         path = tmp_path / name
         path.write_text(json.dumps(value))
         return path
@@ -91,7 +90,7 @@ def write_json(tmp_path):
 def write(tmp_path):
     """Return a function that writes text or bytes into a fresh folder."""
 
-    def write_file(content: str | bytes, name: str = "trace.csv") -> Path:
+    def write_file(content, name="trace.csv"):
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
@@ -111,7 +110,7 @@ def heard():
 def run(capfd):
     """Return a function that runs the command line: exit code, stdout, stderr."""
 
-    def run_command(*arguments: object) -> tuple[int, str, str]:
+    def run_command(*arguments):
         try:
             exit_code = main([str(argument) for argument in arguments])
         except SystemExit as stop:  # argparse
@@ -122,7 +121,7 @@ def run(capfd):
     return run_command
 
 
-def built(source: Path, folder: Path, target: str) -> Path:
+def built(source, folder, target):
     """Return the archive that is made of a source tree."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", target]
     subprocess.run([*command, "--directory", folder], cwd=source, check=True, capture_output=True)
@@ -131,12 +130,12 @@ def built(source: Path, folder: Path, target: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     """Return the wheel of this tree."""
     return built(ROOT, tmp_path_factory.mktemp("wheel"), "wheel")
 
 
-def assert_one_line_error(result: tuple[int, str, str], *parts: str) -> None:
+def assert_one_line_error(result, *parts):
     """Assert exit code 2, nothing on stdout and one line on stderr that holds `parts`."""
     exit_code, out, err = result
     assert exit_code == 2, err

@@ -1,7 +1,5 @@
 """How much of what could be tried is tried each time; `make test-slow` tries all of it."""
 
-from typing import Any
-
 import pytest
 from hypothesis import settings
 
@@ -10,7 +8,7 @@ FULL = 100
 LEAST = 2
 
 
-def draws(number: int, **others: Any) -> settings:
+def draws(number, **others):
     """Return settings for `number` examples in the profile ``full``, and its share in others.
 
     Parameters

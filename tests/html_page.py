@@ -9,18 +9,18 @@ class Page(HTMLParser):
 
     VOID = frozenset({"br", "hr", "img", "input", "link", "meta", "path", "use"})
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.ids: list[str] = []
-        self.addresses: list[str] = []
+        self.open = []
+        self.tags = []
+        self.ids = []
+        self.addresses = []
         self.words = ""
         self.feed(text)
         self.close()
         assert not self.open
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         if tag not in self.VOID:
             self.open.append(tag)
@@ -31,14 +31,14 @@ class Page(HTMLParser):
             if name in ("src", "href", "xlink:href", "data", "srcset") and value:
                 self.addresses.append(value)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert tag in self.VOID or self.open.pop() == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.words += data
 
 
-def assert_needs_no_other_file(text: str) -> None:
+def assert_needs_no_other_file(text):
     """Plots are inside, nothing is loaded, no id stands twice."""
     page = Page(text)
     assert all(address.startswith("#") for address in page.addresses)

@@ -21,7 +21,7 @@ _TABULAR = re.compile(
 )
 
 
-def rows_of_latex(text: str) -> list[list[list[str]]]:
+def rows_of_latex(text):
     """Return the cells of each tabular of a text; fail on anything that LaTeX would not take."""
     tabulars = []
     assert text.isprintable() or set(text) - {"\n"} == {sign for sign in text if sign.isprintable()}

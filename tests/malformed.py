@@ -21,25 +21,25 @@ class Defect(NamedTuple):
     """A part of the error message; an error that begins with "is" follows the field's name."""
 
     @property
-    def expected(self) -> str:
+    def expected(self):
         """A part of the error message, with the name of the field."""
         field = next(iter(self.changes))
         return f"{field} {self.error}" if self.error.startswith("is ") else self.error
 
-    def __str__(self) -> str:
+    def __str__(self):
         """The name of the test case: the message up to its first colon."""
         return self.expected.partition(":")[0]
 
-    def in_(self, document: dict[str, Any]) -> dict[str, Any]:
+    def in_(self, document):
         """Return a copy of the document that has the defect."""
         return changed(document, self.changes)
 
 
-def changed(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def changed(document, changes):
     """Return a copy of a document with new values by field; `ABSENT` removes a field."""
     copy = deepcopy(document)
     for place, value in changes.items():
-        target: Any = copy
+        target = copy
         *path, last = re.findall(r"[^.\[\]]+", place)
         for step in path:
             target = target[int(step) if isinstance(target, list) else step]
@@ -61,18 +61,18 @@ class Malformed(NamedTuple):
     """Defects that only the parser finds: NaN, 1.0 for 1, references, sums."""
 
 
-def _defect(fields: str | dict[str, Any], *rest: Any) -> Defect:
+def _defect(fields, *rest):
     *value, error = rest
     if isinstance(fields, dict):
         return Defect({name: _value(each) for name, each in fields.items()}, error)
     return Defect({fields: _value(value[0]) if value else ABSENT}, error)
 
 
-def _value(value: Any) -> Any:
+def _value(value):
     return None if value == "null" else value
 
 
-def _malformed(valid: str, **defects: list[list[Any]]) -> Malformed:
+def _malformed(valid, **defects):
     if not valid.startswith("{"):
         valid = (library().folder / f"{valid}.json").read_text()
     by_form, by_rule = (
@@ -88,7 +88,7 @@ INSTANCES, SOLUTIONS = (
 """Malformed documents by problem; solutions also by form, such as ``allocation-schedule``."""
 
 
-def defects(table: dict[str, Malformed], *, by_form_only: bool = False) -> list[tuple[str, Defect]]:
+def defects(table, *, by_form_only=False):
     """Return every defect of a table, each with the name of its document."""
     return [
         (name, defect)

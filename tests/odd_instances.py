@@ -5,11 +5,9 @@ has other values in a few fields: ties, values at the limits of floats and integ
 floats cannot add exactly. Some of its entries are equal, and its names have quotes and spaces.
 """
 
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from random import Random
-from typing import Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
@@ -22,14 +20,14 @@ from tests.reference.drawing import LARGEST_INTEGER
 from tests.reference.heterogeneous import SHARES
 
 TINY = {"max_jobs": 4, "max_machines": 4, "max_gpus": 4}
-LIMITS: dict[str, tuple[dict[str, Any], ...]] = {
+LIMITS = {
     "mean_jct": ({}, {"max_extra_workers": 0}, {"max_jobs": 2}),
     "network": ({**TINY, "with_timers": False}, {**TINY, "with_timers": True}),
     "preemption": ({"max_nodes": 3, "max_gangs": 3, "max_pending": 2},),
 }
 """Limits of the strategies, by problem or variant, within which brute force is quick."""
 
-VALUES: dict[str, dict[str, tuple[tuple[Any, ...], ...]]] = {
+VALUES = {
     "allocation": {
         "jobs.work_worker_s": ((1,), (1, 2, 3), (0.1, 0.3, 7.7), (1e-3, 1e3), (1e6, 1e6 + 1)),
         "jobs.scaling_loss": ((0.0,), (1.0,), (0.1, 0.9), (1 - 2**-53, 5e-324)),
@@ -75,7 +73,7 @@ EXTREME_WORK = (
 )
 """Work that only objectives without a schedule can handle."""
 
-FACTORS: dict[str, tuple[tuple[tuple[float, ...], str], ...]] = {
+FACTORS = {
     "allocation": (((2, 8), "gpus jobs.gpus_per_worker"),),
     "heterogeneous": (
         ((1e-6, 1e9), "jobs.throughput jobs.spread_throughput jobs.steps"),
@@ -91,7 +89,7 @@ NAMES = ("{0}{1}", "{1}", 'ü "{0}\\{1}', " {0} {1}, ", "{0}.{1}")
 """Forms of names, given a letter and a number."""
 
 
-def small_instance(choose: Choices, problem: str, variant: str, **given_too: Any) -> Any:
+def small_instance(choose, problem, variant, **given_too):
     """Draw a small instance of a variant; brute force knows the optimum of most of them."""
     key = {"preemption": "moves", "reclaim": "semantics"}.get(problem, "objective")
     name = "mean_jct" if (problem, variant) == ("allocation", "mean_jct") else problem
@@ -100,7 +98,7 @@ def small_instance(choose: Choices, problem: str, variant: str, **given_too: Any
     return getattr(drawn_instances, f"{problem}_instance")(choose, **limits, **given_too)
 
 
-def odd_instance(choose: Choices, problem: str, variant: str, **given_too: Any) -> Any:
+def odd_instance(choose, problem, variant, **given_too):
     """Draw an instance of a variant, usual or odd; a change that breaks a rule is left out."""
     instance = small_instance(choose, problem, variant, **given_too)
     values, factors = VALUES[problem], FACTORS.get(problem, ())
@@ -108,7 +106,7 @@ def odd_instance(choose: Choices, problem: str, variant: str, **given_too: Any) 
         works = (*values["jobs.work_worker_s"], *EXTREME_WORK)
         values = values | {"jobs.work_worker_s": works}
         factors = (*factors, ((2**40,), factors[0][1]))
-    changes: list[tuple[Callable[..., None], str, Any]] = [
+    changes = [
         *((_with_values, field, pools) for field, pools in values.items()),
         *((_multiplied, fields, pool) for pool, fields in factors),
         *((_with_twins, table, None) for table in ("jobs", "servers", "machines", "gangs")),
@@ -125,13 +123,13 @@ def odd_instance(choose: Choices, problem: str, variant: str, **given_too: Any) 
 odd_instances = strategy_of(odd_instance)
 
 
-def _with_values(choose: Choices, document: Any, field: str, pools: Sequence[Any]) -> None:
+def _with_values(choose, document, field, pools):
     pool = choose.one_of(*pools)
     for within, key in _places(document, field.split(".")):
         within[key] = choose.one_of(*pool)
 
 
-def _multiplied(choose: Choices, document: Any, fields: str, factors: Sequence[float]) -> None:
+def _multiplied(choose, document, fields, factors):
     factor = choose.one_of(*factors)
     for field in fields.split():
         for within, key in _places(document, field.split(".")):
@@ -139,7 +137,7 @@ def _multiplied(choose: Choices, document: Any, fields: str, factors: Sequence[f
                 within[key] *= factor
 
 
-def _with_twins(choose: Choices, document: Any, table: str, _: None) -> None:
+def _with_twins(choose, document, table, _):
     """Make one entry of a table equal to another, except for its name."""
     entries = document.get(table, [])
     if len(entries) > 1:
@@ -147,7 +145,7 @@ def _with_twins(choose: Choices, document: Any, table: str, _: None) -> None:
         entries[twin] = {**entries[other], "id": entries[twin]["id"]}
 
 
-def _with_odd_names(choose: Choices, document: Any, *_: Any) -> None:
+def _with_odd_names(choose, document, *_):
     """Give entries, racks, labels and resources other names, in another order."""
     known = {"cpu", "zone"} | {
         entry[key]
@@ -163,7 +161,7 @@ def _with_odd_names(choose: Choices, document: Any, *_: Any) -> None:
     document |= renamed({key: document[key] for key in document if key != "name"}, names)
 
 
-def renamed(value: Any, names: dict[str, str]) -> Any:
+def renamed(value, names):
     """Return a copy of a document in which names, as keys and as values, are replaced."""
     if isinstance(value, dict):
         return {names.get(key, key): renamed(entry, names) for key, entry in value.items()}
@@ -172,7 +170,7 @@ def renamed(value: Any, names: dict[str, str]) -> Any:
     return names.get(value, value) if isinstance(value, str) else value
 
 
-def _places(value: Any, path: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:
+def _places(value, path):
     """Yield the objects and keys of all values at a path, which leads through lists and objects."""
     first, *rest = path
     for each in value if isinstance(value, list) else [value]:
@@ -185,12 +183,12 @@ def _places(value: Any, path: Sequence[str]) -> Iterator[tuple[dict[str, Any], s
             yield each, first
 
 
-def odd_document(choose: Choices, problem: str, variant: str) -> dict[str, Any]:
+def odd_document(choose, problem, variant):
     """Draw what the file of an odd instance holds."""
     return document_of(odd_instance(choose, problem, variant))
 
 
-def choices_of(seed: Any) -> Choices:
+def choices_of(seed):
     """Return choices that are the same for the same seed, drawn faster than by Hypothesis."""
     return Choices(Random(seed).randint)
 

@@ -6,16 +6,12 @@ cut off.
 """
 
 import re
-from collections.abc import Iterator
 from itertools import combinations
-from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from lyra_opt.core.picture_styles import STYLES, Style, house_style
+from lyra_opt.core.picture_styles import STYLES, house_style
 
 _NUMBER = re.compile(r"[-−+]?[\d,]+(\.\d+)?%?")
 _SLACK_PIXELS = 1.0
@@ -24,7 +20,7 @@ _COVERED = 0.15
 """Of the smaller of two texts: what may lie on another, for the box of a text is larger than it."""
 
 
-def faults_of(figure: Figure, *, is_trimmed: bool = False) -> list[str]:
+def faults_of(figure, *, is_trimmed=False):
     """Return what is wrong with a figure, in words.
 
     Parameters
@@ -44,7 +40,7 @@ def faults_of(figure: Figure, *, is_trimmed: bool = False) -> list[str]:
     ]
 
 
-def _size_faults(figure: Figure, style: Style, *, is_trimmed: bool) -> Iterator[str]:
+def _size_faults(figure, style, *, is_trimmed):
     width = figure.get_size_inches()[0]
     if is_trimmed:
         width = max(width, figure.get_tightbbox().width)
@@ -55,7 +51,7 @@ def _size_faults(figure: Figure, style: Style, *, is_trimmed: bool) -> Iterator[
         yield f"is {height:.1f} inches high, a page is {style.most_height_inches:g}"
 
 
-def _axis_faults(figure: Figure) -> Iterator[str]:
+def _axis_faults(figure):
     """Yield axes with numbers and no word of what they are."""
     shown = set(map(id, _shown_texts(figure)))
     for axes in figure.axes:
@@ -72,7 +68,7 @@ def _axis_faults(figure: Figure) -> Iterator[str]:
                 yield f"the {name} axis of {axes.get_title() or 'a panel'!r} says no unit"
 
 
-def _in_line(axes: Axes, other: Axes, name: str) -> bool:
+def _in_line(axes, other, name):
     """Return whether two panels stand in a column (x), or a row (y), and may share a label."""
     box, place = axes.get_position(), other.get_position()
     ends = (box.x0, place.x0, box.x1, place.x1)
@@ -81,7 +77,7 @@ def _in_line(axes: Axes, other: Axes, name: str) -> bool:
     return abs(ends[0] - ends[1]) < 0.01 and abs(ends[2] - ends[3]) < 0.01
 
 
-def _legend_faults(figure: Figure) -> Iterator[str]:
+def _legend_faults(figure):
     from matplotlib.legend import Legend
 
     for legend in figure.findobj(Legend):
@@ -91,7 +87,7 @@ def _legend_faults(figure: Figure) -> Iterator[str]:
                 yield f"a legend covers the panel {axes.get_title()!r}"
 
 
-def _print_faults(figure: Figure) -> Iterator[str]:
+def _print_faults(figure):
     """Yield pairs of entries of a legend that only colours distinguish."""
     from matplotlib.legend import Legend
 
@@ -103,7 +99,7 @@ def _print_faults(figure: Figure) -> Iterator[str]:
                 yield f"{one} and {other} look the same without colours"
 
 
-def _look(handle: Any) -> tuple[Any, ...]:
+def _look(handle):
     """Return what of a sample is seen without colours, its lightness last."""
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Patch
@@ -117,7 +113,7 @@ def _look(handle: Any) -> tuple[Any, ...]:
     return handle.get_hatch(), edge[3] > 0 and edge[:3] != handle.get_facecolor()[:3], light
 
 
-def _text_faults(figure: Figure, points: float, *, is_trimmed: bool) -> Iterator[str]:
+def _text_faults(figure, points, *, is_trimmed):
     texts = _shown_texts(figure)
     for text in texts:
         if text.get_fontsize() < points:
@@ -135,10 +131,8 @@ def _text_faults(figure: Figure, points: float, *, is_trimmed: bool) -> Iterator
             yield f"{_called(one)} and {_called(other)} cover each other"
 
 
-def _shown_texts(figure: Figure) -> list[Text]:
+def _shown_texts(figure):
     """Return the texts that are drawn: ticks outside of limits, and axes that are off, are not."""
-    from matplotlib.text import Text
-
     hidden = set()
     for axes in figure.axes:
         is_drawn = axes.get_visible() and axes.axison
@@ -158,16 +152,15 @@ def _shown_texts(figure: Figure) -> list[Text]:
     ]
 
 
-def _called(text: Text) -> str:
+def _called(text):
     return repr(" ".join(text.get_text().split())[:40])
 
 
-def _area(box: Bbox) -> float:
+def _area(box):
     return float(box.width * box.height)
 
 
-def _common_area(box: Bbox, other: Bbox) -> float:
-    from matplotlib.transforms import Bbox
+def _common_area(box, other):
 
     common = Bbox.intersection(box, other)
     return 0.0 if common is None else _area(common)

@@ -3,7 +3,7 @@
 import signal
 
 
-def hear_signals() -> None:
+def hear_signals():
     """End at Ctrl-C and SIGHUP, which background jobs and nohup have every process ignore.
 
     To be called in the new process (`preexec_fn`).

@@ -2,12 +2,11 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from lyra_opt.instances.family import generate
 
 
-def tables(file: str, name: str | None = None) -> dict[str, Any]:
+def tables(file, name=None):
     """Return the TOML file beside a test module, such as ``refused.toml`` for ``test_refused.py``.
 
     `name` overrides the file's name; it has no ending.
@@ -17,12 +16,12 @@ def tables(file: str, name: str | None = None) -> dict[str, Any]:
     return tomllib.loads(path.with_name(f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def beside(file: str, name: str) -> str:
+def beside(file, name):
     """Return the text of the example file `name` in the folder of a test module."""
     return Path(file).with_name(name).read_text(encoding="utf-8")
 
 
-def generated(families: dict[str, Any], **shared_by_all: Any) -> dict[str, list[Any]]:
+def generated(families, **shared_by_all):
     """Return the instances of each problem, from pairs of shared parameters and those of each."""
     return {
         problem: [

@@ -27,7 +27,7 @@ COMPOSITION_ROOTS = ("lyra_opt", "lyra_opt.__main__", "lyra_opt.registry", "lyra
 """The registry, the front door and the command line see every package."""
 
 
-def modules() -> dict[str, Path]:
+def modules():
     """Return every module of the five packages by its dotted name."""
     found = {}
     for package in MAY_IMPORT:
@@ -39,17 +39,17 @@ def modules() -> dict[str, Path]:
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
+def parsed(path):
     """Return the syntax tree of a file, which several tests walk."""
     return ast.parse(path.read_text())
 
 
-def package_of(module: str) -> str:
+def package_of(module):
     """Return which of the five folders of the source tree holds a module of lyra_opt."""
     return next((part for part in module.split(".")[1:2] if part in MAY_IMPORT), "lyra_opt")
 
 
-def imported_by(path: Path) -> set[str]:
+def imported_by(path):
     """Return the dotted names that a file imports, at any depth, for types alone too."""
     names = set()
     for node in ast.walk(parsed(path)):
@@ -85,7 +85,7 @@ def test_libraries_take_solvers_and_not_their_names():
     assert found == set(TABLES["may_look_up"])
 
 
-def is_root(module: str) -> bool:
+def is_root(module):
     """Return whether a module may import every package."""
     return module in COMPOSITION_ROOTS or module.startswith("lyra_opt.front_door.")
 

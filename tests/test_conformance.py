@@ -5,7 +5,6 @@ import sys
 from copy import deepcopy
 from functools import cache
 from itertools import product
-from typing import Any
 
 import pytest
 
@@ -64,7 +63,7 @@ def _crowded(moves, kind):
     return find_problem("preemption").parse_instance(document | TABLES["preemption"][kind])
 
 
-INSTANCES: dict[str, list[Any]] = {
+INSTANCES = {
     **generated(TABLES["generated"], seed=1),
     "heterogeneous": [
         *(_two_gangs(objective) for objective in (*ROUND_OBJECTIVES, *SHARE_OBJECTIVES)),
@@ -180,7 +179,7 @@ def test_every_solver_solves_a_case_of_each_variant_that_it_claims():
 
 def test_what_always_ends_with_a_proof_is_said_to():
     """The converse of rule 6: a bound that always meets the objective is a promise not made."""
-    proves_all: dict[tuple[str, str, str], bool] = {}
+    proves_all = {}
     for problem, name, position in TAKEN:
         solver, instance = find_solver(problem, name), INSTANCES[problem][position]
         variant = instance.variant

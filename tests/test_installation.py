@@ -6,20 +6,19 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 OLDEST = ROOT / "constraints-oldest.txt"
 PYTHONS = ("python3.11", "python3.12", "python3.13")
-CASES: list[Any] = [
+CASES = [
     pytest.param("python3.11", ["--constraint", str(OLDEST)], id="python3.11-oldest"),
     *(pytest.param(python, [], id=f"{python}-newest") for python in PYTHONS),
 ]
 
 
-def interpreter(name: str) -> str | None:
+def interpreter(name):
     """Return a Python of that name which runs: on the path, or kept by pyenv beside others."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     kept = versions.glob(f"{name.removeprefix('python')}.*/bin/{name}")
@@ -34,7 +33,7 @@ def interpreter(name: str) -> str | None:
     return None
 
 
-def first_example() -> str:
+def first_example():
     """Return the Python of the README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.search(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)

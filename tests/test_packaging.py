@@ -31,7 +31,7 @@ COMMANDS = tables(__file__)["commands"]
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(wheel, tmp_path_factory):
     """Return the Python of an environment with the wheel, its dependencies and no source tree."""
     folder = tmp_path_factory.mktemp("installed")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
@@ -65,7 +65,7 @@ def test_the_source_archive_makes_the_same_wheel(wheel, tmp_path):
     assert names[0] == names[1]
 
 
-def output_of(command: list[Path | str], folder: Path) -> str:
+def output_of(command, folder):
     """Return what a command prints, run in an empty folder."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,6 @@
 import io
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -17,7 +16,7 @@ from tests.pictures import faults_of
 from tests.tables import tables
 
 
-def panel(width_inches: float = 4.0) -> tuple[Figure, Any]:
+def panel(width_inches=4.0):
     """Return a figure with a panel that keeps the rules."""
     with house_style():
         figure = Figure(figsize=(width_inches, 3.0), layout="constrained")

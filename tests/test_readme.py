@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,23 +36,23 @@ SLOW = re.compile(r"^\$ lyra-opt (counterexample|simulate)|lo\.simulate\(", flag
 """What searches, or replays days, for some ten seconds."""
 
 
-def cost_of(shown: str) -> list[pytest.MarkDecorator]:
+def cost_of(shown):
     """Return the marks of a block that is run."""
     return [pytest.mark.slow] if SLOW.search(shown) else []
 
 
-def text_of(page: str) -> str:
+def text_of(page):
     """Return what a page says."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def blocks(language: str, text: str) -> list[str]:
+def blocks(language, text):
     """Return the fenced blocks of one language."""
     fenced = re.findall(r"^```(\S*)[^\n]*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     return [block for of, block in fenced if of == language]
 
 
-def sessions() -> list[Any]:
+def sessions():
     """Return the blocks that show a terminal, as cases that are called after their page."""
     return [
         pytest.param(
@@ -68,7 +67,7 @@ def sessions() -> list[Any]:
     ]
 
 
-def saved_files(page: str) -> dict[str, str]:
+def saved_files(page):
     """Return the files that a page has its readers save, by name."""
     shown = re.findall(
         r"Save this as `([\w.]+)`.*?^```\w+\n(.*?)^```$", text_of(page), re.MULTILINE | re.DOTALL
@@ -76,7 +75,7 @@ def saved_files(page: str) -> dict[str, str]:
     return dict(shown)
 
 
-def without_times(lines: list[str]) -> list[str]:
+def without_times(lines):
     """Return the lines of a session without the times at their ends."""
     is_timed = any(re.search(r"time \(m?s\)$", line) for line in lines)
     kept = [TIME_OF_ROW.sub("", line) if is_timed else line for line in lines]
@@ -139,7 +138,7 @@ def test_pages_show_python():
     }
 
 
-def commands(page: str) -> list[str]:
+def commands(page):
     """Return the commands that a page shows in fences, what is not this program's left off."""
     found = []
     for block in (*blocks("", text_of(page)), *blocks("sh", text_of(page))):
@@ -232,7 +231,7 @@ ROOMS = ("lyra_opt/reclaim", "lyra_opt/reclaim/bounds")
 """Where the file names stand that every problem has, which the guide lists without a folder."""
 
 
-def passages(page: str) -> list[str]:
+def passages(page):
     """Return the rows, items and paragraphs of a page, or the docstrings of a module."""
     text = (ROOT / page).read_text()
     if not page.endswith(".py"):
@@ -246,7 +245,7 @@ def passages(page: str) -> list[str]:
     ]
 
 
-def written_out(path: str) -> list[str]:
+def written_out(path):
     """Return the paths that one with braces stands for."""
     braces = re.search(r"\{([^{}]*)\}", path)
     if not braces:
@@ -258,7 +257,7 @@ def written_out(path: str) -> list[str]:
     ]
 
 
-def paths_of_nothing(page: str) -> list[str]:
+def paths_of_nothing(page):
     """Return the paths of Python files in a page that lead nowhere.
 
     A path counts from the root, from the page's folder, or from a folder that the passage links to,
@@ -287,7 +286,7 @@ def paths_of_nothing(page: str) -> list[str]:
     return missing
 
 
-def names_of_nothing(page: str) -> list[str]:
+def names_of_nothing(page):
     """Return the dotted names in a page that are no module, no object and no entry-point group."""
     pattern = rf"(?<![\w./-])(?:{'|'.join(CODE)})(?:\.[A-Za-z_]\w*)+"
     missing = []

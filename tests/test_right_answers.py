@@ -8,7 +8,6 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given
@@ -20,7 +19,7 @@ from lyra_opt.allocation import WorkerAllocation
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, same_value
-from lyra_opt.core.solver import Solver, find_solver, solver_names
+from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import refute_claims
 from lyra_opt.reclaim import Solution
 from lyra_opt.reclaim.exact.solver import Exact
@@ -54,17 +53,17 @@ TAKEN_BY = {
 ONE_SHOT = ("jct_reduction", "two_phase", "joint")
 
 
-def allocations_of(instance: Any) -> st.SearchStrategy[WorkerAllocation]:
+def allocations_of(instance):
     """Draw a number of workers for each job, in its range or 0."""
     ranges = (st.integers(job.min_workers, job.max_workers) for job in instance.jobs)
     return st.tuples(*(st.just(0) | workers for workers in ranges)).map(WorkerAllocation)
 
 
-def losses_of(instance: Any) -> st.SearchStrategy[Any]:
+def losses_of(instance):
     """Draw the solution of a heuristic, of which some parts are replaced by any others."""
     found = lo.solve(instance, "fewest-pods-first").solution or preemption.Solution(lost_gangs=())
     nodes = st.sampled_from([node.id for node in instance.nodes])
-    parts: dict[str, st.SearchStrategy[Any]] = {"emptied_nodes": st.lists(nodes, unique=True)}
+    parts = {"emptied_nodes": st.lists(nodes, unique=True)}
     if instance.gangs:
         gangs = st.sampled_from([gang.id for gang in instance.gangs])
         pods = {"gang": gangs, "group": st.integers(0, 1), "count": st.integers(1, 2)}
@@ -82,7 +81,7 @@ def losses_of(instance: Any) -> st.SearchStrategy[Any]:
     return changes.map(lambda changed: replace(found, **changed).in_file_order(instance))
 
 
-SOLUTIONS: dict[str, tuple[tuple[str, ...], Any]] = {
+SOLUTIONS = {
     "allocation": (ONE_SHOT, allocations_of),
     "heterogeneous": (ROUNDS, round_schedules_of),
     "network": (PROBLEMS["network"].VARIANTS, network_solutions_of),
@@ -106,7 +105,7 @@ SLOW_ENGINES = ("cbc", "gscip")
 
 
 @cache
-def exact_solvers(problem: str, variant: str) -> tuple[Solver, ...]:
+def exact_solvers(problem, variant):
     """Return the quick exact solvers of a variant that run on this machine."""
     found = (find_solver(problem, name) for _, name in solver_names(problem))
     return tuple(
@@ -118,7 +117,7 @@ def exact_solvers(problem: str, variant: str) -> tuple[Solver, ...]:
     )
 
 
-def assert_right(problem: str, name: str, data: st.DataObject) -> None:
+def assert_right(problem, name, data):
     """Assert that an answer is valid, worth what it says, bounded, and proved if it must be.
 
     Some runs have a limit, or start from the solution of an exact solver, with which the answer
@@ -132,9 +131,7 @@ def assert_right(problem: str, name: str, data: st.DataObject) -> None:
     assert_agreement(truth, instance, solver, data.draw(LIMITS), data)
 
 
-def assert_agreement(
-    truth: Truth, instance: Any, solver: Solver, limits: Limits, data: st.DataObject
-) -> None:
+def assert_agreement(truth, instance, solver, limits, data):
     """Assert that the answers of a solver, and perhaps of an exact one before it, have no fault."""
     answers, failures, start = [], [], None
     others = exact_solvers(truth.problem, truth.variant)
@@ -240,7 +237,7 @@ def test_the_checker_says_what_the_reference_says(problem, data):
     solution, document = data.draw(solutions(instance)), document_of(instance)
     of = find_problem(problem)
     report = of.check(instance, solution)
-    expected: dict[str, Any] = {}
+    expected = {}
     with suppress(InvalidChoiceError):
         expected = PROBLEMS[problem].measured(document, of.answer(instance, solution))
     assert bool(report.violations) == (not expected)

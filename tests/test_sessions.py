@@ -30,7 +30,6 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -50,7 +49,7 @@ PLACES = {
 }
 
 
-def values_at(found: Any, path: str) -> Any:
+def values_at(found, path):
     """Return the values at a path."""
     key, _, rest = path.partition("/")
     if key == "*":
@@ -58,7 +57,7 @@ def values_at(found: Any, path: str) -> Any:
     return values_at(found[int(key) if isinstance(found, list) else key], rest) if key else found
 
 
-def is_like(found: Any, expected: Any) -> bool:
+def is_like(found, expected):
     """Return whether values are those expected."""
     if isinstance(expected, list):
         return len(found) == len(expected) and all(map(is_like, found, expected))
@@ -67,7 +66,7 @@ def is_like(found: Any, expected: Any) -> bool:
     return bool(found == (pytest.approx(expected) if type(expected) is float else expected))
 
 
-def check(ran: tuple[int, str, str], expectations: list[tuple[str, str]], folder: Path) -> None:
+def check(ran, expectations, folder):
     """Hold what a command did against its expectations."""
     exit_code, out, err = ran
     told = {"out": out, "err": err, "read": out}

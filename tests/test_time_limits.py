@@ -33,16 +33,16 @@ LATE_LOOKS = 40
 class LookedAt:
     """A clock on which each look takes a second, and nothing else takes any time."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.looks = 0
 
-    def perf_counter(self) -> float:
+    def perf_counter(self):
         self.looks += 1
         return float(self.looks)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> LookedAt:
+def clock(monkeypatch):
     """The clock of all solvers."""
     clock = LookedAt()
     monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=clock.perf_counter))

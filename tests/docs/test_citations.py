@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 ENTRY = re.compile(r"^@\w+\{(\w+),\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 
 
-def entries(page: str) -> dict[str, str]:
+def entries(page):
     return dict(ENTRY.findall((ROOT / page).read_text()))
 
 

@@ -51,7 +51,7 @@ print("all ran")
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def installed(tmp_path_factory):
     """Install the package into a folder of its own; return an environment that sees it."""
     target = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
@@ -71,7 +71,7 @@ def test_runs_on_every_kind_of_cluster(installed):
 def lyra_opt(installed):
     """Return what runs the command, and returns what it printed."""
 
-    def run(*arguments: object) -> str:
+    def run(*arguments):
         command = [sys.executable, "-m", "lyra_opt", *map(str, arguments)]
         ran = subprocess.run(command, env=installed, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr
@@ -80,7 +80,7 @@ def lyra_opt(installed):
     return run
 
 
-def changes(*texts: str) -> list[str]:
+def changes(*texts):
     """Return what changes keys of a scenario."""
     return [part for text in texts for part in ("--set", text)]
 

@@ -15,7 +15,7 @@ from tests.experiments.simulation.conftest import THREE_JOBS
 OWN = (Path(__file__).parents[2] / "docs/own.md").read_text()
 
 
-def fences(language: str) -> list[tuple[str, str]]:
+def fences(language):
     """Return the fenced blocks of a language, each with the line above it."""
     pattern = rf"^([^\n]*)\n\n```{language}\n(.*?)^```$"
     return re.findall(pattern, OWN, flags=re.MULTILINE | re.DOTALL)
@@ -31,7 +31,7 @@ COMMANDS = [line for _, block in fences("sh") for line in block.splitlines()]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Return a folder with the files, and what they are tried on."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, median
 
@@ -20,15 +19,13 @@ from lyra_opt.simulation.loaning import compare_forecasters
 from tests.instances.workloads.published import published
 from tests.tables import tables
 
-Run = Callable[..., tuple[int, str, str]]
-
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs"
 PHILLY, ITP = "philly_jobs.csv.gz", "microsoft_itp2021_jobs.csv.gz"
 SIMULATIONS = tables(__file__)
 
 
-def text_of(page: str) -> str:
+def text_of(page):
     """Return a page."""
     return (DOCS / page).read_text(encoding="utf-8")
 
@@ -41,12 +38,12 @@ def printed(run, page, command, more=""):
     return out
 
 
-def written(value: float, format_spec: str) -> str:
+def written(value, format_spec):
     """Return a number as tables have it: .119, and 0."""
     return format(value, format_spec).lstrip("0") if value else "0"
 
 
-def require_row(page: str, name: str, *cells: str) -> None:
+def require_row(page, name, *cells):
     """Check that the row of a table that begins with a name has these cells side by side."""
     row_of = re.compile(rf"^\| {re.escape(name)}(?: \([^|]*\))? \|.*$", re.MULTILINE)
     rows = row_of.findall(text_of(page))
@@ -138,7 +135,7 @@ def test_sizes_of_proofs(run, tmp_path, monkeypatch):
 
 def test_decisions_of_real_schedulers():
     """Each row is computed from the recordings, without a study and its tables."""
-    of_all: list[tuple[int, int, int, int]] = []
+    of_all = []
     for recording in RECORDINGS:
         rows = []
         for decision in recorded_decisions(recording):
@@ -151,7 +148,7 @@ def test_decisions_of_real_schedulers():
     require_decisions(of_all)
 
 
-def require_decisions(rows: list[tuple[int, int, int, int]]) -> None:
+def require_decisions(rows):
     """Check that the finding has a row with the number of cases and the six percentages."""
     excess = [paid / least - 1 for paid, least, *_ in rows]
     paid, least, lost, stayed = (sum(column) for column in zip(*rows, strict=True))

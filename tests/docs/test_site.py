@@ -2,10 +2,8 @@
 
 import ast
 import re
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +31,7 @@ def test_an_example_has_a_title_and_ends_in_a_picture(script):
 
 
 @pytest.fixture
-def extension(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+def extension(monkeypatch):
     """Return a function that imports an extension of the site by its name."""
     monkeypatch.syspath_prepend(str(DOCS / "extensions"))
     return import_module
@@ -44,7 +42,7 @@ def test_links_of_included_files_lead_where_they_lead_in_the_tree(extension):
     file = DOCS.parent / "lyra_opt/reclaim/README.md"
     pages = {"formulations/reclaim/README.md": "problems/reclaim_mathematics"}
 
-    def led(text: str) -> str:
+    def led(text):
         return extension("tree_links").led_right(text, file, DOCS, pages)
 
     assert led("[f](../../docs/formats/reclaim.md#a)") == "[f](/formats/reclaim.md#a)"
@@ -56,7 +54,7 @@ def test_links_of_included_files_lead_where_they_lead_in_the_tree(extension):
     assert led("```\n[c](checker.py)\n```\n") == "```\n[c](checker.py)\n```\n"
 
 
-def shown_models() -> dict[str, list[str]]:
+def shown_models():
     """Return the modules whose code is shown below the mathematics, by file of that."""
     module = ast.parse((DOCS / "conf.py").read_text(encoding="utf-8"))
     (files,) = (

@@ -17,7 +17,7 @@ STUDY = beside(__file__, "tiny.toml")
 def write_study(tmp_path):
     """Return a function that writes the tiny study with some text replaced."""
 
-    def write(*replacements: tuple[str, str]) -> Path:
+    def write(*replacements):
         text = STUDY
         for old, new in replacements:
             assert old in text
@@ -29,7 +29,7 @@ def write_study(tmp_path):
     return write
 
 
-def _forget_entry_points() -> None:
+def _forget_entry_points():
     SOLVERS.forget()
     FAMILIES.forget()
 

@@ -14,7 +14,7 @@ from lyra_opt.reclaim.checker import check
 from lyra_opt.reclaim.instance import Instance, Solution
 
 
-def first_servers(instance: Instance) -> SolveResult[Solution]:
+def first_servers(instance):
     """Give back the first servers of the file."""
     chosen = [server.id for server in instance.servers if server.on_loan]
     solution = Solution(tuple(chosen[: instance.reclaim_servers]))
@@ -23,7 +23,7 @@ def first_servers(instance: Instance) -> SolveResult[Solution]:
     )
 
 
-def boast(instance: Instance) -> SolveResult[Solution]:
+def boast(instance):
     """Claim that the first servers are optimal."""
     result = first_servers(instance)
     return SolveResult(
@@ -34,23 +34,23 @@ def boast(instance: Instance) -> SolveResult[Solution]:
     )
 
 
-def fail(instance: Instance) -> SolveResult[Solution]:
+def fail(instance):
     raise ZeroDivisionError("this solver always fails")
 
 
-def die(instance: Instance) -> SolveResult[Solution]:
+def die(instance):
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 
 
-def leave(instance: Instance) -> SolveResult[Solution]:
+def leave(instance):
     raise SystemExit(3)
 
 
 GATE = "LYRA_OPT_TEST_GATE"
 
 
-def wait(instance: Instance) -> SolveResult[Solution]:
+def wait(instance):
     """Wait, on all instances but the first two, until there is no such file."""
     gate = os.environ.get(GATE)
     while gate and not instance.name.endswith(("seed0", "seed1")) and os.path.exists(gate):  # noqa: PTH110
@@ -75,7 +75,7 @@ class FakeSolver(Solver):
     def supports(self, instance):
         return None
 
-    def solve(self, instance: Any, **_: Any) -> SolveResult[Solution]:
+    def solve(self, instance, **_):
         return self.answer(instance)
 
 

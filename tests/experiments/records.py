@@ -1,14 +1,12 @@
 """Rows of results made by hand."""
 
-from typing import Any
-
 from lyra_opt.core.result import Status
 from lyra_opt.experiments.records import ReplayRecord, ReplayStatus, SolverRecord, StudyRecord
 
 
-def make_run(cell: str, configuration: str, status: Status, **columns: Any) -> SolverRecord:
+def make_run(cell, configuration, status, **columns):
     """Return a row; what is not given has some plain value."""
-    plain: dict[str, Any] = {
+    plain = {
         "study": "by-hand",
         "problem": "reclaim",
         "position": 0,
@@ -52,9 +50,9 @@ def make_runs(rows, **common):
     ]
 
 
-def make_replay(seed: int, **columns: Any) -> ReplayRecord:
+def make_replay(seed, **columns):
     """Return the row of a simulation; what is not given has some plain value."""
-    row: dict[str, Any] = {
+    row = {
         "study": "by-hand",
         "position": seed,
         "axes": {"load": 0.5},
@@ -79,7 +77,7 @@ MAXIMISING = {"problem": "allocation", "variant": "jct_reduction"}
 """Columns of a row whose objective is maximised."""
 
 
-def make_study(runs: int) -> StudyRecord:
+def make_study(runs):
     """Return the study of rows made by hand."""
     return StudyRecord(
         name="by-hand",

@@ -5,10 +5,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -17,8 +14,8 @@ from hypothesis import strategies as st
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.core.table import latex_of
-from lyra_opt.experiments.diff import Diff, compare_folders
-from lyra_opt.experiments.records import ReplayStatus, RunRecord
+from lyra_opt.experiments.diff import compare_folders
+from lyra_opt.experiments.records import ReplayStatus
 from lyra_opt.experiments.store import STORE_FILE, ResultStore
 from tests.conftest import assert_one_line_error
 from tests.draws import draws
@@ -29,7 +26,7 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-def stored(folder: Path, runs: Sequence[RunRecord], **study: Any) -> Path:
+def stored(folder, runs, **study):
     """Write the runs into a new store in that folder."""
     (folder / STORE_FILE).unlink(missing_ok=True)
     record = replace(make_study(len(runs)), kind=runs[0].kind, **study)
@@ -39,19 +36,19 @@ def stored(folder: Path, runs: Sequence[RunRecord], **study: Any) -> Path:
     return folder
 
 
-def replays(jct_s: Sequence[float], **columns: Any) -> list[RunRecord]:
+def replays(jct_s, **columns):
     return [
         make_replay(seed, figures={"jct_mean_s": value, "jobs": 100}, **columns)
         for seed, value in enumerate(jct_s)
     ]
 
 
-def compared(folder: Path, a: Sequence[RunRecord], b: Sequence[RunRecord]) -> Diff:
+def compared(folder, a, b):
     """Return the differences between two stores of these runs."""
     return compare_folders(stored(folder / "a", a), stored(folder / "b", b))
 
 
-def row(diff: Diff, measure: str, axis: str = "", value: Any = "") -> Any:
+def row(diff, measure, axis="", value=""):
     found = diff.measures
     found = found[(found.measure == measure) & (found.axis == axis) & (found.value == value)]
     (only,) = found.itertuples()
@@ -197,7 +194,7 @@ def test_runs_without_a_pair_and_failed_ones_are_named(tmp_path):
 
 
 def test_runs_that_nothing_else_tells_apart_are_paired_by_key(tmp_path):
-    def folder(**jobs_of_key: int) -> Path:
+    def folder(**jobs_of_key):
         runs = [make_replay(0, key=key, figures={"jobs": jobs_of_key[key]}) for key in jobs_of_key]
         return stored(tmp_path / str(jobs_of_key), runs)
 

@@ -18,7 +18,6 @@ from lyra_opt.core.run_progress import within_run
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses, run_tasks
 from lyra_opt.experiments.records import (
-    ReplayRecord,
     ReplayStatus,
     StudyRecord,
     current_environment,
@@ -43,12 +42,12 @@ class Replay:
     files = ()
     documents_folder = None
 
-    def record(self, started_at: datetime, **columns: object) -> ReplayRecord:
+    def record(self, started_at, **columns):
         environment = asdict(current_environment())
         known = {"study": STUDY.name, "key": self.key, "started_at": started_at.isoformat()}
         return make_replay(self.seed, **(environment | known | columns))
 
-    def run(self) -> ReplayRecord:
+    def run(self):
         if self.calls is not None:
             with self.calls.open("a") as stream:
                 stream.write(f"{self.key}\n")
@@ -69,7 +68,7 @@ class Replay:
             tables={"jobs": pd.DataFrame({"job": list("abcde"), "jct_s": draws})},
         )
 
-    def failed(self, started_at: datetime, message: str) -> ReplayRecord:
+    def failed(self, started_at, message):
         return self.record(started_at, status=ReplayStatus.ERROR, message=message)
 
 
@@ -105,9 +104,9 @@ def test_rows_and_tables_of_any_kind_come_back(processes, tmp_path):
 def test_long_runs_show_how_far_they_are(processes, tmp_path):
     """What a run tells is seen outside its worker while it runs, and gone when it is done."""
     seen = tmp_path / "seen"
-    shares: dict[str, float] = {}
+    shares = {}
 
-    def look() -> None:
+    def look():
         while sum(shares.copy().values()) < 0.5 * max(1, processes):
             time.sleep(0.01)
         seen.write_text("")

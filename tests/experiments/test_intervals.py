@@ -24,9 +24,7 @@ WARM_UP_DAYS = 30
 TRACES = 40
 
 
-def days_with_differences(
-    generator: np.random.Generator, days: int, correlation: float, *, is_skewed: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def days_with_differences(generator, days, correlation, *, is_skewed):
     """Return the number of jobs of each day, and the mean difference of its jobs; its mean is 0.
 
     ``correlation`` is that between a day and the next. The differences are normal, or log-normal.
@@ -41,16 +39,7 @@ def days_with_differences(
     return 1 + generator.poisson(JOBS_PER_DAY, days), values
 
 
-def coverage(
-    source_days: int,
-    days: int,
-    draws: int,
-    *,
-    correlation: float,
-    is_skewed: bool,
-    repetitions: int,
-    seed: int = 0,
-) -> float:
+def coverage(source_days, days, draws, *, correlation, is_skewed, repetitions, seed=0):
     """Return the share of generated traces whose interval contains the true mean difference."""
     generator = np.random.default_rng(seed)
     block_days = usual_block_days(source_days)
@@ -72,14 +61,14 @@ def coverage(
     return covered / repetitions
 
 
-def documented() -> dict[tuple[int, int, int], list[float]]:
+def documented():
     """Return the coverage in %, by days of the trace, days of a draw and number of draws."""
     rows = [line.strip("| \n").split(" | ") for line in PAGE.read_text().splitlines()]
     numbers = [row for row in rows if len(row) == 7 and row[0].isdigit()]
     return {(int(a), int(b), int(c)): [*map(float, shares)] for a, b, c, *shares in numbers}
 
 
-def assert_covers(sizes: tuple[int, int, int], repetitions: int) -> None:
+def assert_covers(sizes, repetitions):
     """Measure a row of the page again; each share may differ by four standard errors."""
     processes = [(skewed, correlation) for skewed in (False, True) for correlation in (0.0, 0.5)]
     for percent, (is_skewed, correlation) in zip(documented()[sizes], processes, strict=True):
@@ -149,7 +138,7 @@ def test_too_few_units_have_no_interval(before, after):
     assert found.difference == np.mean(after) - np.mean(before)
 
 
-def trace_of_days(generator: np.random.Generator, path: Path, days: int) -> Path:
+def trace_of_days(generator, path, days):
     """Write a trace whose days have loads of their own, and return its path."""
     rows = ["job_id,submit_time_s,duration_s,gpus"]
     for day in range(days):
@@ -161,9 +150,7 @@ def trace_of_days(generator: np.random.Generator, path: Path, days: int) -> Path
     return path
 
 
-def mean_jcts_s(
-    path: Path, *given: str, seeds: int = 1
-) -> tuple[np.ndarray, np.ndarray, Resampling | None]:
+def mean_jcts_s(path, *given, seeds=1):
     """Return the mean JCT under FIFO and under SJF with each seed, and the resampling."""
     changes = ["cluster.servers=1", "cluster.gpus_per_server=2", *given]
     scenario = load_scenario("plain", map(parse_change, changes), jobs=str(path))

@@ -31,7 +31,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def score(capsys, *arguments: str) -> tuple[int, str, str]:
+def score(capsys, *arguments):
     """Return exit code, output and messages of the command."""
     status = main(["library", "score", *arguments, "--processes", "1"])
     return status, *capsys.readouterr()
@@ -107,7 +107,7 @@ def test_the_frame_prints_intervals_in_the_cell_of_their_measure():
     assert alone.split()[-2:] == ["29.9", "60.0"]
 
 
-def ranks(out: str) -> list[str]:
+def ranks(out):
     return [line for line in out.splitlines() if "2 instances" in line]
 
 

@@ -49,7 +49,7 @@ def test_filters_leave_what_they_name(tmp_path):
     path = written(tmp_path, '"*"')
     text = path.read_text()
 
-    def cells(line: str) -> set[str]:
+    def cells(line):
         path.write_text(text.replace('ids = ["lyra-figure-5", "hurt-first"]', line))
         return {str(dict(cell.parameters)["library"]) for cell in read_study(path).cells}
 

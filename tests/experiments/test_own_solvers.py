@@ -19,7 +19,7 @@ NAMED = ('"scf"', '"mine.py:Mine"')
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own(tmp_path, monkeypatch):
     """Return the file beside the study, away from the working directory."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -4,8 +4,6 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -21,9 +19,7 @@ from lyra_opt.experiments.analysis import Analysis
 from lyra_opt.experiments.chosen_pictures import drawn
 from lyra_opt.experiments.plots.excess import excess_ticks, plot_excess_over_axis
 from lyra_opt.experiments.plots.figures import excess_over_axis, over_axis, plot_makers
-from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.times import plot_solve_time
-from lyra_opt.experiments.records import SolverRecord
 from lyra_opt.experiments.report import StudyReport, make_report
 from lyra_opt.experiments.solver_differences import solver_differences
 from lyra_opt.experiments.store import ResultStore
@@ -39,13 +35,13 @@ TABLES = tables(__file__)
 AXIS = ("reclaim_percent", "reclaim_percent")
 
 
-def hand_made_runs() -> list[SolverRecord]:
+def hand_made_runs():
     """Return six instances of one group, a heuristic and an exact method."""
     return make_runs(TABLES["by_hand"])
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     with ResultStore.create(tmp_path, make_study(14)) as store:
         for run in hand_made_runs():
             store.add(run)
@@ -197,7 +193,7 @@ def test_means_over_an_axis_have_intervals_above_its_values():
     assert "Whiskers are 95 % intervals" in plot.caption
 
 
-def two_groups(larger_percent: int, **columns: Any) -> list[SolverRecord]:
+def two_groups(larger_percent, **columns):
     """Return a run 1 % off the optimum in one group, and one farther off in the next."""
     pairs = [("near", 1), ("far", larger_percent)]
     sign = -1 if columns else 1
@@ -213,7 +209,7 @@ def two_groups(larger_percent: int, **columns: Any) -> list[SolverRecord]:
     ]
 
 
-def drawn_figures(runs: list[SolverRecord]) -> dict[str, tuple[Plot, Figure]]:
+def drawn_figures(runs):
     """Return every plot of the runs with its figure, by name."""
     plots = drawn(plot_makers(Analysis(runs)))
     for plot in plots:
@@ -246,7 +242,7 @@ def test_legends_of_several_panels_list_the_solvers_of_all():
 
 def test_titles_of_panels_are_words_without_raw_keys():
     """Protects titles and labels from keys of study files, and what families share from repeats."""
-    groups: dict[str, list[dict[str, str | int]]] = {
+    groups = {
         "two": [{"colour": colour, "load_percent": 5} for colour in ("red", "green")],
         "many files": [{"file": "a.json"}],
     }
@@ -371,7 +367,7 @@ def test_only_the_chosen_picture_is_drawn_and_only_names_that_exist_are_suggeste
 
 
 def test_labels_of_many_sizes_do_not_overlap():
-    def labels(*sizes: int) -> list[float]:
+    def labels(*sizes):
         rows = [("quick", size, "any", time_s) for size in sizes for time_s in (1.0, 2.0, 3.0)]
         frame = pd.DataFrame(rows, columns=["configuration", "size", "family_label", "time_s"])
         axes = Figure().subplots()
@@ -385,7 +381,7 @@ def test_labels_of_many_sizes_do_not_overlap():
 def test_lines_join_only_what_is_over_the_same_families():
     """Protects readers from a trend that is a change of families, or of words."""
 
-    def joined(values: list[Any], families: list[str]) -> list[int]:
+    def joined(values, families):
         means = pd.DataFrame(
             {
                 "configuration": "quick",
@@ -421,7 +417,7 @@ def test_an_outlier_bends_the_axis_instead_of_pressing_others_flat(percent, scal
 def test_page_and_plots_stand_alone(folder):
     """Plots are well-formed, ids are unique, references lead to them, and texts are escaped."""
     main(["report", str(folder)])
-    ids: list[str] = []
+    ids = []
     for path in sorted((folder / "plots").glob("*.svg")):
         root = ElementTree.fromstring(path.read_text())
         assert root.tag == "{http://www.w3.org/2000/svg}svg"

@@ -95,7 +95,7 @@ def test_contradiction_between_solvers_is_an_error(plugin, write_study, tmp_path
     assert "but boasting (optimal) has dual bound" in error
 
 
-def _children(pid: int) -> list[int]:
+def _children(pid):
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # gone meanwhile
@@ -105,7 +105,7 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _is_alive(pid: int) -> bool:
+def _is_alive(pid):
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -3,7 +3,6 @@
 import math
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,17 +16,15 @@ from lyra_opt.experiments.intervals import bootstrap_interval
 from lyra_opt.experiments.page import PAGE
 from lyra_opt.experiments.plots.profiles import profile_makers, time_ratios
 from lyra_opt.experiments.proofs import find_contradictions
-from lyra_opt.experiments.records import SolverRecord
 from lyra_opt.experiments.report import write_report
 from lyra_opt.experiments.scoreboard import (
     RESAMPLES,
-    Scoreboard,
     mean_with_interval,
     scoreboard_of,
 )
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.instances.library import library
-from lyra_opt.instances.library.documents import BestKnown, Grade
+from lyra_opt.instances.library.documents import Grade
 from tests.experiments.records import make_run, make_study
 from tests.tables import tables
 
@@ -40,7 +37,7 @@ OTHER = "hurt-first"
 
 
 @pytest.fixture(autouse=True)
-def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, BestKnown]:
+def known(monkeypatch):
     """Let the library know what the tests say, whatever its record of the day has."""
     best = library().known[NAMES[0]]
     made = {
@@ -51,7 +48,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, BestKnown]:
     return made
 
 
-def of_library(name: str, solver: str, status: Status, **columns: Any) -> SolverRecord:
+def of_library(name, solver, status, **columns):
     """Return the row of a run on an instance of the library, within three seconds."""
     plain = {
         "family": "library",
@@ -66,7 +63,7 @@ def of_library(name: str, solver: str, status: Status, **columns: Any) -> Solver
     return make_run(f"library library={name} seed=0", solver, status, **(plain | columns))
 
 
-def hand_made_runs() -> list[SolverRecord]:
+def hand_made_runs():
     """Return runs of a method that proves one of two optima in 1 s, and of others."""
     return [
         of_library(name, solver, Status(status), **columns)
@@ -74,7 +71,7 @@ def hand_made_runs() -> list[SolverRecord]:
     ]
 
 
-def board(runs: list[SolverRecord]) -> Scoreboard:
+def board(runs):
     found = scoreboard_of(make_study(len(runs)), Analysis(runs))
     assert found is not None
     return found

@@ -10,7 +10,6 @@ import subprocess
 import time
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 import lyra_opt as lo
 from lyra_opt.core.result import Limits, Status, StoppedBy
-from lyra_opt.core.solving import Answer, solve_and_check
+from lyra_opt.core.solving import solve_and_check
 from lyra_opt.core.stopwatch import limited_to, remaining_s
 from lyra_opt.formulations.backends import linear
 from lyra_opt.formulations.backends.backend import BackendRun, Built, Settings
@@ -72,7 +71,7 @@ def test_a_float_is_moved_to_the_safe_side_by_its_own_rounding_at_least(bound, i
         assert proved <= Fraction(bound) - least * Fraction(999, 1000)
 
 
-def lied_to(problem: str, bound: Any, end: str, finds: bool) -> Answer:
+def lied_to(problem, bound, end, finds):
     """Return the answer of a solver whose backend claims a bound, and the poor solution or none."""
     poor = CASES[problem].poor
     values = values_of(problem, poor) if finds else None
@@ -110,12 +109,12 @@ def test_bounds_on_the_way_go_through_the_same_place(problem, end):
     """A run that is ended from outside has those that the observer was told, and no other."""
     case, solver, told = CASES[problem], backend_of(problem), []
 
-    def run(_built: Built, _start: Any, settings: Settings) -> BackendRun:
+    def run(_built, _start, settings):
         for bound in (*NOTHING, 0, 0.0):
             settings.watch.bounded(bound)
         return BackendRun(stopped_by=ENDS[end])
 
-    def observer(kind: str, value: float, _solution: Any = None) -> None:
+    def observer(kind, value, _solution=None):
         if kind == "dual_bound":
             told.append(value)
 
@@ -124,9 +123,7 @@ def test_bounds_on_the_way_go_through_the_same_place(problem, end):
     assert told == [solver.formulation.simple_bound(case.instance)]
 
 
-def solve_with(
-    solver: ExactModelSolver, run: Any, case: Any, *, time_s: float | None = None, **given: Any
-) -> Any:
+def solve_with(solver, run, case, *, time_s=None, **given):
     """Return the answer of a solver whose backend runs so, from the case's poor solution."""
     own = ExactModelSolver(solver.formulation, solver.statement, replace(solver.backend, run=run))
     return solve_and_check(
@@ -145,7 +142,7 @@ def solve_with(
 def failing_after(part):
     """Return what fails once this part of its time is over."""
 
-    def run(_built: Built, _start: Any, settings: Settings) -> BackendRun:
+    def run(_built, _start, settings):
         time.sleep((remaining_s() or 0.0) * part)
         raise RuntimeError("Segmentation fault\n(core dumped)")
 
@@ -186,7 +183,7 @@ def test_cp_sat_has_no_bound_before_it_has_one(end):
     assert run.bound is None or run.bound < 0
 
 
-def programme(limit: int) -> LinearModel:
+def programme(limit):
     """Return: minimise -x with 2 x = limit, x from 0 to 5."""
     made = LinearModel()
     made.minimize([(-1, made.add_variable("x", 5))])
@@ -240,7 +237,7 @@ def test_cbc_starts_no_thread_that_it_does_not_need(threads, monkeypatch, figure
     """With ``threads 1`` it waited for a thread of its own, once in 1,000 runs for 10 s."""
     told, original = [], subprocess.Popen
 
-    def recorded(command: list[str], **given: Any) -> Any:
+    def recorded(command, **given):
         told.append("-threads" in command)
         return original(command, **given)
 

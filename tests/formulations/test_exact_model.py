@@ -87,11 +87,10 @@ def result_from(problem, name, start, **limits):
 
 def backend_of(problem):
     """Return a solver in floats that is an `ExactModelSolver` by itself."""
-    solver: Any = find_solver(problem, "pulp-highs")
-    return solver
+    return find_solver(problem, "pulp-highs")
 
 
-def values_of(problem: str, solution: Any) -> Any:
+def values_of(problem, solution):
     """Return what a backend says that stands for a solution."""
     solver, case = backend_of(problem), CASES[problem]
     value = find_problem(problem).check(case.instance, solution).objective

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pulp
 import pytest
@@ -20,9 +19,9 @@ FLEET = lo.generate("reclaim", "net", reclaim=6)
 every_problem = pytest.mark.parametrize("problem", CASES)
 
 
-def run_by_pulp(problem: str, solver: Any, form: str = "") -> ExactModelSolver:
+def run_by_pulp(problem, solver, form=""):
     """Return the model of a problem with a solver of PuLP that nothing is known of."""
-    twin: Any = find_solver(problem, f"pulp-highs{form}")
+    twin = find_solver(problem, f"pulp-highs{form}")
     run = partial(foreign._run_by_pulp, solver)
     backend = replace(CBC, name="pulp-stranger", run=run, gives_bound=False)
     return ExactModelSolver(twin.formulation, twin.statement, backend)
@@ -34,8 +33,8 @@ def test_every_form_has_every_name(problem):
     for form in CASES[problem].forms:
         for maker in MAKERS.all().values():
             for name in maker.names():
-                solver: Any = find_solver(problem, name + form)
-                twin: Any = find_solver(problem, maker.like + form)
+                solver = find_solver(problem, name + form)
+                twin = find_solver(problem, maker.like + form)
                 assert find_solver(problem, name + form) is solver  # one child serves its runs
                 assert solver.name == name + form
                 assert solver.formulation is twin.formulation
@@ -85,7 +84,7 @@ class Liar(pulp.LpSolver):
 
     name = "LIAR"
 
-    def actualSolve(self, lp: Any) -> int:  # noqa: N802
+    def actualSolve(self, lp):  # noqa: N802
         """Set all variables to 0."""
         for variable in lp.variables():
             variable.varValue = 0.0

@@ -4,7 +4,6 @@ import importlib
 import os
 import signal
 import threading
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ from lyra_opt.instances.family import generate
 def test_ctrl_c_interrupts_what_looks_at_nothing():
     is_interrupted, has_ended = threading.Event(), threading.Event()
 
-    def run() -> None:
+    def run():
         os.kill(os.getpid(), signal.SIGINT)
         is_interrupted.wait()
         has_ended.set()
@@ -36,7 +35,7 @@ def test_ctrl_c_interrupts_what_looks_at_nothing():
 def test_ctrl_c_does_not_wait_for_what_cannot_be_interrupted():
     never = threading.Event()
 
-    def run() -> None:
+    def run():
         os.kill(os.getpid(), signal.SIGINT)
         never.wait()
 
@@ -49,7 +48,7 @@ def test_ctrl_c_does_not_wait_for_what_cannot_be_interrupted():
 def test_an_interrupted_run_returns_what_it_has():
     is_interrupted = threading.Event()
 
-    def run() -> str:
+    def run():
         os.kill(os.getpid(), signal.SIGINT)
         is_interrupted.wait()
         return "incumbent"
@@ -62,7 +61,7 @@ def test_an_interrupted_run_returns_what_it_has():
 
 
 def test_results_errors_and_the_time_left_are_those_of_the_run():
-    def fail() -> None:
+    def fail():
         raise RuntimeError("of the backend")
 
     with limited_to(Limits(time_s=1000)):
@@ -82,7 +81,7 @@ def test_results_errors_and_the_time_left_are_those_of_the_run():
     ],
 )
 def test_machine_code_of_each_backend_is_interruptible(monkeypatch, name, module):
-    def interrupted(*_: Any) -> None:
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     backend = importlib.import_module(f"lyra_opt.formulations.backends.{module}")

@@ -19,7 +19,7 @@ from lyra_opt.simulation.topology import read_topology
 FOLDER = Path(lyra_opt.formulations.__path__[0])
 
 
-def blocks(problem: str, language: str) -> list[str]:
+def blocks(problem, language):
     """Return the fenced blocks of one language in the README of a problem."""
     text = (FOLDER / problem / "README.md").read_text()
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
@@ -40,7 +40,7 @@ def test_the_example_is_solved(name):
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
+def files(tmp_path):
     """Return a folder with the files that the README of the network problem shows."""
     names = "topology.toml", "timers.toml", "slowdowns.csv", "trace.csv"
     texts = blocks("network", "toml") + blocks("network", "csv")

@@ -2,7 +2,6 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -98,7 +97,7 @@ def solvers(group):
             yield from (one for one in found if isinstance(one, ExactModelSolver))
 
 
-def knapsack_models(instance: Any) -> list[Any]:
+def knapsack_models(instance):
     """Return both forms, from no item at all."""
     task = AllocationKnapsack.of(instance)
     start = np.full(task.knapsack.classes, -1)
@@ -106,7 +105,7 @@ def knapsack_models(instance: Any) -> list[Any]:
     return [form(task, start, 1.0) for form in forms]
 
 
-def preemption_models(instance: Any) -> list[Any]:
+def preemption_models(instance):
     """Return the first stage, and a stage without cost that keeps the values of all terms."""
     model = PreemptionModel.of(instance)
     values = [term.largest for term in instance.terms.terms]
@@ -114,7 +113,7 @@ def preemption_models(instance: Any) -> list[Any]:
     return [model.at(model.stages()[0]), model.at(none, values)]
 
 
-MODELS: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
+MODELS = {
     "reclaim": (
         reclaim_instances(),
         lambda one: [reclaiming.plain(one), reclaiming.strengthened(one)],

@@ -52,17 +52,17 @@ class Truth:
         return cls(problem, document, PROBLEMS[problem].optimum(document))
 
     @property
-    def variant(self) -> str:
+    def variant(self):
         """What is asked."""
         return str(self.document[VARIANT_KEYS.get(self.problem, "objective")])
 
     @property
-    def sign(self) -> int:
+    def sign(self):
         """1 where the objective is maximised, else -1."""
         return 1 if self.variant in PROBLEMS[self.problem].MAXIMISED else -1
 
     @property
-    def proof_gap(self) -> float:
+    def proof_gap(self):
         """How close a bound must be."""
         if self.problem in INTEGERS:
             return 0
@@ -70,7 +70,7 @@ class Truth:
         return PROOF_GAPS.get(name if self.variant == "mean_jct" else self.variant, EXACT)
 
     @property
-    def slack(self) -> float:
+    def slack(self):
         """By how much a solution may be better than the optimum: rules have tolerances."""
         if self.problem in INTEGERS:
             return 0
@@ -78,7 +78,7 @@ class Truth:
             return 1e-7
         return self.proof_gap if self.variant in SHARES else EXACT
 
-    def excess(self, value: Any, other: Any) -> Any:
+    def excess(self, value, other):
         """Return by how much a value is better than another, relative to the larger.
 
         Below `SMALLEST` floats lose digits: there all values are one.
@@ -88,7 +88,7 @@ class Truth:
         return self.sign * (first - second) / size if size > SMALLEST else 0
 
 
-def exact(value: Any) -> Fraction:
+def exact(value):
     """Return the rational number that a value is."""
     return value if isinstance(value, Fraction) else Fraction(value)
 
@@ -124,7 +124,7 @@ def faults(truth, solver, answer, limits):
         yield "stopped: it says it was stopped, but there was no limit"
 
 
-def _rounding(truth: Truth) -> float:
+def _rounding(truth):
     """Return by how much a bound may be beyond: not at all where values are integers."""
     return 0 if isinstance(truth.optimum, int) else EXACT
 

@@ -18,7 +18,7 @@ ELEMENTS = ("{}", "[]", '{"a":0}', '"ab"', "1.5", "[[1.5]]", '[{"":[]}]')
 UNIQUE_ROWS = {"usage": "{},8,1\n", "throughputs": "m{},16,1,1,1,1\n"}
 
 
-def bomb(kind: str) -> str:
+def bomb(kind):
     """Return a valid file of a kind with a few thousand rows, or objects, too many."""
     document = undamaged(Draw(kind), kind)
     if not isinstance(document, str):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
 
 import pytest
 
@@ -48,7 +47,7 @@ def test_rows_outlive_every_kill(seed, tmp_path):
     folder = tmp_path / "out"
     command = [sys.executable, "-m", "lyra_opt", "study", str(tmp_path / "killed.toml")]
     command += ["--out", str(folder), "--resume", "--processes", str(draw.pick(1, 2))]
-    kept: dict[tuple[str, str], Any] = {}
+    kept = {}
     killed = 0
     for _ in range(KILLS):
         with subprocess.Popen(
@@ -109,7 +108,7 @@ def test_answers_outlive_every_end(number, tmp_path):
         assert lo.verify(fleet, tmp_path / "solution.json")
 
 
-def sleeping() -> list[str]:
+def sleeping():
     """Return the processes that solvers have started."""
     run = subprocess.run(["pgrep", "-f", f"^sleep {SLEEP_S}"], capture_output=True, text=True)
     return run.stdout.split()

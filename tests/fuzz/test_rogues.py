@@ -9,7 +9,6 @@ import json
 import pickle
 import threading
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from distributed import Scheduler, Worker, get_worker
@@ -25,11 +24,11 @@ from lyra_opt.experiments.store import ResultStore
 from tests.experiments.test_executor import STUDY, Replay
 
 THEIRS = "theirs"
-ran_in: set[str] = set()
+ran_in = set()
 """Names of the threads in which hostile code ran."""
 
 
-def note() -> Exception:
+def note():
     ran_in.add(threading.current_thread().name)
     return Exception("hostile")
 
@@ -37,7 +36,7 @@ def note() -> Exception:
 class Hostile(Exception):  # noqa: N818
     """Runs code wherever it is unpickled."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self):
         return note, ()
 
 
@@ -47,19 +46,19 @@ def answered(change):
     return json.dumps(document).encode()
 
 
-def with_file(name: str) -> bytes:
+def with_file(name):
     return answered(lambda document: document["beside"].update({name: "aGVsbG8="}))
 
 
-def with_column(**columns: Any) -> bytes:
+def with_column(**columns):
     return answered(lambda document: document["row"].update(columns))
 
 
-def raises() -> None:
+def raises():
     raise Hostile
 
 
-def warns() -> bytes:
+def warns():
     get_worker().log_event("warn", {"message": pickle.dumps(Hostile())})
     get_worker().log_event("print", {"args": ("said by a stranger",)})
     return b"{"
@@ -101,10 +100,10 @@ def serving(serve):
 @pytest.fixture(scope="module")
 def rogues(tmp_path_factory):
     """Return the address of a scheduler with one worker."""
-    address: list[str] = []
+    address = []
     is_there = threading.Event()
 
-    async def serve(stop: asyncio.Event) -> None:
+    async def serve(stop):
         folder = str(tmp_path_factory.mktemp("rogue"))
         at = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}
         async with Scheduler(**at, dashboard=False) as scheduler:
@@ -139,15 +138,15 @@ def test_a_rogue_worker_spoils_its_row_alone(name, rogues, tmp_path, monkeypatch
 def test_a_rogue_scheduler_runs_no_code(sent):
     """Dask's protocol unpickles parts of messages whatever a client asks for."""
     ran_in.clear()
-    address: list[str] = []
+    address = []
     is_there = threading.Event()
 
-    async def answer(connection: Any) -> None:
+    async def answer(connection):
         await connection.read()
         await connection.write(sent)
         await connection.close()
 
-    async def serve(stop: asyncio.Event) -> None:
+    async def serve(stop):
         async with listen("tcp://127.0.0.1:0", answer) as listener:
             address.append(listener.contact_address)
             is_there.set()

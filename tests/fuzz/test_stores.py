@@ -6,7 +6,6 @@ A change concerns one cell of a table, a value within the JSON of a cell, or a f
 import json
 import shutil
 import sqlite3
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ TRACE = "job_id,submit_time_s,duration_s,gpus\na,0,100,2\nb,10,50,1\nc,20,30,2\n
 ODD_BLOBS = (b"", b"\xff", "\ud800".encode("utf-8", "surrogatepass"))
 STRINGS = [value for value in ODD_VALUES if isinstance(value, str) and value.isprintable()]
 NESTED = ["[" * 10_000, '{"a": {"b": [1]}}', "NaN", "2024-13-01T00:00:00.000+00:00"]
-ODD: tuple[Any, ...] = (None, 0, -1, 1.5, 1e308, *ODD_BLOBS, *ODD_CELLS, *STRINGS, *NESTED)
+ODD = (None, 0, -1, 1.5, 1e308, *ODD_BLOBS, *ODD_CELLS, *STRINGS, *NESTED)
 MANY = 400
 
 

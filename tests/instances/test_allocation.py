@@ -5,7 +5,7 @@ import math
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.allocation import Instance, Objective
+from lyra_opt.allocation import Objective
 from lyra_opt.core.documents import format_document
 from lyra_opt.core.problem import find_problem
 from lyra_opt.instances.family import family_names, find_family, generate
@@ -13,7 +13,7 @@ from lyra_opt.instances.family import family_names, find_family, generate
 FAMILIES = ["light", "load", "worst-case"]
 
 
-def content(instance: Instance) -> str:
+def content(instance):
     return format_document(find_problem("allocation").instance_document(instance))
 
 

@@ -16,7 +16,7 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-def run(words: str, *more: object, problem: str = "reclaim") -> int:
+def run(words, *more, problem="reclaim"):
     return main(["generate", problem, *words.split(), *map(str, more)])
 
 

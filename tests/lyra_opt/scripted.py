@@ -1,8 +1,6 @@
 """A solver that says what a test wants it to say."""
 
-from typing import Any, Self
-
-from lyra_opt.core.result import SolveResult, Status
+from lyra_opt.core.result import SolveResult
 from lyra_opt.core.solver import Solver
 
 
@@ -15,18 +13,16 @@ class Scripted(Solver):
     exact_variants = variants
     gives_bound = True
 
-    def __init__(self, result: SolveResult[Any] | Exception) -> None:
+    def __init__(self, result):
         self.result = result
 
-    def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
+    def solve(self, instance, **options):
         if isinstance(self.result, Exception):
             raise self.result
         return self.result
 
     @classmethod
-    def claiming(
-        cls, status: Status, solution: Any = None, objective: Any = None, dual_bound: Any = None
-    ) -> Self:
+    def claiming(cls, status, solution=None, objective=None, dual_bound=None):
         """Return a solver that claims this."""
         said = {"solution": solution, "objective": objective, "dual_bound": dual_bound}
         return cls(SolveResult(status=status, **said))

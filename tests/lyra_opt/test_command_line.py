@@ -21,7 +21,7 @@ class TestSolve:
     def test_the_standard_input_is_a_file(self, run, monkeypatch, tmp_path, compressed):
         """An instance can come from another program, and what is wrong with it is named so."""
 
-        def given(text: str) -> None:
+        def given(text):
             data = gzip.compress(text.encode()) if compressed else text.encode()
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
@@ -143,7 +143,7 @@ class TestWhole:
     def test_faults_are_one_line_unless_asked(self, run, monkeypatch):
         """A fault of ours, or of a plug-in, tells people what to do, and its mender where it is."""
 
-        def broken(*_: object) -> None:
+        def broken(*_):
             raise LookupError("no such thing")
 
         monkeypatch.setattr("lyra_opt.front_door.files.loaded_instance", broken)
@@ -156,7 +156,7 @@ class TestWhole:
     def test_an_interrupt_is_one_line(self, run, monkeypatch):
         """At the first moment too, while the commands are put together."""
 
-        def interrupted() -> None:
+        def interrupted():
             raise KeyboardInterrupt
 
         monkeypatch.setattr("lyra_opt.__main__.make_parser", interrupted)

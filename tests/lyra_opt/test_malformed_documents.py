@@ -27,7 +27,7 @@ def test_defect_in_a_solution_is_named(name, defect, run, write_json):
 
 FIGURE_5_TEXT = '{"format": "lyra-opt/reclaim"}'
 
-RAW_FILES: dict[str, tuple[str, bytes, str]] = {
+RAW_FILES = {
     "empty": ("empty.json", b"", "the file is empty"),
     "blank": ("blank.json", b" \n", "the file is empty"),
     "half_a_document": ("half.json", b'{"format": ', "is not valid JSON: Expecting value at line"),

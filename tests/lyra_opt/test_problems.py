@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import fields
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -45,7 +44,7 @@ def test_instance_comes_back_from_its_file(name, data):
 def test_defaults_that_are_written_out_change_nothing(name):
     """Nor do integers in the place of floats."""
     problem = find_problem(name)
-    instance: Any = problem.parse_instance(INSTANCES[name].valid)
+    instance = problem.parse_instance(INSTANCES[name].valid)
     document = problem.instance_document(instance)
     records = [(instance, document)]
     for key, rows in document.items():

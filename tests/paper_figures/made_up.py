@@ -1,30 +1,26 @@
 """Results of a paper that nobody simulated."""
 
-from collections.abc import Mapping
 from operator import attrgetter
 from statistics import fmean
 from types import SimpleNamespace
-from typing import Any
 
 from lyra_opt.experiments.simulation.scenario.building import make_setup
-from lyra_opt.experiments.simulation.scenario.loading import Scenario
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
-from lyra_opt.paper_figures.comparison import Comparison, Entry
-from lyra_opt.paper_figures.document import PublicationTable, find_paper
+from lyra_opt.paper_figures.document import find_paper
 from lyra_opt.paper_figures.evaluation import compared
 from lyra_opt.paper_figures.results import Results
-from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting
+from lyra_opt.paper_figures.setting import Setting
 from lyra_opt.simulation.scheme import simulate
 
 
 class MadeUp(Results):
     """Results whose runs have the figures that a function gives them."""
 
-    def __init__(self, setting: Setting, figures: Any = lambda run, draw: None) -> None:
+    def __init__(self, setting, figures=lambda run, draw: None):
         super().__init__(setting, None)
         self._figures = figures
 
-    def of(self, run: PaperRun, draw: Draw) -> Any:
+    def of(self, run, draw):
         """Return an outcome with these figures, and with tables of jobs if they are among them."""
         found = self._figures(run, draw)
         if found is None:
@@ -36,17 +32,13 @@ class MadeUp(Results):
         )
 
 
-def by_scheme(
-    known: Mapping[str, Any],
-    changed: Mapping[Any, Mapping[str, Any]],
-    key: Any = attrgetter("scheme"),
-) -> Any:
+def by_scheme(known, changed, key=attrgetter("scheme")):
     """Return a function for `made`: known figures, changed by what `key` returns of a run.
 
     Runs whose key is missing have no figures. A tuple holds one value for each seed.
     """
 
-    def figures(run: PaperRun, draw: Draw) -> Any:
+    def figures(run, draw):
         if key(run) not in changed:
             return None
         found = {**known, **changed[key(run)]}.items()
@@ -55,7 +47,7 @@ def by_scheme(
     return figures
 
 
-def publication(paper: str, kind: str, number: int) -> PublicationTable:
+def publication(paper, kind, number):
     """Return a table or figure of a paper's file."""
     (found,) = (
         each
@@ -65,16 +57,14 @@ def publication(paper: str, kind: str, number: int) -> PublicationTable:
     return found
 
 
-def made(
-    paper: str, kind: str, number: int, figures: Any = None, *, scale: float = 0.02, seeds: int = 1
-) -> Comparison:
+def made(paper, kind, number, figures=None, *, scale=0.02, seeds=1):
     """Return a table or figure beside figures that are made up."""
     setting = Setting(find_paper(paper), scale, seeds)
     results = MadeUp(setting, figures) if figures else MadeUp(setting)
     return compared(results, publication(paper, kind, number))
 
 
-def mean_jct_s(scenario: Scenario, name: str, **parameters: Any) -> float:
+def mean_jct_s(scenario, name, **parameters):
     """Return the mean JCT of a scenario under a scheme, by simulation."""
     (scheme,) = make_schemes(scenario, [name])
     setup = make_setup(scenario, [scheme], 0)
@@ -83,6 +73,6 @@ def mean_jct_s(scenario: Scenario, name: str, **parameters: Any) -> float:
     return fmean(run.jct_s for run in found.runs)
 
 
-def by_row(comparison: Comparison) -> dict[tuple[str, str], Entry]:
+def by_row(comparison):
     """Return entries by row and column."""
     return {(entry.row, entry.column): entry for entry in comparison.entries}

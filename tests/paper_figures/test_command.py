@@ -35,7 +35,7 @@ BASELINE = "fifo queue=first-come-overtaking scenario=basic seed=0"
 def test_failed_runs_are_said_and_not_averaged(run, tmp_path, monkeypatch):
     """The page is made of what is there, and says what is not; the exit code is 1."""
 
-    def fails(*arguments: object, **options: object) -> None:
+    def fails(*arguments, **options):
         raise SimulationError("made up")
 
     monkeypatch.setattr("lyra_opt.experiments.simulation.running.tasks.replay", fails)

@@ -4,12 +4,12 @@ from lyra_opt.paper_figures.comparison import Bound, Comparison, Entry, Gains, J
 from lyra_opt.paper_figures.verdicts import RULE, Verdict
 
 
-def entry(paper: str, ours: float | None, **further: object) -> Entry:
+def entry(paper, ours, **further):
     """Return an entry of row a and column b."""
     return Entry(row="a", column="b", paper=paper, ours=ours, **further)  # type: ignore[arg-type]
 
 
-def page_of(*entries: Entry, **further: object) -> str:
+def page_of(*entries, **further):
     """Return a page of entries."""
     return Comparison(name="n", title="T", entries=entries, **further).as_markdown()  # type: ignore[arg-type]
 

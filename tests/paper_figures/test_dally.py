@@ -1,9 +1,7 @@
 """The abstract's numbers as data, and what the pages say of ours."""
 
 import re
-from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any
 
 import pytest
 
@@ -23,7 +21,7 @@ TABLES = tables(__file__)
 CONGESTED = "batch-congested-2"
 
 
-def given(of: Mapping[tuple[str, str], dict[str, Any]]) -> Any:
+def given(of):
     """Return figures by scheme and scenario."""
     return by_scheme(TABLES["figures"], of, attrgetter("scheme", "scenario"))
 
@@ -69,7 +67,7 @@ def test_three_claims_of_a_row_are_of_one_situation():
     """Each row of its own runs; one that was not run has no number."""
     small = "batch-congested-2-small"
     slow = {"makespan_s": 144000.0, "jct_mean_s": 14400.0, "communication_s": 36000.0}
-    of: dict[tuple[str, str], dict[str, Any]] = {
+    of = {
         (DALLY, small): {},
         ("gandiva-shuffled", small): slow,
         ("consolidated", small): {"makespan_s": 1e9},
@@ -106,7 +104,7 @@ def test_no_communication_at_all_is_no_division_by_zero():
 
 def test_every_situation_stands_in_the_table():
     """Not only the best; what was not run is no number; bounds stand beside."""
-    of: dict[tuple[str, str], dict[str, Any]] = {(name, CONGESTED): {} for name in (DALLY, OURS)}
+    of = {(name, CONGESTED): {} for name in (DALLY, OURS)}
     table = made("dally", "table", 2, given(of)).tables[0]
     assert len(table.rows) == 12
     row = dict(zip(table.header, table.rows[2], strict=True))
@@ -126,11 +124,10 @@ def test_scale(scale, jobs, gpus):
         assert (len(setup.workload.jobs), setup.cluster.gpus) == (jobs, gpus)
 
 
-def _listed(name: str) -> dict[str, str]:
+def _listed(name):
     computed = publication("dally", "table", 4).computed
     assert isinstance(computed, Call)
-    found: dict[str, str] = computed.parameters[name]
-    return found
+    return computed.parameters[name]
 
 
 def test_all_schemes_stand_side_by_side():

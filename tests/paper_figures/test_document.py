@@ -1,9 +1,7 @@
 """Papers as data: what is wrong in a file is said in a line, and what it names is there."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,8 +12,6 @@ from lyra_opt.paper_figures.command import PAPERS
 from lyra_opt.paper_figures.document import (
     PAPERS_FOLDER,
     Call,
-    Measure,
-    PublicationTable,
     find_paper,
     name_of,
     read_paper,
@@ -58,7 +54,7 @@ def test_every_paper_has_its_file():
     assert [find_paper(name).name for name in PAPERS] == list(PAPERS)
 
 
-def _measures(publication: PublicationTable) -> Iterator[Measure]:
+def _measures(publication):
     for entry in (*publication.columns, *publication.rows):
         if entry.measure is not None:
             yield entry.measure
@@ -71,7 +67,7 @@ def test_functions_and_measures_of_a_file_are_there(name):
     pages = set()
     for publication in find_paper(name).publications:
         pages.add(name_of(name, publication))
-        calls: list[Any] = [publication.computed, *publication.notes]
+        calls = [publication.computed, *publication.notes]
         for call in calls:
             if isinstance(call, Call):
                 assert callable(function_of(COMPUTED, name, call.of))

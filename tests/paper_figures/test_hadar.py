@@ -1,7 +1,6 @@
 """The paper's numbers as data, and what the pages say of where they are from."""
 
 import re
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -57,7 +56,7 @@ def test_ttd_over_hadars_is_the_geometric_mean_over_seeds():
 
 def test_bound_of_each_seed_says_what_no_scheduler_gains():
     """Of each seed the TTD over its bound, in the mean as gains are; ours may not be beyond it."""
-    ttd_s: dict[str, dict[str, int]] = {"hadar": {}, "gavel-las": {}}
+    ttd_s = {"hadar": {}, "gavel-las": {}}
     figures = by_scheme({**FIGURES, "makespan_bound_s": (90.0, 80.0)}, ttd_s)
     comparison = made("hadar", "table", 1, figures, seeds=2)
     gavel = by_row(comparison)["Gavel (max-min)", "TTD over Hadar's"]
@@ -75,7 +74,7 @@ def test_costs_of_a_restart_from_which_on_the_claim_is_reached():
     """Where the bound forbids it nobody could; the least cost tried at which Hadar gains it."""
     las_s = {10: 105.0, 30: 112.0, 60: 118.0, 90: 122.0, 120: 130.0}
 
-    def figures(run: PaperRun, draw: Draw) -> Any:
+    def figures(run, draw):
         cost_s = dict(run.changes).get("tenure.rounds.restart_s", 10)
         ttd_s = las_s[cost_s] if run.scheme == "gavel-las" else 100.0
         return FIGURES | {"makespan_s": ttd_s, "makespan_bound_s": 95.0}
@@ -104,7 +103,7 @@ def test_forking_is_a_mean_over_mixes():
     """Of HadarE's over that of the others, TTD and CRU alike."""
     changed = {"hadar": {}, "hadare": {"makespan_s": 50.0, "cru": 0.725}}
 
-    def figures(run: PaperRun, draw: Draw) -> Any:
+    def figures(run, draw):
         assert dict(draw.changes)["jobs.workload"].startswith("mix-")
         return by_scheme(FIGURES, changed)(run, draw)
 
@@ -124,7 +123,7 @@ def test_slot_of_least_ttd():
     """It is reproduced if it is the one remembered; ties go to the shorter slot."""
     ttd_s = {90: 1.2, 180: 1.1, 360: 1.0, 720: 1.0}
 
-    def figures(run: PaperRun, draw: Draw) -> Any:
+    def figures(run, draw):
         slot_s = dict(run.changes).get("tenure.rounds.round_s", 360)
         return FIGURES | {"makespan_s": ttd_s[slot_s]}
 

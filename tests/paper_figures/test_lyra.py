@@ -31,7 +31,7 @@ USAGES = [
 ]
 
 
-def printed(kind: str, number: int) -> dict[str, tuple[str, ...]]:
+def printed(kind, number):
     """Return the paper's numbers by row."""
     return {row.name: row.paper for row in publication("lyra", kind, number).rows}
 
@@ -140,7 +140,7 @@ def test_a_strict_queue_cannot_have_the_papers_tail():
 STRICT = find_scheme("fifo")
 
 
-def is_kept(submit_s: list[float], wait_s: list[float], above_s: float) -> bool:
+def is_kept(submit_s, wait_s, above_s):
     """Whether those who wait longer keep the bound by the largest gap between submissions."""
     slowest = [wait for wait in wait_s if wait > above_s]
     gap_s = max(np.diff(submit_s), default=0.0)

@@ -1,7 +1,6 @@
 """Measures of a run's tables, by hand."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -11,7 +10,7 @@ from lyra_opt.paper_figures.results import daily_loan_usage, usage_of_lent_serve
 DAY_S = 86_400
 
 
-def outcome(**series: list[float]) -> Any:
+def outcome(**series):
     """Return a run of two days, on the second of which more is lent."""
     columns = {"time_s": [0.0, DAY_S, 2 * DAY_S], **series}
     return SimpleNamespace(

@@ -2,7 +2,6 @@
 
 import math
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -37,7 +36,7 @@ MEASURED = pd.DataFrame(
 )
 
 
-def figures(**columns: Any) -> list[dict[str, Any]]:
+def figures(**columns):
     """Return the figures of a target on `MEASURED`: by default the maximum, at most 4 s."""
     plain = {"part": "p", "what": "times", "rows": "", "measure": "time_s", "unit": "s", "by": ""}
     plain |= {"statistic": "maximum", "bound": "at most", "limit": 4.0}

@@ -1,7 +1,6 @@
 """Certificates are added to the record of a day, once, and what else is known stays as it is."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ DAY, LATER = "2026-12-01", "2026-12-02"
 
 
 @pytest.fixture
-def without(tmp_path: Path) -> Library:
+def without(tmp_path):
     """Return a library of three proved optima, none of which has a certificate."""
     shelf = part_of_library(tmp_path / "library", SHARES, SCHEDULE, FLEET)
     for file in (shelf.folder / "proofs").iterdir():
@@ -37,7 +36,7 @@ def without(tmp_path: Path) -> Library:
     return Library(shelf.folder)
 
 
-def certified(shelf: Library, date: str, *names: str) -> list[str]:
+def certified(shelf, date, *names):
     entries = [shelf.entry(name) for name in names or shelf.entries]
     return list(certify(shelf, entries, date, time_limit_s=10))
 

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ DAY, NEXT = "2026-11-23", "2099-01-01"
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Library:
+def shelf(tmp_path):
     """Return a library of two instances with the record of the first day alone."""
     folder = part_of_library(tmp_path / "library", PROVED, OPEN).folder
     kept = ("library-2026.1.json", f"best-known-{DAY}.json")
@@ -30,7 +29,7 @@ def shelf(tmp_path: Path) -> Library:
     return Library(folder)
 
 
-def run(shelf: Library, name: str, method: str, engine: str, **others: object) -> GradingRun:
+def run(shelf, name, method, engine, **others):
     return GradingRun(
         id=name,
         sha256=shelf.entry(name).sha256,
@@ -45,7 +44,7 @@ def plan():
     return read_plan(library().folder / "plans" / "library-2026.1.toml")
 
 
-def recorded(shelf: Library, runs: GradingRuns, *names: str) -> Library:
+def recorded(shelf, runs, *names):
     write_record(plan(), shelf, [shelf.entry(name) for name in names], runs, NEXT)
     return Library(shelf.folder)
 

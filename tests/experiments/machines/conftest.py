@@ -7,7 +7,7 @@ from lyra_opt.experiments.machines import engine
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def patience(monkeypatch):
     """Wait for schedulers as long as it takes: no test may fail because the machine is busy."""
     monkeypatch.setattr(engine, "FIRST_ANSWER_S", LONGEST_START_S)
 

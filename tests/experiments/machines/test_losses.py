@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 from distributed import Client
@@ -53,7 +52,7 @@ class After:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """Return a working folder with a study of some seconds."""
     home = tmp_path / "home"
     home.mkdir()
@@ -63,7 +62,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def require_as_at_home(folder: str) -> None:
+def require_as_at_home(folder):
     """Check that a folder holds what one machine comes to, but for what is measured."""
     assert run_study(read_study("study.toml"), Path("here"), engine=LocalProcesses(2)) == 0
     assert rows_of(Path(folder)) == rows_of(Path("here"))
@@ -80,7 +79,7 @@ def test_a_machine_that_goes_costs_nothing(home, frail_machines):
 def test_a_scheduler_that_is_restarted_costs_nothing(home, frail_machines, capsys):
     """It knows nothing of the study then, and its workers are others."""
 
-    def restart() -> None:
+    def restart():
         frail_machines.stop()
         frail_machines.start(workers=2)
 
@@ -95,7 +94,7 @@ def test_a_scheduler_that_stays_away_ends_with_one_line(home, frail_machines, mo
     monkeypatch.setattr(engine, "LONGEST_ABSENCE_S", 1.0)
     study = read_study("study.toml")
 
-    def stop_for_good() -> None:
+    def stop_for_good():
         frail_machines.stop()
         monkeypatch.setattr(engine, "FIRST_ANSWER_S", 1.0)
 
@@ -113,13 +112,13 @@ def test_a_question_that_gets_no_answer_ends(home, frail_machines, monkeypatch):
     monkeypatch.setattr(engine, "SECONDS_BETWEEN_COUNTS", 0.0)
     asked = PooledRPCCall.__getattr__
 
-    async def never(**_: Any) -> None:
+    async def never(**_):
         await asyncio.sleep(3600)
 
-    def silent(call: PooledRPCCall, name: str) -> Any:
+    def silent(call, name):
         return never if name == "ncores" else asked(call, name)
 
-    def stop_and_be_silent() -> None:
+    def stop_and_be_silent():
         frail_machines.stop()
         monkeypatch.setattr(PooledRPCCall, "__getattr__", silent)
         monkeypatch.setattr(engine, "FIRST_ANSWER_S", 1.0)
@@ -133,7 +132,7 @@ def test_a_message_that_is_lost_loses_no_task(tmp_path, frail_machines, monkeypa
     """A connection may break at any moment, also while tasks are handed out."""
     real, calls = Client.map, count(1)
 
-    def unreliable(client: Client, *given: Any, **named: Any) -> Any:
+    def unreliable(client, *given, **named):
         if next(calls) == 2:
             raise OSError("broken")
         return real(client, *given, **named)
@@ -162,7 +161,7 @@ def test_workers_may_come_late(tmp_path, frail_machines, capsys):
 class WorkerKiller(Replay):
     """Kills not its own process but that of the worker."""
 
-    def run(self) -> Any:
+    def run(self):
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(60)
 

@@ -6,7 +6,6 @@ import threading
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +33,7 @@ STUDY_TEXT = beside(__file__, "travels.toml")
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """Return a working folder with a study, its instances and a solver of one's own."""
     home = tmp_path / "home"
     (home / "of_mine").mkdir(parents=True)
@@ -47,7 +46,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def rows_of(folder: Path) -> list[dict[str, Any]]:
+def rows_of(folder):
     """Return all that is stored but for what is measured."""
     with ResultStore.open(folder) as store:
         return [
@@ -190,7 +189,7 @@ def test_an_end_ends_what_runs(tmp_path, machines):
     tasks = [Replay(str(place), place, waits_until=never, calls=calls) for place in range(2)]
     records = Machines(machines.address).start(tasks, tmp_path, {})
 
-    def interrupt() -> None:
+    def interrupt():
         while not calls.exists() or len(calls.read_text().split()) < len(tasks):
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)

@@ -1,7 +1,6 @@
 """Small random clusters as snapshots, and snapshots by hand or from the tables of tests."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -98,7 +97,7 @@ RECORDS = {
 QUESTIONS = {"drain": Drain, "fit": Fit, "consolidate": Consolidate}
 
 
-def read(value: Any, key: str = "") -> Any:
+def read(value, key=""):
     """Return a value of a table, with records and tuples for its tables and lists."""
     if isinstance(value, list):
         return tuple(read(each, key) for each in value)

@@ -52,7 +52,7 @@ def test_python_and_the_command_line_prove_the_same(run):
 
 def test_progress_covers_all_bounds(monkeypatch):
     """Progress rises over all seeds, classes and readings and ends at 1."""
-    shown: list[float] = []
+    shown = []
 
     @contextmanager
     def progress(*_words, begun):
@@ -62,7 +62,7 @@ def test_progress_covers_all_bounds(monkeypatch):
     monkeypatch.setattr("lyra_opt.commands.progress.progress", progress)
     assert main(["bound", "lyra-paper", *SMALL]) == 0
     assert shown == [100.0]
-    told: list[float] = []
+    told = []
     with listening(told.append):
         lo.bound("lyra-paper", changes={**CHANGES, "seeds": 2}, of=["all", "rigid"])
     assert told == sorted(told)

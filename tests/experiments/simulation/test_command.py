@@ -45,7 +45,7 @@ class TestRuns:
         """Runs that finished before an interrupt are kept; a store of other jobs is refused."""
         from lyra_opt.experiments.simulation.running import tasks
 
-        ran: list[str] = []
+        ran = []
 
         def counting(setup, scheme, **others):
             ran.append(scheme.name)

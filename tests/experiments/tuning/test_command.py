@@ -4,9 +4,7 @@ import json
 import math
 import sys
 import tomllib
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import jsonschema
 import pytest
@@ -24,8 +22,6 @@ from lyra_opt.experiments.tuning.tuning_file import (
 )
 from tests.conftest import assert_one_line_error
 from tests.tables import beside
-
-Run = Callable[..., tuple[int, str, str]]
 
 SMALL = beside(__file__, "small_tuning.toml")
 LINKS = "cluster.network.links"
@@ -77,7 +73,7 @@ def test_an_interrupted_search_goes_on(run, small, tmp_path, monkeypatch):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     add, stored = ResultStore.add, []
 
-    def counting(store: ResultStore, record: Any) -> None:
+    def counting(store, record):
         if len(stored) == 7:
             raise KeyboardInterrupt
         stored.append(record.key)
@@ -162,7 +158,7 @@ def test_frozen_results_are_those_of_their_files(name, monkeypatch):
         assert [trial.steps[path] for path in columns] == row[: len(columns)]
     document = load_scenario(name).document
     for path, value in {**table.changes, **record["parameters"]}.items():
-        found: Any = document
+        found = document
         for part in path.split("."):
             found = found[part]
         assert found == value, path

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -33,7 +32,7 @@ TARGETS = (
 )
 
 
-def table(**keys: Any) -> TuningTable:
+def table(**keys):
     """Return a search for two numbers from 0 to 99, the second of which may be inf."""
     return TuningTable(
         **{
@@ -70,13 +69,13 @@ def test_the_best_is_found_and_kept():
 def test_start_comes_first_and_the_same_file_gives_the_same_trials():
     """So an interrupted search goes on; another seed tries others. A batch is asked at once."""
     start = (StartTable(name="ends", values=(0, float("inf"))), StartTable(name="x", values=(3, 4)))
-    asked: list[int] = []
+    asked = []
 
     def counted(candidates):
         asked.append(len(candidates))
         return means(candidates)
 
-    keys: dict[str, Any] = {"start": start, "trials": 12, "refinements": 4, "batch": 2}
+    keys = {"start": start, "trials": 12, "refinements": 4, "batch": 2}
     one, same, other = (search(table(**keys, seed=seed), counted) for seed in (1, 1, 2))
     assert one == same
     assert one[:2] == other[:2]
@@ -129,7 +128,7 @@ def test_a_missing_extra_is_named(monkeypatch):
         search(table(trials=1), means)
 
 
-def with_search(*schedule_s: float, auto_s: tuple[float, float] = (11, 22)) -> pd.DataFrame:
+def with_search(*schedule_s, auto_s=(11, 22)):
     """Return mean JCTs on two seeds; a bound of 5 s, and timers 3 s above the schedules found."""
     jct_s = {"start": (12, 24), AUTO_TUNER: auto_s, BEST: (10, 20), "srtf": (8, 16)}
     searched = {TIMERS: [each + 3 for each in schedule_s], SCHEDULE: schedule_s}
@@ -137,7 +136,7 @@ def with_search(*schedule_s: float, auto_s: tuple[float, float] = (11, 22)) -> p
     return with_clairvoyant(frame, pd.Series([5.0, 5.0]), ["start", AUTO_TUNER, BEST])
 
 
-def found_with(jct_s: pd.DataFrame) -> Found:
+def found_with(jct_s):
     """Return the result of a tuning with these mean JCTs, by seed and entry."""
     return Found(
         table=table(trials=1, targets=(), measure=JCT),

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
-from lyra_opt.allocation import Instance
 from lyra_opt.allocation.exact.mckp_dp import MckpDp
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES, AllocationKnapsack
 from lyra_opt.core.result import Status, same_value
@@ -30,7 +29,7 @@ drawn = st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
 every_model_solver = pytest.mark.parametrize("name", MODEL_SOLVERS)
 
 
-def cluster(objective: str = "jct_reduction") -> Instance:
+def cluster(objective="jct_reduction"):
     """Return an instance on which branch and bound has something to do."""
     return fleet(40, 2, objective, sizes=(2, 3, 5), gpus=240)
 

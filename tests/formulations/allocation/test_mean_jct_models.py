@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.allocation import Instance, Schedule
 from lyra_opt.allocation.checker import check
 from lyra_opt.core.result import Status
 from lyra_opt.formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
@@ -15,7 +14,7 @@ from tests.lyra_opt.allocation import examples
 from tests.lyra_opt.allocation.examples import instance_of, job
 
 
-def on_grid(instance: Instance, step_s: float) -> tuple[Schedule, float]:
+def on_grid(instance, step_s):
     """Return the best schedule on the grid, and its mean JCT in whole slots."""
     model, solver = ScheduleModel.of(instance, step_s), schedule_on_grid()
     run = solver.backend.run(solver.build(model), None, Settings())

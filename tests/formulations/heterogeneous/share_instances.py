@@ -8,15 +8,15 @@ from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 
 
 def drawn(
-    jobs: int,
-    objective: str = "max_min_share",
+    jobs,
+    objective="max_min_share",
     *,
-    seed: int = 0,
-    servers: int = 3,
-    largest_gang: int = 8,
-    with_deadlines: bool = False,
-    horizon_rounds: int = 1,
-) -> Instance:
+    seed=0,
+    servers=3,
+    largest_gang=8,
+    with_deadlines=False,
+    horizon_rounds=1,
+):
     """Return jobs of random types on so many servers of 4 GPUs of each of three types."""
     rng = np.random.default_rng(seed)
     table = gavel_throughputs()

@@ -1,12 +1,10 @@
 """Shares of time where two jobs may share GPUs: bounds, water filling, and what is refused."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.heterogeneous import Instance
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.water_filling import fill
 from lyra_opt.heterogeneous.instance import PackedRate
@@ -16,7 +14,7 @@ RATE = PackedRate(kind="k", beside="k", throughput={"a": 1.5})
 ALIKE = job("y0", 12.0, throughput={"a": 2.0}, kind="k")
 
 
-def packable(gpus: int = 1) -> Instance:
+def packable(gpus=1):
     """Return two jobs alike, at 2 steps a second alone and at three quarters of it when packed."""
     alike = [job(f"j{n}", 12.0, throughput={"a": 2.0}, kind="k") for n in range(2)]
     return instance_of([{"a": gpus}], alike, objective="max_min_share", packed=(RATE,))
@@ -31,7 +29,7 @@ def test_water_filling_goes_on_where_the_least_share_stops():
     assert fill(ShareArrays.of(instance)).levels == pytest.approx([1.5, 1.5, 2.0], rel=1e-6)
 
 
-FAULTS: list[tuple[dict[str, Any], str]] = [
+FAULTS = [
     ({"packed": [replace(RATE, beside="nobody")]}, r"packed\[0\].beside"),
     ({"packed": [RATE, RATE]}, r"packed\[1\].beside.*twice"),
     ({"packed": [replace(RATE, throughput={"b": 1.0})]}, r"packed\[0\].throughput"),

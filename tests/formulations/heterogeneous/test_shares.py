@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from operator import truediv
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,16 +13,14 @@ from hypothesis import strategies as st
 import lyra_opt as lo
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import Answer, refute_claims
+from lyra_opt.core.solving import refute_claims
 from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, merged, rows_alike
 from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
-    GangJob,
     GpuType,
-    Instance,
     Objective,
     TimeShares,
 )
@@ -41,7 +38,7 @@ OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
 PARTS = st.sampled_from([0.0, -0.0, 1.0, 2.0])
 
 
-def solved(instance: Instance, solver: str = "lp-highs") -> Answer:
+def solved(instance, solver="lp-highs"):
     answer = lo.solve(instance, solver)
     assert answer.status is not Status.ERROR, answer.message
     return answer
@@ -52,7 +49,7 @@ def one_type(jobs, gpus, objective):
     return instance_of([{"a": gpus}], jobs, objective=objective, gpu_types=dear)
 
 
-def job(number: int, gang: int = 1, **more: Any) -> GangJob:
+def job(number, gang=1, **more):
     return cases.job(f"j{number}", gang=gang, **{"steps": 10.0, "throughput": {"a": 2.0}, **more})
 
 
@@ -185,7 +182,7 @@ def test_a_deadline_missed_within_the_tolerance_is_not_proved_impossible(solver)
     assert solved(instance, solver).status is not Status.INFEASIBLE
 
 
-def spread(seed: int, objective: str) -> Instance:
+def spread(seed, objective):
     """Return an instance whose weights span nine powers of ten, rates and steps twelve and more."""
     rng = np.random.default_rng(seed)
     held = [{name: int(rng.integers(1, 4)) for name in "abc"} for _ in range(2)]

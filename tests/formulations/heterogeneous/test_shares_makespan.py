@@ -19,7 +19,7 @@ from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job
 ENGINES = ("lp-highs", "lp-glop")
 
 
-def engine_of(name: str):
+def engine_of(name):
     return find_solver("heterogeneous", name).point_of
 
 

@@ -33,7 +33,7 @@ SCARCE = 2
 KINDS = st.sampled_from(["unlike", "families", "needs", "few types", "idle"])
 
 
-def programme_of(seed: int, kind: str, jobs: int = 150) -> ShareProgramme:
+def programme_of(seed, kind, jobs=150):
     """Return jobs with random rates, needs and gangs, and too few GPUs or enough of them."""
     rng = np.random.default_rng(seed)
     types = 2 if kind == "few types" else int(rng.integers(1, 6))
@@ -87,7 +87,7 @@ def test_what_is_found_is_the_optimum_of_all(seed, kind):
         assert bound == pytest.approx(best, rel=1e-8)
 
 
-def sum_of(seed: int, jobs: int) -> ShareProgramme:
+def sum_of(seed, jobs):
     """Return the same jobs with random gains and nothing that they need."""
     programme = programme_of(seed, "idle", jobs)
     rng = np.random.default_rng(seed)
@@ -130,7 +130,7 @@ def test_sums_need_few_jobs(monkeypatch):
     """Of many jobs a part is enough; those that pay and were not tried are found by the prices."""
     programme = sum_of(SCARCE, 600)
     best = float((programme.gain * WHOLE(programme).shares).sum())
-    sizes: list[int] = []
+    sizes = []
     assert sifted_sum(programme, noting(sizes)) is not None
     assert max(sizes) < 500
     # With fewer at first, only prices bring in who is missing.
@@ -152,7 +152,7 @@ def test_it_is_found_as_a_rule():
 
 def test_programmes_stay_small():
     """Of many jobs that all differ, a small part is in doubt."""
-    sizes: list[int] = []
+    sizes = []
     programme = programme_of(SCARCE, "unlike", jobs=1_000)
     assert limited(programme) is None
     assert sifted(programme, noting(sizes)) is not None

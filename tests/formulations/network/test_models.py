@@ -16,7 +16,7 @@ from lyra_opt.formulations.network.patterns.data import PatternModel, pattern_co
 from lyra_opt.formulations.network.placing import gang_data, simple_bound
 from lyra_opt.formulations.network.tiers.data import TierModel
 from lyra_opt.network.checker import check
-from lyra_opt.network.instance import Instance, Machine, Solution
+from lyra_opt.network.instance import Machine, Solution
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
 from tests.formulations.backends import BACKENDS
@@ -37,7 +37,7 @@ def solved(one, name):
     return found
 
 
-def machine(name: str, rack: str, gpus: int, free: int | None = None) -> Machine:
+def machine(name, rack, gpus, free=None):
     """Return a machine, all free unless told otherwise."""
     return Machine(id=name, rack=rack, gpus=gpus, free_gpus=gpus if free is None else free)
 
@@ -131,7 +131,7 @@ def test_what_has_no_room_may_be_worth_far_more(name):
 def test_patterns_are_counted_before_they_are_made():
     """A machine of 200 GPUs has too many of them; the other model takes it."""
 
-    def refusal(name: str, one: Instance) -> str:
+    def refusal(name, one):
         skip = find_solver("network", name).supports(one)
         return skip.reason if skip else ""
 

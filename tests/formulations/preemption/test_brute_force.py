@@ -6,13 +6,13 @@ from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, StoppedBy
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.formulations.preemption.brute_force import BruteForce
-from lyra_opt.preemption import Gang, Instance, PodGroup
+from lyra_opt.preemption import Gang, PodGroup
 from tests.lyra_opt.preemption.heuristics.small import cluster
 
 PREEMPTION = find_problem("preemption")
 
 
-def crowded(nodes: int) -> Instance:
+def crowded(nodes):
     """Return nodes with a gang each, of which all but one must leave."""
     gpus = {f"n{n}": 4 for n in range(nodes)}
     pods = {node: [PodGroup(node=node, request={"gpu": 1}, count=4)] for node in gpus}

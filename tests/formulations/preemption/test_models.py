@@ -15,7 +15,7 @@ from lyra_opt.formulations.preemption.model import SOLVERS as MODELS
 from lyra_opt.formulations.preemption.model_data import PreemptionModel
 from lyra_opt.formulations.preemption.staged import StagedSolver
 from lyra_opt.instances.family import generate
-from lyra_opt.preemption import Budget, Demand, Instance, Shape
+from lyra_opt.preemption import Budget, Demand, Shape
 from tests.formulations.preemption.test_brute_force import PREEMPTION
 from tests.fuzz.judging import Truth, attempt
 from tests.lyra_opt.preemption.draws import KINDS, draw
@@ -157,7 +157,7 @@ def test_a_gang_that_only_a_useless_move_could_displace(name):
     assert solve_and_check(PREEMPTION, instance, SOLVERS[name]).objective == 0
 
 
-def memory(unit: int, *odd: int) -> Instance:
+def memory(unit, *odd):
     """Return a node of two gangs, one of which must leave, with amounts in multiples of `unit`."""
     gangs = [gang(f"of-{units}", "n", request={"memory": units * unit}) for units in (3, 5)]
     pods = [Shape(id=f"s{n}", count=1, request={"memory": n}) for n in (4 * unit, *odd)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lyra_opt.reclaim import Instance, Solution
+from lyra_opt.reclaim import Solution
 from tests.formulations.backends import BACKENDS
 from tests.lyra_opt.reclaim.examples import fleet, job_on
 
@@ -20,7 +20,7 @@ def scattered_jobs(servers, spans, reclaim_servers, **fields):
     return fleet(names, *jobs, reclaim=reclaim_servers, **fields)
 
 
-def last_servers(instance: Instance) -> Solution:
+def last_servers(instance):
     """Return the choice of the last servers on loan: valid, and rarely good."""
     on_loan = instance.index.on_loan.tolist()
     return Solution.of_positions(instance, on_loan[len(on_loan) - instance.reclaim_servers :])

@@ -27,7 +27,7 @@ print(*sorted({"pulp", "highspy", "ortools", "pandas"} & set(sys.modules)))
 """
 
 
-def run_python(program: str, *arguments: str) -> str:
+def run_python(program, *arguments):
     """Return what a fresh interpreter prints."""
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],

@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.instances.heterogeneous.clusters import types_of
 from lyra_opt.instances.heterogeneous.generated_jobs import (
@@ -26,7 +25,7 @@ HOUR_S = 3600
 MEASURED_TYPES = types_of(["v100", "p100", "k80"])
 
 
-def gangs_of(workload: Workload) -> list[GangJob]:
+def gangs_of(workload):
     """Return what was measured of the jobs, which says when each is submitted too."""
     found = []
     for job in workload.jobs:
@@ -35,7 +34,7 @@ def gangs_of(workload: Workload) -> list[GangJob]:
     return found
 
 
-def digest(workload: Workload) -> str:
+def digest(workload):
     """Return what changes whenever a job does."""
     told = [
         (job.id, job.gang, job.steps, job.release_s, job.weight, dict(job.throughput))
@@ -44,7 +43,7 @@ def digest(workload: Workload) -> str:
     return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 
-def v100_hours(workload: Workload) -> list[float]:
+def v100_hours(workload):
     return [job.steps / job.throughput["v100"] / HOUR_S for job in gangs_of(workload)]
 
 
@@ -133,7 +132,7 @@ class TestMixes:
             mix(2, gpu_types=MEASURED_TYPES)
 
 
-def trace_of(*jobs: tuple[float, float, int]) -> Workload:
+def trace_of(*jobs):
     """Return a trace of jobs with hour of submission, hours and GPUs."""
     rows = [
         Job.rigid(id=f"t{n}", submit_s=at_h * HOUR_S, gpus=gpus, work_gpu_s=hours * HOUR_S * gpus)

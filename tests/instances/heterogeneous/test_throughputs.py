@@ -1,12 +1,10 @@
 """Tables of throughput, and the gangs made of them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from lyra_opt.core.errors import FieldError
-from lyra_opt.heterogeneous.instance import GangJob
 from lyra_opt.instances.heterogeneous.clusters import types_of
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
 from lyra_opt.instances.heterogeneous.throughputs import JobType, ThroughputTable
@@ -87,14 +85,7 @@ class TestNames:
             SMALL.types_for(1, [GpuType(name="slow")])
 
 
-def gang_of(
-    kind: tuple[str, int, int],
-    gang: int,
-    gpu_types: Sequence[GpuType],
-    reference_s: float,
-    release_s: float,
-    **more: float,
-) -> GangJob:
+def gang_of(kind, gang, gpu_types, reference_s, release_s, **more):
     """Return a gang of a kind of Gavel's."""
     times = {"reference_s": reference_s, "release_s": release_s, **more}
     return GAVEL.gang_of("x", GAVEL.find_type(*kind), gang=gang, gpu_types=gpu_types, **times)

@@ -24,7 +24,7 @@ SILENT_DIGEST = "8b18adfe3b84"
 """Of `TRACE`, whose jobs say no model, with seed 0."""
 
 
-def saying(trace: Workload, *models: str | None) -> Workload:
+def saying(trace, *models):
     """Return a trace whose jobs say their models."""
     jobs = zip(trace.jobs, models, strict=True)
     return replace(trace, jobs=tuple(replace(job, model=model) for job, model in jobs))

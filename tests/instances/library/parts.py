@@ -2,14 +2,13 @@
 
 import json
 import shutil
-from pathlib import Path
 
 from lyra_opt.core.documents import format_document
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.shelf import Library
 
 
-def part_of_library(target: Path, *names: str, source: Path | None = None) -> Library:
+def part_of_library(target, *names, source=None):
     """Copy instances that have files, and what records, solutions and proofs say of them."""
     source = source or library().folder
     for folder in ("catalogues", "records", "solutions", "proofs"):

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -72,7 +71,7 @@ def test_an_instance_is_generated_again_and_its_optimum_holds(name):
         (IMPOSSIBLE, "1", "No such file"),
     ],
 )
-def test_another_value_than_the_proved_one_is_a_fault(name, stated, fault, tmp_path: Path):
+def test_another_value_than_the_proved_one_is_a_fault(name, stated, fault, tmp_path):
     shelf = part_of_library(tmp_path / "library", name, source=NEXT.folder)
     (record,) = (shelf.folder / "records").iterdir()
     changed = re.sub(r'"best_known": \w+', f'"best_known": {stated}', record.read_text())

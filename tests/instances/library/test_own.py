@@ -2,16 +2,12 @@
 
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lyra_opt.core.documents import format_document
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.own import LibraryWithOwn, submitted, write_submissions
-from lyra_opt.instances.library.shelf import Library
 from tests.conftest import assert_one_line_error
 from tests.instances.library.parts import part_of_library
 from tests.tables import tables
@@ -24,11 +20,11 @@ NAME = "lyra-figure-5"
 
 
 @pytest.fixture
-def knowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Library]:
+def knowing(tmp_path, monkeypatch):
     """Return what makes a library of one instance, of which it knows what it is told."""
     monkeypatch.chdir(tmp_path)
 
-    def make(**known: Any) -> Library:
+    def make(**known):
         folder = tmp_path / f"library{len(list(tmp_path.glob('library*')))}"
         found = part_of_library(folder, NAME)
         (record,) = (folder / "records").iterdir()
@@ -51,7 +47,7 @@ def knowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Li
 
 
 @pytest.fixture
-def optimum(tmp_path: Path) -> Path:
+def optimum(tmp_path):
     """Return a file of a solution that is worth 1."""
     path = tmp_path / "solution.json"
     shutil.copyfile(library().solution_file(NAME), path)

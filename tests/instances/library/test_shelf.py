@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -23,12 +22,12 @@ SAMPLED = 40
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Library:
+def damaged(tmp_path):
     """Return a library of one written instance, whose files a test may change."""
     return part_of_library(tmp_path / "library", "lyra-figure-5")
 
 
-def change(path: Path, old: str, new: str) -> None:
+def change(path, old, new):
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))

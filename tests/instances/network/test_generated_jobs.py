@@ -27,7 +27,7 @@ HOUR_S = 3600
 DAY_S = 86_400
 
 
-def digest(workload: Workload) -> str:
+def digest(workload):
     """Return what changes whenever a job does."""
     told = [
         (job.id, job.min_gpus, job.model, job.work_worker_s, job.submit_s) for job in workload.jobs

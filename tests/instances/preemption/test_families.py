@@ -1,7 +1,6 @@
 """The preemption families: pinned bytes, fleets as documented, and optima that are known."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from lyra_opt.core.solver import find_solver
 from lyra_opt.instances.family import find_family
 from lyra_opt.instances.preemption.parameters import TRAPS
 from lyra_opt.instances.preemption.traps import BUILDERS
-from lyra_opt.preemption import PROBLEM, Instance, check
+from lyra_opt.preemption import PROBLEM, check
 from lyra_opt.preemption.heuristics.karpenter import Karpenter
 from tests.reference import preemption as reference
 from tests.reference.drawing import INFEASIBLE
@@ -20,11 +19,11 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-def drawn(family: str, seed: int = 0, **parameters: Any) -> Instance:
+def drawn(family, seed=0, **parameters):
     return find_family("preemption", family).generate(parameters, seed)
 
 
-def known_optimum(family: str, **parameters: Any) -> Any:
+def known_optimum(family, **parameters):
     return find_family("preemption", family).known_optimum(parameters)
 
 

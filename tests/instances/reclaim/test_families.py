@@ -23,7 +23,7 @@ def test_known_optimum_is_reached(family, reclaim, servers, optimal):
 
 
 def test_largest_decoy_is_the_largest_fleet():
-    def servers(k: int) -> int:
+    def servers(k):
         return 2 * k - (-64 * k**2 // 7)
 
     assert servers(LARGEST_RECLAIM) <= LARGEST_FLEET < servers(LARGEST_RECLAIM + 1)

@@ -1,6 +1,5 @@
 """Set-union knapsack problems: both problems give the optimum of the other."""
 
-from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -14,18 +13,18 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-def drawn(seed: int) -> SetUnionKnapsack:
+def drawn(seed):
     rng = np.random.default_rng(seed)
     needs = (rng.random((6, 7)) < 0.3).astype(np.int64)
     weights = rng.integers(0, 9, 7)
     return SetUnionKnapsack(rng.integers(0, 5, 6), weights, needs, int(weights.sum() * 0.6))
 
 
-def weight_of(problem: SetUnionKnapsack, items: Sequence[int]) -> int:
+def weight_of(problem, items):
     return int(problem.weights[problem.needs[list(items)].any(axis=0)].sum())
 
 
-def largest_profit(problem: SetUnionKnapsack, capacity: int) -> int:
+def largest_profit(problem, capacity):
     """Return the optimum by trying every set of items."""
     places = range(len(problem.profits))
     return max(
@@ -36,7 +35,7 @@ def largest_profit(problem: SetUnionKnapsack, capacity: int) -> int:
     )
 
 
-def least_weight(problem: SetUnionKnapsack, profit: int) -> tuple[int, list[int]]:
+def least_weight(problem, profit):
     """Return the optimum of the fleet, and the items with a chosen server."""
     answer = lo.solve(problem.fleet("fleet", profit), "exact")
     assert answer.objective is not None

@@ -14,12 +14,12 @@ from lyra_opt.instances.reclaim.snapshot import replay
 from lyra_opt.instances.traces import Trace, TraceJob
 
 
-def trace_of(*rows: tuple[str, int, int, int]) -> Trace:
+def trace_of(*rows):
     """Return a trace of (id, submission, duration, GPUs), in seconds."""
     return Trace("made-up", tuple(TraceJob(i, 1000 * s, 1000 * d, g) for i, s, d, g in rows))
 
 
-def fleet(rule: str, servers: int):
+def fleet(rule, servers):
     return PLACEMENT_RULES[rule](servers, IntegerStream(test=rule))
 
 

@@ -4,15 +4,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from itertools import zip_longest
-from typing import Any
 
 from lyra_opt.instances.snapshots.reading import read_snapshot
 from lyra_opt.instances.snapshots.slurm_names import hosts
 
-Object = dict[str, Any]
 
-
-def node(name: str = "n1", *, gpus: int = 8, **more: Any) -> Object:
+def node(name="n1", *, gpus=8, **more):
     """Return a node; further keys belong to its status."""
     allocatable = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": str(gpus), "pods": "110"}
     metadata = {"name": name, "labels": more.pop("labels", {})}
@@ -21,18 +18,18 @@ def node(name: str = "n1", *, gpus: int = 8, **more: Any) -> Object:
     return core_object("Node", metadata, spec, status)
 
 
-def core_object(kind: str, metadata: Object, spec: Object, status: Object) -> Object:
+def core_object(kind, metadata, spec, status):
     fields = {"metadata": metadata, "spec": spec, "status": status}
     return {"apiVersion": "v1", "kind": kind, **fields}
 
 
-def container(text: str) -> Object:
+def container(text):
     """Return a container from its CPUs and its restart policy, such as ``1 Always``."""
     cpu, _, policy = text.partition(" ")
     return {"resources": {"requests": {"cpu": cpu}}} | ({"restartPolicy": policy} if policy else {})
 
 
-def metadata_of(name: str, more: Object) -> Object:
+def metadata_of(name, more):
     """Take the metadata out of the keys of an object; ``owner`` is like ``batch/v1 Job train``."""
     metadata = {"name": name, "namespace": "team"}
     for key in ("namespace", "labels", "annotations", "deletionTimestamp"):
@@ -45,7 +42,7 @@ def metadata_of(name: str, more: Object) -> Object:
     return metadata
 
 
-def pod(name: str = "p", on: str = "n1", *, gpus: int = 1, **more: Any) -> Object:
+def pod(name="p", on="n1", *, gpus=1, **more):
     """Return a pod, pending if `on` is empty; keys that are not of its metadata are of its spec."""
     metadata = metadata_of(name, more)
     status = {"phase": "Running" if on else "Pending"} | more.pop("status", {})
@@ -58,14 +55,14 @@ def pod(name: str = "p", on: str = "n1", *, gpus: int = 1, **more: Any) -> Objec
     return core_object("Pod", metadata, spec, status)
 
 
-def custom(title: str, spec: Object | None = None, **more: Any) -> Object:
+def custom(title, spec=None, **more):
     """Return any object; its title is like ``batch/v1 Job train``."""
     version, kind, name = title.split()
     metadata = metadata_of(name, more)
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec or {}, **more}
 
 
-def built(entry: Object) -> list[Object]:
+def built(entry):
     """Return the objects of an entry in a table of tests: ``count`` pods, a node, or another."""
     entry = dict(entry)
     if "pod" in entry:
@@ -75,7 +72,7 @@ def built(entry: Object) -> list[Object]:
     return [node(entry.pop("node"), **entry) if "node" in entry else custom(**entry)]
 
 
-def listed(*objects: Object) -> Object:
+def listed(*objects):
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
@@ -89,7 +86,7 @@ def snapshot_of(folder, entries, **options):
     return read_snapshot([path], **options)
 
 
-def shown(value: Any, wanted: Any) -> Any:
+def shown(value, wanted):
     """Return the parts of a value that an expectation names, as a TOML file writes them."""
     if is_dataclass(value) and isinstance(wanted, dict):
         return {name: shown(getattr(value, name), each) for name, each in wanted.items()}
@@ -99,16 +96,14 @@ def shown(value: Any, wanted: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else "None" if value is None else value
 
 
-def as_printed(value: Any) -> Any:
+def as_printed(value):
     """Return a value as the data parsers of Slurm print it: a number is an object."""
     if value is None or type(value) is int:
         return {"set": value is not None, "infinite": False, "number": value or 0}
     return value
 
 
-def job(
-    job_id: int = 1, state: str = "RUNNING", on: str = "", version: str = "v0.0.43", **fields: Any
-) -> Object:
+def job(job_id=1, state="RUNNING", on="", version="v0.0.43", **fields):
     """Return a job on some nodes as the data parsers print it, with 2 CPUs and 1 GiB on each."""
     names, gpus = hosts(on), fields.pop("gpus", 0)
     held = {"cpus": {"count": 2}, "memory": {"allocated": 1024}}
@@ -134,7 +129,7 @@ def job(
     return {"job_id": job_id} | {key: as_printed(value) for key, value in fields.items()}
 
 
-def slurm_node(name: str, used: int = 0, **fields: Any) -> Object:
+def slurm_node(name, used=0, **fields):
     """Return a node with 8 GPUs as the data parsers print it."""
     return {
         "name": name,

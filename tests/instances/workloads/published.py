@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 
-def published(file: str) -> Path:
+def published(file):
     """Return the path of a published trace, or skip the test."""
     folder = os.environ.get("LYRA_OPT_TRACES")
     path = Path(folder or "", file)

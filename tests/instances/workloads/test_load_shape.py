@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 SHAPE = LoadShape(stand_ins_per_100000=200)
 
 
-def drawn(shape: LoadShape = SHAPE, **changed: int) -> Any:
+def drawn(shape=SHAPE, **changed):
     """Return jobs of two classes, short ones even and long ones in working hours."""
     classes = [
         ShapedClass(3, ((0, 60), (500, 100), (1000, 300)), (1, 1)),

@@ -33,12 +33,12 @@ GPUS = 3544
 
 
 @pytest.fixture(scope="module")
-def published_size() -> Workload:
+def published_size():
     """The workload of 15 days and 50,390 jobs."""
     return lyra_like()
 
 
-def within(percent: float, target: float):
+def within(percent, target):
     return pytest.approx(target, rel=percent / 100)
 
 
@@ -113,7 +113,7 @@ def test_jobs_scale_with_days_and_gpus(days, gpus, jobs):
         assert load == pytest.approx(0.77, abs=0.02 if jobs > 10_000 else 0.15)
 
 
-def small(seed: int = 0, **assumed) -> Workload:
+def small(seed=0, **assumed):
     assumptions = JobAssumptions(**assumed)
     return lyra_like(days=2, training_gpus=256, seed=seed, assumptions=assumptions)
 
@@ -142,7 +142,7 @@ TOLD = (
 )
 
 
-def digest(workload: Workload) -> str:
+def digest(workload):
     told = [tuple(getattr(job, field) for field in TOLD) for job in workload.jobs]
     return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 

@@ -1,7 +1,5 @@
 """Jobs with the mix of openb: their shares, their load, and the pods of a file in their place."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -16,7 +14,7 @@ HEADER = (
 )
 
 
-def test_published_mix() -> None:
+def test_published_mix():
     """41.5 % of the jobs are slices, most of them of 810 or 470 thousandths; the load is 1."""
     workload = openb_like(seed=1, gpus=6212, jobs=20_000)
     parts = Counter(job.gpu_thousandths for job in workload.jobs)
@@ -32,7 +30,7 @@ def test_published_mix() -> None:
     assert workload != openb_like(seed=2, gpus=6212, jobs=20_000)
 
 
-def test_pods_of_a_file(tmp_path, monkeypatch) -> None:
+def test_pods_of_a_file(tmp_path, monkeypatch):
     """Where the trace is there, its pods are drawn."""
     rows = "p-0,1,1,1,460,,BE,Succeeded,0,107,100\np-1,1,1,2,1000,,LS,Running,5,60,20\n"
     (tmp_path / OPENB_PODS).write_text(HEADER + rows)

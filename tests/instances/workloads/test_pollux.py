@@ -1,7 +1,6 @@
 """Pollux's workloads as jobs: those of its files, as long as its measurements say."""
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ ROWS = tables(__file__)["rows"]
 
 
 @pytest.fixture
-def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def traces(tmp_path, monkeypatch):
     """Return a folder of traces with two jobs as the third workload."""
     (tmp_path / POLLUX_FILES[2]).write_text(ROWS)
     monkeypatch.setenv("LYRA_OPT_TRACES", str(tmp_path))

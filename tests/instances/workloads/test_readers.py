@@ -20,7 +20,7 @@ from tests.instances.workloads.published import published
 from tests.tables import tables
 
 TABLES = tables(__file__)
-LAYOUTS: dict[str, str] = {layout: table["text"] for layout, table in TABLES.items()}
+LAYOUTS = {layout: table["text"] for layout, table in TABLES.items()}
 """Example files by layout, with the number of columns where a layout has several."""
 
 OURS, PAI_TASKS, SWF = (

@@ -29,7 +29,7 @@ TABLES = tables(__file__)
 percents = st.integers(0, 100)
 
 
-def jobs_of(count: int) -> list[Job]:
+def jobs_of(count):
     return [
         Job(id=f"j{n}", submit_s=n, work_worker_s=100, min_workers=1 + n % 3, max_workers=3)
         for n in range(count)
@@ -166,7 +166,7 @@ def test_bad_assumptions(field, value, rule):
 DAY_S = 86_400
 
 
-def workload_of(*rows: tuple[float, float, int], name: str = "made-up") -> Workload:
+def workload_of(*rows, name="made-up"):
     """Return a workload of (submission, running time, GPUs)."""
     jobs = tuple(
         Job(id=f"j{n}", submit_s=s, work_worker_s=d * gpus, min_workers=gpus, max_workers=gpus)

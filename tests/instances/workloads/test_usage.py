@@ -13,7 +13,7 @@ from tests.tables import tables
 HEADER = "time,vc,total_gpu_num,running_gpu_num,pending_gpu_num\n"
 
 
-def series(minutes: int, running=lambda minute: 10) -> str:
+def series(minutes, running=lambda minute: 10):
     """Return a series of two virtual clusters, the second of them all idle."""
     rows = [f"2020-05-01 00:{m:02d}:00,a,30,{running(m)},0\n" for m in range(minutes)]
     rows += [f"2020-05-01 00:{m:02d}:00,b,10,0,0\n" for m in range(minutes)]

@@ -1,19 +1,18 @@
 """Instances that tests of allocation share: examples of the paper, and small random ones."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from lyra_opt.allocation import ElasticJob, Instance, Schedule, SchedulePiece
 
 
-def job(name: str, least: int, most: int, work: float, **more: Any) -> ElasticJob:
+def job(name, least, most, work, **more):
     """Return a job by its range of workers and its work in worker-seconds."""
     return ElasticJob(id=name, min_workers=least, max_workers=most, work_worker_s=work, **more)
 
 
-def instance_of(gpus: int, *jobs: ElasticJob, **fields: Any) -> Instance:
+def instance_of(gpus, *jobs, **fields):
     """Return an instance, of objective mean_jct unless told otherwise."""
     return Instance(
         **{"name": "by-hand", "objective": "mean_jct", "gpus": gpus, "jobs": jobs, **fields}
@@ -36,17 +35,17 @@ EXAMPLE_ROWS = {
 """Lyra, section 5.1: job A and the first workers of A and B, then completions and mean JCT."""
 
 
-def example(first: ElasticJob = LONG, objective: str = "mean_jct", gpus: int = 8) -> Instance:
+def example(first=LONG, objective="mean_jct", gpus=8):
     """Return Lyra's first example, or its second with `NARROW`."""
     return instance_of(gpus, first, SHORT, name="example", objective=objective)
 
 
-def piece(name: str, start_s: float, end_s: float, workers: float) -> SchedulePiece:
+def piece(name, start_s, end_s, workers):
     """Return a piece of a schedule."""
     return SchedulePiece(job=name, start_s=start_s, end_s=end_s, workers=workers)
 
 
-def example_schedule(long: ElasticJob, first: int, second: int) -> Schedule:
+def example_schedule(long, first, second):
     """Return the schedule of a row: when one job ends, the other has all that it can use."""
     jobs = {long.id: (long, first), SHORT.id: (SHORT, second)}
     ends = {name: task.work_worker_s / workers for name, (task, workers) in jobs.items()}
@@ -62,7 +61,7 @@ def example_schedule(long: ElasticJob, first: int, second: int) -> Schedule:
     )
 
 
-def in_other_units(instance: Instance, factor: float) -> Instance:
+def in_other_units(instance, factor):
     """Return the instance with work and releases times a factor."""
     jobs = tuple(
         replace(each, work_worker_s=each.work_worker_s * factor, release_s=each.release_s * factor)
@@ -71,15 +70,7 @@ def in_other_units(instance: Instance, factor: float) -> Instance:
     return replace(instance, jobs=jobs)
 
 
-def drawn(
-    jobs: int,
-    seed: int,
-    *,
-    fit: bool,
-    releases: bool = False,
-    loss: bool = False,
-    wide: bool = False,
-) -> Instance:
+def drawn(jobs, seed, *, fit, releases=False, loss=False, wide=False):
     """Return a small random instance.
 
     Parameters

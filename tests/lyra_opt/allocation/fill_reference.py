@@ -1,18 +1,9 @@
 """Priority fills over time in rational numbers, written from the definition."""
 
-from collections.abc import Callable
 from fractions import Fraction
 
-from lyra_opt.allocation import ElasticJob, Instance
 
-
-def mean_jct_of_fill(
-    instance: Instance,
-    key: Callable[[ElasticJob, Fraction], Fraction],
-    *,
-    one_by_one: bool = False,
-    in_turn: bool = False,
-) -> Fraction:
+def mean_jct_of_fill(instance, key, *, one_by_one=False, in_turn=False):
     """Return the mean JCT of a fill by key(job, remaining work), ties in file order.
 
     Base demands first, or one job after the other; in turn no job overtakes one that waits.

@@ -1,17 +1,15 @@
 """Knapsacks for tests: drawn ones, and their optimum by looking at every choice."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn
 
 from lyra_opt.allocation.knapsack.data import Knapsack
 from tests.reference.allocation import greatest_sum
 
 
-def knapsack_of(capacity: int, classes: Sequence[Sequence[tuple[int, float]]]) -> Knapsack:
+def knapsack_of(capacity, classes):
     """Return the knapsack whose classes hold these items: weight and value."""
     items = [item for of_class in classes for item in of_class]
     return Knapsack(
@@ -23,7 +21,7 @@ def knapsack_of(capacity: int, classes: Sequence[Sequence[tuple[int, float]]]) -
 
 
 @st.composite
-def knapsacks(draw: DrawFn, max_classes: int = 5, max_items: int = 4) -> Knapsack:
+def knapsacks(draw, max_classes=5, max_items=4):
     """Draw a knapsack of arbitrary classes.
 
     Empty classes, capacity 0, items that do not fit, worthless and dominated ones, in any order.
@@ -37,7 +35,7 @@ def knapsacks(draw: DrawFn, max_classes: int = 5, max_items: int = 4) -> Knapsac
     return knapsack_of(draw(st.integers(0, 25)), classes)
 
 
-def value_of(knapsack: Knapsack, chosen: Sequence[int]) -> Fraction:
+def value_of(knapsack, chosen):
     """Return the value of a choice; fails if it is not valid."""
     weight, value = 0, Fraction(0)
     for c, item in enumerate(chosen):
@@ -50,7 +48,7 @@ def value_of(knapsack: Knapsack, chosen: Sequence[int]) -> Fraction:
     return value
 
 
-def greatest_value(knapsack: Knapsack) -> Fraction:
+def greatest_value(knapsack):
     """Return the optimum, exact."""
     classes = [
         [(0, Fraction(0))]

@@ -3,12 +3,10 @@
 import math
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from lyra_opt.allocation import (
-    Instance,
     NamedWorkers,
     Schedule,
     WorkerAllocation,
@@ -25,7 +23,7 @@ from tests.lyra_opt.allocation.examples import (
 )
 
 
-def violations_of(instance: Instance, solution: Any) -> str:
+def violations_of(instance, solution):
     """Return what is wrong, in one text, and nothing else may be known then."""
     report = check(instance, solution)
     assert report.violations
@@ -46,14 +44,14 @@ def test_names_that_are_missing_or_unknown():
     )
 
 
-def put(schedule: Schedule, position: int, **changes: float | str) -> Schedule:
+def put(schedule, position, **changes):
     """Return the schedule with one piece changed."""
     pieces = list(schedule.pieces)
     pieces[position] = replace(pieces[position], **changes)
     return Schedule(tuple(pieces))
 
 
-def of_pieces(*pieces: tuple[str, float, float, float]) -> Schedule:
+def of_pieces(*pieces):
     """Return a schedule of (job, start, end, workers)."""
     return Schedule(tuple(piece(*each) for each in pieces))
 
@@ -62,7 +60,7 @@ GOOD = example_schedule(LONG, 2, 6)  # B on 6 until 20, A on 2 until 20 and on 6
 
 RUNNING = replace(LONG, running=True)
 
-BROKEN: dict[str, tuple[Instance, Schedule | WorkerAllocation, str]] = {
+BROKEN = {
     "order_of_two_phase": (
         example(objective="two_phase", gpus=3),
         WorkerAllocation((2, 0)),
@@ -135,7 +133,7 @@ def test_scaling_loss_slows_extra_workers_only():
 def test_rounding_breaks_no_rule_and_more_does(relative):
     """Times and workers off by less than 1e-9 pass, by a thousand times as much they do not."""
 
-    def shifted(relative: float) -> Schedule:
+    def shifted(relative):
         more, less = 1 + relative, 1 - relative / 2
         return of_pieces(
             *((p.job, p.start_s * more, p.end_s, p.workers * less) for p in GOOD.pieces)
@@ -158,7 +156,7 @@ FAR_S = 1e12
 """A time near which floats are 1.2e-4 s apart."""
 
 
-def of_one_worker(*jobs: tuple[float, float]) -> Instance:
+def of_one_worker(*jobs):
     """Return jobs of (work, release) with one worker each, on one GPU."""
     return instance_of(
         1,

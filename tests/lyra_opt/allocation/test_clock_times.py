@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 import lyra_opt as lo
-from lyra_opt.allocation import Instance, Objective, Schedule
+from lyra_opt.allocation import Objective, Schedule
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.clock_times import moved
 from lyra_opt.core.result import Limits, Status
@@ -26,12 +25,12 @@ SOLVERS = [
 ]
 
 
-def shifted(instance: Instance, by: float) -> Instance:
+def shifted(instance, by):
     jobs = tuple(replace(each, release_s=each.release_s + by) for each in instance.jobs)
     return replace(instance, jobs=jobs)
 
 
-def in_units(instance: Instance, units_per_s: int) -> Instance:
+def in_units(instance, units_per_s):
     """Return an instance of whole seconds whose first job comes at 0, in seconds or parts."""
     first = min(round(each.release_s) for each in instance.jobs)
     whole = [
@@ -94,13 +93,13 @@ def test_a_start_at_clock_times_is_kept(name):
     """It may be valid by the rounding of its times alone; what is told on the way is valid too."""
     late = shifted(EXACT_MS, UNIX_MS)
     start = lo.solve(late, "exact").solution
-    told: list[tuple[float, Any]] = []
+    told = []
 
-    def observer(kind: str, value: float, solution: Any = None) -> None:
+    def observer(kind, value, solution=None):
         if kind == "objective":
             told.append((value, solution))
 
-    given_too: dict[str, Any] = {"warm_start": start, "observer": observer}
+    given_too = {"warm_start": start, "observer": observer}
     result = find_solver("allocation", name).solve(
         late, limits=Limits(), rng=np.random.default_rng(0), **given_too
     )

@@ -1,7 +1,6 @@
 """Files of the problem: what they hold comes back, and what is wrong in one is named."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -42,7 +41,7 @@ def test_claims_are_compared_within_rounding():
     """Floats that differ in the last digit are the same claim; other digits are not."""
     instance, schedule = example(), example_schedule(LONG, 2, 6)
 
-    def verified(objective: float, **claims: Any) -> bool:
+    def verified(objective, **claims):
         claims = {"instance": "example", "objective": objective, **claims}
         return verify(PROBLEM, instance, schedule, claims).valid
 

@@ -13,7 +13,7 @@ from tests.tables import beside, tables
 COMPLETE = beside(__file__, "complete.sh")
 
 
-def completions(*words: str) -> set[str]:
+def completions(*words):
     """Return what bash proposes for the last of these words."""
     folder = Path(sys.executable).parent
     done = subprocess.run(

@@ -2,8 +2,6 @@
 
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +26,7 @@ KEYS = [
 
 
 @pytest.fixture(autouse=True)
-def _in_a_fresh_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_fresh_folder(tmp_path, monkeypatch):
     """Files have default names, and few instances are drawn: the search has tests of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(counterexamples, "DRAWS_OF_A_SIZE", 5)
@@ -43,14 +41,14 @@ def test_logs_show_how_far_the_search_is(run, monkeypatch):
     assert re.search(r"counterexample: searching below servers .*, \d+ s gone\n", err)
 
 
-def searched(run: Any, *arguments: object) -> tuple[int, dict[str, Any]]:
+def searched(run, *arguments):
     """Return exit code and record of a search, which says nothing on stderr."""
     exit_code, out, err = run("counterexample", *arguments, "--format=json")
     assert err == ""
     return exit_code, json.loads(out)
 
 
-def assert_verified(run: Any, record: dict[str, Any], prover: str) -> None:
+def assert_verified(run, record, prover):
     """Assert that each solution verifies, and that each solver gives its value on the file."""
     loaded = load_instance(record["file"])
     values = record["objective"], record["against_objective"]

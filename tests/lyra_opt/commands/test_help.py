@@ -3,7 +3,6 @@
 import argparse
 import re
 import tomllib
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from lyra_opt.__main__ import make_parser
 
 
-def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def parsers(parser):
     """Yield a parser and those of all its sub-commands."""
     yield parser
     for action in parser._actions:
@@ -21,9 +20,7 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser
                 yield from parsers(inner)
 
 
-def shown(
-    parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str], columns: int
-) -> list[str]:
+def shown(parser, capsys, columns):
     """Return the lines of a parser's help on a terminal of so many columns."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("COLUMNS", str(columns))
@@ -35,7 +32,7 @@ def shown(
 def test_every_help_fits_80_columns_and_says_the_same(capsys):
     """Protects whoever reads in a terminal of usual width: no line is broken within a word."""
 
-    def words(lines: list[str]) -> list[str]:
+    def words(lines):
         return re.findall(r"[\w=]+", " ".join(lines[lines.index("") :]))
 
     for parser in parsers(make_parser()):

@@ -3,7 +3,6 @@
 import io
 import re
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -22,7 +21,7 @@ NUMBERS = st.floats(-1e6, 1e6).map(lambda value: f"{value:.6g}") | st.sampled_fr
 
 
 @contextmanager
-def terminal(columns: int) -> Iterator[io.StringIO]:
+def terminal(columns):
     """Make stdout a terminal of so many columns, without styles; yield what it shows."""
     screen = io.StringIO()
     screen.isatty = lambda: True  # type: ignore[method-assign]
@@ -33,7 +32,7 @@ def terminal(columns: int) -> Iterator[io.StringIO]:
         yield screen
 
 
-def words_of(text: str) -> list[str]:
+def words_of(text):
     """Return the words of a text however it is folded: parts of one name stay apart."""
     return re.findall(r"[^\s/_-]+", text)
 

@@ -3,7 +3,6 @@
 import io
 import sys
 from types import SimpleNamespace
-from typing import Any
 
 from lyra_opt.commands import progress
 from lyra_opt.commands.messages import Loudness, as_loud_as, say
@@ -34,9 +33,9 @@ def test_runs_that_have_begun_count_too(capsys, monkeypatch):
     """A run of hours is shown while it lasts, and says in words how far it is."""
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 0.001)
-    told: list[float] = []
+    told = []
 
-    def begun() -> float:
+    def begun():
         return told[-1] if told else 0.0
 
     with progress.progress("replays", 4, begun=begun), listening(told.append):
@@ -70,7 +69,7 @@ def test_a_long_solve_says_what_it_knows_and_how_long_it_lasts(monkeypatch):
 
 def test_a_notebook_shows_a_bar(monkeypatch, capsys):
     """Its own, below the cell, which is updated; words where it cannot show HTML."""
-    shown: list[Any] = []
+    shown = []
     handle = SimpleNamespace(update=lambda bar: shown.append((repr(bar), bar._repr_html_())))
     shell = SimpleNamespace(kernel=True)
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))

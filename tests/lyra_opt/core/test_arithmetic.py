@@ -16,7 +16,7 @@ from lyra_opt.core.kernels import kernel
 
 
 @kernel
-def _unused() -> None:
+def _unused():
     """Stand for any kernel."""
 
 
@@ -28,7 +28,7 @@ def test_limbs_are_the_fractions(compiled, monkeypatch):
     weights = st.integers(0, 5) | st.integers(0, 2**53 - 1)  # few different ones, and many
 
     @given(st.lists(st.tuples(weights, st.integers(0, 90)), max_size=8))
-    def equal(pairs: list[tuple[int, int]]) -> None:
+    def equal(pairs):
         weights = np.array([weight for weight, _ in pairs], dtype=np.int64)
         denominators = np.array([denominator for _, denominator in pairs], dtype=np.int64)
         terms = FractionTerms.of(weights, denominators)

@@ -35,7 +35,7 @@ def test_a_failed_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
     target = tmp_path / "file"
     write_text(target, "old")
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
@@ -150,7 +150,7 @@ def test_compressed_files_are_told_by_their_content(tmp_path, kind):
         read_text(path, 2**20)
 
 
-def archives() -> dict[str, bytes]:
+def archives():
     """Return small archives by kind."""
     zipped, tarred = io.BytesIO(), io.BytesIO()
     with zipfile.ZipFile(zipped, "w") as archive:

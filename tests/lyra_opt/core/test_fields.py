@@ -37,7 +37,7 @@ class Checked:
     share: float = 0.5
     parts: tuple[float, ...] = (1.0,)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         if self.share > 1:
             raise FieldError("share", self.share, "must be at most 1")
 
@@ -49,7 +49,7 @@ class Inner:
     count: int = key(Integer(1, 9), "how many")
     share: float = key(Number(0, 1, above=True), "a part", 0.5)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         if self.count == 7:
             raise FieldError("count", self.count, "must not be unlucky")
 

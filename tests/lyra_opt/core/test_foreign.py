@@ -28,7 +28,7 @@ from lyra_opt.reclaim.instance import Job, Semantics, Server, Solution
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 
 
-def is_same(first: object, second: object) -> bool:
+def is_same(first, second):
     """Whether two values are equal and of one type, all through."""
     if type(first) is not type(second) or first != second:
         return False

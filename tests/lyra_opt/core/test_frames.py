@@ -64,7 +64,7 @@ def test_frames_go_through_csv(instance):
     assert lo.reclaim.Instance.from_frames(**read, **others_of(instance)) == instance
 
 
-def frames() -> dict[str, pd.DataFrame]:
+def frames():
     """Return three frames of a fleet."""
     return {
         "servers": pd.DataFrame({"id": ["a", "b", "c"], "gpus": [8, 8, 4]}),

@@ -34,7 +34,7 @@ class Anything:
 def test_what_is_changed_is_told_and_put_back(change, where):
     """Parts of all kinds, at any depth."""
 
-    def make() -> Anything:
+    def make():
         numbers = np.array([1.0, np.nan, 2.0])
         return Anything("one", numbers, {"a": {"b": 1}}, [1, 2], (1, 2), 0.5)
 

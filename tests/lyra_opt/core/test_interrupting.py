@@ -4,7 +4,6 @@ import os
 import signal
 import threading
 import time
-from typing import Any
 
 import pytest
 
@@ -29,7 +28,7 @@ class Sleeps(Solver):
     presses = 1
     ids: tuple[int, ...] = ()
 
-    def solve(self, instance: Any, *, observer: Any, **_: Any) -> SolveResult[Any]:
+    def solve(self, instance, *, observer, **_):
         observer("objective", OBJECTIVE, SOLUTION)
         observer("dual_bound", 1)
         for _ in range(self.presses):
@@ -39,7 +38,7 @@ class Sleeps(Solver):
 
     process = os.getpid()
 
-    def go_on(self) -> SolveResult[Any]:
+    def go_on(self):
         time.sleep(600)
         raise AssertionError
 
@@ -51,7 +50,7 @@ class Unheeding(Sleeps):
 class Heeds(Sleeps):
     """One of the toolkit's, which ends itself as at a time limit."""
 
-    def go_on(self) -> SolveResult[Any]:
+    def go_on(self):
         while not is_out_of_time():
             time.sleep(0.01)
         return SolveResult(
@@ -66,7 +65,7 @@ class Heeds(Sleeps):
 class Fails(Sleeps):
     """One that makes an error of Ctrl-C."""
 
-    def go_on(self) -> SolveResult[Any]:
+    def go_on(self):
         while not is_out_of_time():
             time.sleep(0.01)
         raise OutOfTimeError
@@ -120,13 +119,13 @@ def test_signals_that_are_ignored_and_other_threads_stay_as_they_are():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     class Ignored(Heeds):
-        def go_on(self) -> SolveResult[Any]:
+        def go_on(self):
             assert not is_out_of_time()
             return SolveResult(status=Status.UNKNOWN)
 
     assert lo.solve(FLEET, Ignored).stopped_by is None
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    found: list[Any] = []
+    found = []
     thread = threading.Thread(target=lambda: found.append(lo.solve(FLEET, "scf")))
     thread.start()
     thread.join()

@@ -97,7 +97,7 @@ def test_compiling_is_announced_once_and_not_where_the_cache_has_the_kernel(
     assert names == {"shifted_twice", "shifted_sum"}
 
 
-def run_python(*arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
+def run_python(*arguments, **given):
     """Return how a fresh interpreter ended, which must be well."""
     command = [sys.executable, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, **given)
@@ -113,7 +113,7 @@ compile_kernels("reclaim")
 def test_set_up_compiles_all_that_an_exact_proof_needs(tmp_path):
     """`make .venv/.ready` compiles, so that the first `solve --solver exact` need not."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    where: dict[str, Any] = {"cwd": tmp_path, "env": os.environ | cache}
+    where = {"cwd": tmp_path, "env": os.environ | cache}
     assert "compiling inner loops" in run_python("-c", COMPILE_RECLAIM, **where).stderr
     for words in (
         "generate reclaim --family messy-dist --servers 200 --out .",
@@ -134,7 +134,7 @@ for name in sys.argv[1:]:
 """
 
 
-def modules_with_kernels() -> list[str]:
+def modules_with_kernels():
     """Return the modules of the package that define one."""
     root = Path(lyra_opt.__file__).parent
     return sorted(
@@ -171,7 +171,7 @@ def test_a_kernel_keeps_name_and_docstring():
 def test_an_interrupt_within_machine_code_is_one(monkeypatch, cause, raised):
     """Numba looks out for no signal while it makes tuples, and says that it failed."""
 
-    def interrupted(*_arguments: Any) -> None:
+    def interrupted(*_arguments):
         raise SystemError("returned a result with an exception set") from cause
 
     one = Kernel(lambda value: value)

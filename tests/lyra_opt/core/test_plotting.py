@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -34,7 +33,7 @@ DRAWN = draws(6, suppress_health_check=[HealthCheck.too_slow])
 VARIANTS = [(name, str(each)) for name, problem in problems().items() for each in problem.variants]
 
 
-def rectangles(axes: Any, colours: set[str]) -> list[Any]:
+def rectangles(axes, colours):
     return [patch for patch in axes.patches if to_hex(patch.get_facecolor()) in colours]
 
 
@@ -90,7 +89,7 @@ def test_blocks_of_rounds_are_what_jobs_hold(data):
     schedule = data.draw(strategies.round_schedules_of(instance))
     blocks = blocks_of(instance, schedule)
     kinds = [name for name, count in instance.gpus_of_type.items() for _ in range(count)]
-    drawn: list[tuple[str, int, str]] = []
+    drawn = []
     cells = set()
     for block in blocks:
         for number in range(block.first_round, block.past_round):
@@ -132,7 +131,7 @@ def test_workers_are_drawn_as_gpus():
     assert {"15 s", "waits"} <= {text.get_text() for text in axes.texts}
 
 
-FAMILIES: dict[str, dict[str, Any]] = {
+FAMILIES = {
     "reclaim": {"family": "span", "servers": 6, "reclaim": 2},
     "allocation": {"family": "load", "jobs": 6},
     "heterogeneous": {"family": "offline", "jobs": 6, "rounds": 60},
@@ -211,9 +210,9 @@ def test_answers_have_their_solvers_names():
     assert [title.partition("\n")[0] for title in titles] == ["lyra-greedy", "exact", "exact (2)"]
 
 
-def told(wall_time_s: float) -> Any:
+def told(wall_time_s):
     """Return an answer whose solver found 33 first, then the optimum, and proved it last."""
-    values: list[tuple[float, Any, int]] = [
+    values = [
         *((0.001, "objective", 33), (0.002, "dual_bound", 2), (wall_time_s / 2, "objective", 8)),
         *((wall_time_s, "objective", 8), (wall_time_s, "dual_bound", 8)),
     ]

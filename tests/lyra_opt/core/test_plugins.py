@@ -23,7 +23,7 @@ class Point:
 
     value = "x:Y"
 
-    def load(self) -> object:
+    def load(self):
         if isinstance(self.loaded, Exception):
             raise self.loaded
         return self.loaded
@@ -33,7 +33,7 @@ class Point:
 def fruit(monkeypatch):
     """Return a function that makes a group of strings called fruits."""
 
-    def make(*points: Point) -> Plugins:
+    def make(*points):
         monkeypatch.setattr("lyra_opt.core.plugins.entry_points", lambda group: points)
         return Plugins("tests.fruits", "fruit", str)
 
@@ -96,7 +96,7 @@ def own(tmp_path):
 
 
 @pytest.fixture
-def fruits() -> Plugins:
+def fruits():
     """Return a group without entry points."""
     return Plugins("tests.no-fruits", "fruit", needs=("name",))
 

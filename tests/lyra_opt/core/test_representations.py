@@ -13,7 +13,7 @@ from tests.lyra_opt.reclaim import examples
 from tests.lyra_opt.reclaim.examples import job_on
 
 
-def fleet(servers: int, name: str = "<script>alert(1)</script>") -> Instance:
+def fleet(servers, name="<script>alert(1)</script>"):
     names = [f"s&{place}" for place in range(servers)]
     jobs = [job_on(f"<b>j{place}", [server]) for place, server in enumerate(names)]
     return examples.fleet(names, *jobs, name=name)

@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import lyra_opt as lo
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy, same_value
 from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import COMMON_ANSWER_KEYS, Answer, refute_claims, solve_and_check
+from lyra_opt.core.solving import COMMON_ANSWER_KEYS, refute_claims, solve_and_check
 from lyra_opt.core.stopwatch import OutOfTimeError
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
@@ -24,7 +23,7 @@ PROBLEM = find_problem("reclaim")
 GOOD, BAD = Solution(("s1", "s2")), Solution(("s1", "s5"))  # they cost 1 and 3
 
 
-def answer_of(instance: Any, solver: Scripted, **options: Any) -> Answer[Any]:
+def answer_of(instance, solver, **options):
     return solve_and_check(PROBLEM, instance, solver, **options)
 
 
@@ -108,7 +107,7 @@ def test_every_key_is_always_present(figure_5):
     }
 
 
-NONSENSE: dict[str, tuple[Any, ...]] = {
+NONSENSE = {
     "dual_bound": (float("nan"), float("inf"), "1", True, [1], 1j),
     "counters": ({"nodes": "many"}, {1: 2}, {"nodes": float("nan")}),
     "message": (7, ["x"], b"x"),
@@ -166,19 +165,19 @@ class Tinkering(Scripted):
     def supports(self, instance):
         return None
 
-    def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
+    def solve(self, instance, **options):
         self.change(instance)
         return self.result
 
 
-def multiply(it: Any) -> None:
+def multiply(it):
     """Multiply GPUs in place, which would let the solver after it prove too much."""
     for server in it.servers:
         for name in server.gpus:
             server.gpus[name] *= 4
 
 
-def force(it: Any) -> None:
+def force(it):
     """Do so although the servers are frozen, and have arrays made anew of it."""
     for server in it.servers:
         many = {name: 4 * gpus for name, gpus in server.gpus.items()}
@@ -227,7 +226,7 @@ def test_the_line_that_failed_is_the_one_to_mend(figure_5):
     """Not one of a package that it calls."""
 
     class Reader(Scripted):
-        def solve(self, instance: Any, **options: Any) -> SolveResult[Any]:
+        def solve(self, instance, **options):
             return json.loads("{")
 
     answer = answer_of(figure_5, Reader(RuntimeError()))
@@ -246,7 +245,7 @@ def test_a_solver_that_exits_is_an_error(figure_5, method, monkeypatch):
 
 def test_numbers_of_numpy_are_taken(figure_5):
     """As Python's own, so that they can be written as JSON."""
-    result: SolveResult[Any] = SolveResult(
+    result = SolveResult(
         status=Status.OPTIMAL,
         solution=GOOD,
         objective=np.int64(1),

@@ -28,15 +28,15 @@ from lyra_opt.core.stopwatch import (
 class Clock:
     """A clock that stands still until a test moves it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.time_s = 100.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.time_s
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     """The clock of all stopwatches."""
     clock = Clock()
     monkeypatch.setattr(stopwatch.time, "perf_counter", clock)
@@ -112,7 +112,7 @@ def test_items_are_yielded_while_there_is_time(clock, every, known):
     """The clock is asked before each item, or before each of so many."""
     seen = []
 
-    def go_through() -> None:
+    def go_through():
         for item in within_time(range(100), every):
             seen.append(item)
             clock.time_s += 1
@@ -147,17 +147,17 @@ def test_a_search_is_told_which_limit_it_has_reached(limits, reached):
 
 def test_each_solver_runs_within_its_own_limits():
     """A search within a search counts its own nodes; limits end with the call, also by an error."""
-    seen: list[Limits] = []
+    seen = []
 
     class Inner(Solver):
         name, problem, variants = "inner", "reclaim", ()
 
-        def solve(self, *_: object, **__: object) -> SolveResult[object]:
+        def solve(self, *_, **__):
             seen.append(limits_in_force())
             raise OutOfTimeError
 
     class Outer(Inner):
-        def solve(self, instance: object, **given: object) -> SolveResult[object]:
+        def solve(self, instance, **given):
             with suppress(OutOfTimeError):
                 Inner().solve(instance, limits=Limits(nodes=3), rng=None)
             with suppress(OutOfTimeError):

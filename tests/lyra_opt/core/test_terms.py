@@ -22,7 +22,7 @@ TENS = Terms(("big", "small"), lambda code: divmod(code, 10))
 """Two terms, the less important one below 10."""
 
 
-def said(*claims: Claim) -> list[str | None]:
+def said(*claims):
     evidence = Evidence(claims, Moves.NONE, terms=TENS)
     return [evidence.in_words(claim) for claim in claims]
 

@@ -3,7 +3,6 @@
 import json
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ KINDS = st.sampled_from(["objective", "dual_bound"])
 VALUES = st.integers(-3, 3) | st.sampled_from([float("inf"), float("nan")])
 
 
-def values(points: Any, kind: str) -> list[Any]:
+def values(points, kind):
     """Return the values of one kind."""
     return [point.value for point in points if point.kind == kind]
 
@@ -33,7 +32,7 @@ def values(points: Any, kind: str) -> list[Any]:
 @given(told=st.lists(st.tuples(KINDS, VALUES)), maximised=st.booleans())
 def test_only_finite_improvements_are_passed_on(told, maximised):
     """Whatever order backends tell of things in."""
-    seen: list[Any] = []
+    seen = []
     variant = next(iter(Maximised)) if maximised else Minimised.RIGID
     improvements = Improvements(lambda kind, value, _: seen.append((kind, value)), variant)
     for kind, value in told:
@@ -48,7 +47,7 @@ def test_only_finite_improvements_are_passed_on(told, maximised):
 
 def test_claims_that_the_result_does_not_bear_out_are_left_out():
     """Better than the checked objective, or beyond the bound that stands: it never was so."""
-    clock: Any = SimpleNamespace(elapsed_s=1.0)
+    clock = SimpleNamespace(elapsed_s=1.0)
     recorder = Recorder(Minimised.RIGID, clock)
     for kind, value in (("objective", 9), ("dual_bound", 2), ("objective", 4), ("dual_bound", 8)):
         recorder(kind, value)
@@ -66,10 +65,10 @@ class Telling(Solver):
 
     name, problem, variants = "telling", "reclaim", ("rigid",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value):
         self.value = value
 
-    def solve(self, instance: Any, *, observer: Any = None, **options: Any) -> Any:
+    def solve(self, instance, *, observer=None, **options):
         observer("objective", self.value)
         return find_solver("reclaim", "lyra-greedy").solve(instance, **options)
 

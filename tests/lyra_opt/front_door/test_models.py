@@ -1,8 +1,6 @@
 """Models handed out: whole, in the instance's objective, and the same when a file is read back."""
 
 import subprocess
-from pathlib import Path
-from typing import Any
 
 import highspy
 import pytest
@@ -29,7 +27,7 @@ from tests.lyra_opt.heterogeneous import examples
 from tests.tables import tables
 
 TABLES = tables(__file__)
-KINDS: dict[str, tuple[st.SearchStrategy[Any], tuple[str, ...]]] = {
+KINDS = {
     "reclaim": (reclaim_instances(), ("", "-strengthened")),
     "knapsacks": (
         st.sampled_from(KNAPSACK_OBJECTIVES).flatmap(
@@ -53,7 +51,7 @@ NOT_LINEAR = {Objective.FINISH_TIME_FAIRNESS, Objective.MAKESPAN_SHARE}
 """Data are rounded to floats near 1, and backends stop within their own tolerances."""
 
 
-def optimum_by_pulp(model: Any) -> float | None:
+def optimum_by_pulp(model):
     """Return what CBC finds, None if there is no solution."""
     import pulp
 
@@ -63,7 +61,7 @@ def optimum_by_pulp(model: Any) -> float | None:
     return None if model.status == pulp.LpStatusInfeasible else pulp.value(model.objective) or 0.0
 
 
-def optimum_by_cpsat(model: Any) -> float | None:
+def optimum_by_cpsat(model):
     """Return what CP-SAT finds."""
     from ortools.sat.python import cp_model
 
@@ -74,7 +72,7 @@ def optimum_by_cpsat(model: Any) -> float | None:
     return None if status == cp_model.INFEASIBLE else solver.objective_value
 
 
-def optimum_by_mathopt(model: Any, solver_type: str = "GSCIP") -> float | None:
+def optimum_by_mathopt(model, solver_type="GSCIP"):
     """Return what SCIP finds."""
     from ortools.math_opt.python import mathopt
 
@@ -82,7 +80,7 @@ def optimum_by_mathopt(model: Any, solver_type: str = "GSCIP") -> float | None:
     return result.objective_value() if result.has_primal_feasible_solution() else None
 
 
-def optimum_of_file(path: Path) -> float | None:
+def optimum_of_file(path):
     """Return what SCIP finds for an MPS file that OR-Tools reads, and HiGHS for an LP file."""
     if path.suffix == ".mps":
         from ortools.math_opt.io.python import mps_converter
@@ -93,7 +91,7 @@ def optimum_of_file(path: Path) -> float | None:
     return optimum_by_highs(path)
 
 
-def optimum_by_highs(path: Path) -> float | None:
+def optimum_by_highs(path):
     """Return what HiGHS finds, which also writes its solution file."""
     import highspy
 
@@ -108,7 +106,7 @@ def optimum_by_highs(path: Path) -> float | None:
     return highs.getInfo().objective_function_value
 
 
-def optimum_by_cbc(path: Path, sense: str) -> float | None:
+def optimum_by_cbc(path, sense):
     """Return what CBC's own command finds, as docs/formats/model.md says how to call it."""
     import pulp
 
@@ -131,7 +129,7 @@ def optimum_by_cbc(path: Path, sense: str) -> float | None:
 OPTIMUM = {"pulp": optimum_by_pulp, "cpsat": optimum_by_cpsat, "mathopt": optimum_by_mathopt}
 
 
-def assert_same(found: float | None, optimum: float | None) -> None:
+def assert_same(found, optimum):
     """Equal within the tolerance, or both without a solution."""
     if optimum is None:
         assert found is None
@@ -139,7 +137,7 @@ def assert_same(found: float | None, optimum: float | None) -> None:
         assert found == pytest.approx(optimum, rel=TOLERANCE, abs=TOLERANCE)
 
 
-def brute_force(instance: Any) -> tuple[bool, float | None]:
+def brute_force(instance):
     """Return whether brute force takes an instance, and its optimum, None if it is infeasible."""
     answer = lo.solve(instance, "brute-force")
     if answer.status is Status.UNSUPPORTED:
@@ -187,7 +185,7 @@ def test_a_file_holds_the_model_and_is_the_same_every_time(
             assert_read_back(instance, path.with_suffix(f".{solver}.sol"), optimum)
 
 
-def assert_read_back(instance: Any, path: Path, optimum: float | None) -> None:
+def assert_read_back(instance, path, optimum):
     """A solver's own file is a valid solution of the instance, as good as it says."""
     found = lo.verify(instance, path)
     if optimum is None:

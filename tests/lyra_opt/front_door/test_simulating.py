@@ -3,10 +3,8 @@
 import gc
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,13 +13,10 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.allocation.heuristics.policy_solver import Afs
 from lyra_opt.core.errors import UserError
-from lyra_opt.reclaim import Instance
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import ComposedScheme, OwnScheme, find_scheme
-from lyra_opt.simulation.tenure import Tenure
-from lyra_opt.simulation.view import View
 from lyra_opt.simulation.workload import Job, Workload
 from tests.pictures import faults_of
 from tests.tables import tables
@@ -41,7 +36,7 @@ TRACE = pd.DataFrame(
 """On one server of 8 GPUs first come, first served makes c and d wait for both others."""
 
 
-def jct_s(runs: Any) -> list[float]:
+def jct_s(runs):
     return list(runs.frame.jct_mean_s)
 
 
@@ -121,7 +116,7 @@ def test_borrowed_servers_of_a_cluster_that_is_given():
 class Picky(ComposedScheme):
     """Runs no wide jobs."""
 
-    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
+    def obstacle(self, workload, cluster, tenure):
         return "too wide" if any(job.min_gpus > 4 for job in workload.jobs) else None
 
 
@@ -146,7 +141,7 @@ class FirstInFile(ReclaimHeuristic):
 
     name = "first-in-file"
 
-    def choose(self, instance: Instance, rng: np.random.Generator) -> Sequence[int]:
+    def choose(self, instance, rng):
         return [int(server) for server in instance.index.on_loan[: instance.reclaim_servers]]
 
 
@@ -158,11 +153,11 @@ class Hold(QueuePolicy):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, gpus: int = 0) -> None:
+    def __init__(self, gpus=0):
         super().__init__()
         self.gpus = gpus
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         for run in list(self.waiting.values()):
             fits = view.hosts.free[0] - run.job.min_gpus >= self.gpus
             if fits and (parts := view.fit(run)):
@@ -196,7 +191,7 @@ def test_policies_have_parameters_and_labels_in_dictionaries():
 class Broken(QueuePolicy):
     """Nothing works."""
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         raise RuntimeError("nothing works")
 
 
@@ -237,7 +232,7 @@ def test_processes_give_the_same():
         pd.testing.assert_frame_equal(one.jobs, two.jobs)
 
 
-def _sjf_policy() -> Any:
+def _sjf_policy():
     from lyra_opt.simulation.scheme import Options
 
     return find_scheme("sjf").policy(Cluster.of_servers(1), Options())
@@ -258,7 +253,7 @@ def test_a_script_needs_no_guard(tmp_path):
 def test_folders(tmp_path, capsys):
     """One that is given is kept, and read by `load_study`; another is gone with its runs."""
     out = tmp_path / "out"
-    given: dict[str, Any] = {"jobs": TRACE, "changes": ONE_SERVER}
+    given = {"jobs": TRACE, "changes": ONE_SERVER}
     kept = lo.simulate(**given, out=out, progress=True)
     assert "1 run to do" in capsys.readouterr().err
     assert list(lo.load_study(out).jct_mean_s) == jct_s(kept)
@@ -311,7 +306,7 @@ def test_a_time_axis_that_is_cut_says_so():
         assert "axis ends when 99 % of the jobs" in text.replace("\n", " ")
 
 
-OBJECTS: dict[str, dict[str, Any]] = {
+OBJECTS = {
     "row 0, column gpus is": {"jobs": TRACE.assign(gpus=0)},
     "must include submit_s": {"jobs": pd.DataFrame({"id": ["a"], "work_worker_s": 1.0})},
     "is named twice; give one of them another label": {"schemes": ["fifo", find_scheme("fifo")]},

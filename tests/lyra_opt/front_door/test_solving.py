@@ -5,7 +5,6 @@ import math
 import pickle
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,7 @@ class LastServers(HeuristicSolver):
     problem = "reclaim"
     variants = ("rigid",)
 
-    def apply(self, instance: Any, rng: np.random.Generator) -> SolveResult[Any]:
+    def apply(self, instance, rng):
         count = instance.reclaim_servers
         solution = lo.reclaim.Solution(tuple(each.id for each in instance.servers[-count:]))
         objective = lo.reclaim.check(instance, solution).objective
@@ -35,7 +34,7 @@ class LastServers(HeuristicSolver):
 
 
 @pytest.fixture
-def fleet() -> Any:
+def fleet():
     return lo.load(FIGURE_5)
 
 

@@ -1,7 +1,5 @@
 """Small instances that tests of the heterogeneous problem share."""
 
-from typing import Any
-
 from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance
 from lyra_opt.heterogeneous.instance import RoundEntry, RoundSchedule
 
@@ -10,12 +8,12 @@ SERVERS = (GpuServer(id="s1", gpus={"fast": 2, "slow": 1}), GpuServer(id="s2", g
 RATES = {"fast": 4.0, "slow": 1.0}
 
 
-def job(name: str = "a", gang: int = 1, steps: float = 8.0, **fields: Any) -> GangJob:
+def job(name="a", gang=1, steps=8.0, **fields):
     """Return a job of 4 steps a second on fast GPUs, 1 on slow ones."""
     return GangJob(**{"id": name, "gang": gang, "steps": steps, "throughput": RATES, **fields})
 
 
-def instance(*jobs: GangJob, **fields: Any) -> Instance:
+def instance(*jobs, **fields):
     """Return an instance on 2 fast and 3 slow GPUs, with 4 rounds of a second."""
     return Instance(
         **{
@@ -31,11 +29,11 @@ def instance(*jobs: GangJob, **fields: Any) -> Instance:
     )
 
 
-def entry(name: str, number: int, **gpus: dict[str, int]) -> RoundEntry:
+def entry(name, number, **gpus):
     """Return an entry: ``entry("a", 0, s1={"fast": 2})``."""
     return RoundEntry(job=name, round=number, gpus=gpus)
 
 
-def schedule(*entries: RoundEntry) -> RoundSchedule:
+def schedule(*entries):
     """Return a schedule."""
     return RoundSchedule(entries)

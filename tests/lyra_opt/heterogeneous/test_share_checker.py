@@ -35,7 +35,7 @@ def test_as_the_definitions_have_it(instance, data):
         for name in shares[job.id]:
             if not job.throughput.get(name) and data.draw(st.booleans()):
                 shares[job.id][name] = 0.0
-    packed: dict[tuple[str, str], dict[str, float]] = {}
+    packed = {}
     if instance.packed and data.draw(st.booleans()):
         kind = {job.id: job.kind for job in instance.jobs}
         usable = {(entry.kind, entry.beside) for entry in instance.packed}
@@ -44,7 +44,7 @@ def test_as_the_definitions_have_it(instance, data):
             if (is_sound or data.draw(st.booleans())) and (two, one) not in packed:
                 share = data.draw(parts) / data.draw(st.sampled_from([1, 4, 8]))
                 packed[one, two] = {data.draw(st.sampled_from(list(instance.gpus_of_type))): share}
-    nested: dict[str, dict[str, dict[str, float]]] = {}
+    nested = {}
     for (one, two), of_types in packed.items():
         nested.setdefault(one, {})[two] = of_types
     report = check(instance, TimeShares(shares, nested))

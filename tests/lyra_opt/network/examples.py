@@ -1,7 +1,5 @@
 """Small instances that tests of the network problem share."""
 
-from typing import Any
-
 from lyra_opt.network.instance import GangPlacement, Instance, Machine, Solution, WaitingJob
 
 EFFICIENCY = {"machine": 1.0, "rack": 0.5, "network": 0.25}
@@ -12,13 +10,13 @@ MACHINES = tuple(
 """Two racks of two machines of 4 GPUs; 10 GPUs are free."""
 
 
-def job(name: str = "a", gang: int = 2, **fields: Any) -> WaitingJob:
+def job(name="a", gang=2, **fields):
     """Return a gang that computes all the time, half of it or a quarter of it, by tier."""
     tiers = EFFICIENCY if gang > 1 else {"machine": 1.0}
     return WaitingJob(**{"id": name, "gang": gang, "efficiency": tiers, **fields})
 
 
-def instance(*jobs: WaitingJob, **fields: Any) -> Instance:
+def instance(*jobs, **fields):
     """Return an instance on two racks with 6 and 4 GPUs free."""
     return Instance(
         **{
@@ -31,11 +29,11 @@ def instance(*jobs: WaitingJob, **fields: Any) -> Instance:
     )
 
 
-def placement(name: str, tier: str, **gpus: int) -> GangPlacement:
+def placement(name, tier, **gpus):
     """Return a placement: ``placement("a", "rack", r0m0=1, r0m1=1)``."""
     return GangPlacement(job=name, tier=tier, gpus=gpus)
 
 
-def solution(*placements: GangPlacement) -> Solution:
+def solution(*placements):
     """Return a solution."""
     return Solution(placements)

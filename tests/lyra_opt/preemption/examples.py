@@ -1,17 +1,15 @@
 """The worked example of the problem's page: two racks, and a gang of 2 pods that needs one rack."""
 
-from typing import Any
-
 from lyra_opt.preemption import Instance, PlacedPods, Solution
 from tests.tables import tables
 
 
-def example_document() -> dict[str, Any]:
+def example_document():
     """Return the example as a document, which tests may change."""
     return tables(__file__)
 
 
-def example(**changes: Any) -> Instance:
+def example(**changes):
     """Return the example with other fields."""
     document = example_document() | changes
     del document["format"], document["version"]

@@ -1,7 +1,6 @@
 """Instances of preemption: refused values, defaults, who may lose and move, and documents."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from tests.tables import tables
 REFUSED = tables(__file__)["refused"]
 
 
-def refused(case: str) -> dict[str, Any]:
+def refused(case):
     """Return the document of a case, in which "none" stands for null."""
     changes = REFUSED[case][0].items()
     return changed(example_document(), {k: None if v == "none" else v for k, v in changes})

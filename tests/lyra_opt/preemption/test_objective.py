@@ -14,7 +14,7 @@ NOTHING = Costs(*np.zeros((3, 0)))
 LARGEST = st.lists(st.integers(1, 2**60), min_size=1, max_size=6)
 
 
-def objective_of(largest: list[int]) -> Objective:
+def objective_of(largest):
     return Objective(tuple(Term(f"t{n}", None, most, NOTHING) for n, most in enumerate(largest)))
 
 

@@ -1,7 +1,6 @@
 """The picture of preemption: who stays, leaves and comes on each node, for each solution."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -35,7 +34,7 @@ def names(figure):
     return [label.get_text() for label in figure.axes[0].get_yticklabels()]
 
 
-def large(nodes: int, **changes: Any) -> Any:
+def large(nodes, **changes):
     """Return the example with further empty nodes in a third rack."""
     more = [
         {"id": f"x{n}", "capacity": {"gpu": 8}, "domains": {"rack": "r3"}} for n in range(nodes)

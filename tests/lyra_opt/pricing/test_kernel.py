@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from lyra_opt.pricing.ascent import Priced, Pricer, Room
+from lyra_opt.pricing.ascent import Pricer, Room
 from lyra_opt.pricing.kernel import PricedJobs
 
 TOLERANCE = 1e-7
@@ -28,25 +28,25 @@ class Case(NamedTuple):
     is_queue: bool
 
     @property
-    def cells(self) -> int:
+    def cells(self):
         return len(self.border_s) - 1
 
     @property
-    def cell(self) -> int:
+    def cell(self):
         """That of the release; the one after the last border has the number `cells`."""
         return int(np.searchsorted(self.border_s, self.release_s, side="right")) - 1
 
-    def price_of(self, way: int, cell: int) -> float:
+    def price_of(self, way, cell):
         """What a second of a way costs in a cell."""
         if cell == self.cells:
             return 0.0
         return float(self.gpus[way] * self.price[self.pool[way], cell])
 
-    def least_idle(self, cell: int) -> float:
+    def least_idle(self, cell):
         """What a second without work costs at least where waiting is what counts."""
         return min(self.weight, *(self.price_of(way, cell) for way in range(len(self.gpus))))
 
-    def priced(self, *, in_one_piece: bool, price: np.ndarray | None = None) -> Pricer:
+    def priced(self, *, in_one_piece, price=None):
         """Return who prices it."""
         jobs = PricedJobs(
             release_s=np.array([self.release_s]),
@@ -62,14 +62,14 @@ class Case(NamedTuple):
         room = Room(border_s=self.border_s, gpu_s=np.ones_like(self.price))
         return Pricer(jobs, room, is_queue=self.is_queue)
 
-    def pays(self, *, in_one_piece: bool, price: np.ndarray | None = None) -> tuple[float, Priced]:
+    def pays(self, *, in_one_piece, price=None):
         """Return what it pays at these prices, or at others, and what it uses then."""
         pricer = self.priced(in_one_piece=in_one_piece)
         found = pricer.at(self.price if price is None else price)
         return float(pricer.scratch.paid[0]), found
 
 
-def draw(seed: int) -> Case:
+def draw(seed):
     """Draw a case; prices of nothing, of much, and releases after all prices among them."""
     rng = np.random.default_rng(seed)
     cells, pools = int(rng.integers(1, 7)), int(rng.integers(1, 3))
@@ -95,7 +95,7 @@ def draw(seed: int) -> Case:
     )
 
 
-def states(case: Case, cell: int) -> list[tuple[float, float]]:
+def states(case, cell):
     """Return all that may be held in a cell, one thing or several, as cost and work a second."""
     ways = range(len(case.gpus))
     found = [(case.weight, 0.0)]
@@ -107,7 +107,7 @@ def states(case: Case, cell: int) -> list[tuple[float, float]]:
     return found
 
 
-def least_by_programmes(case: Case) -> float:
+def least_by_programmes(case):
     """Return what parts cost at least: a programme for each cell in which they may be complete."""
     best = np.inf
     ends_s = np.append(case.border_s[1:], np.inf)
@@ -131,14 +131,14 @@ def least_by_programmes(case: Case) -> float:
     return float(best)
 
 
-def integral(values: np.ndarray, border_s: np.ndarray, until_s: np.ndarray) -> np.ndarray:
+def integral(values, border_s, until_s):
     """Return the integral from 0 of what is constant in cells, and nothing after them."""
     length_s = np.diff(border_s)
     spent_s = np.clip(until_s[:, None] - border_s[None, :-1], 0.0, length_s[None, :])
     return spent_s @ values
 
 
-def least_by_scan(case: Case, steps: int = 400) -> float:
+def least_by_scan(case, steps=400):
     """Return what a run in one piece costs at least over many starts, borders among them."""
     idle = np.array([case.least_idle(cell) for cell in range(case.cells)])
     best = np.inf
@@ -160,7 +160,7 @@ def least_by_scan(case: Case, steps: int = 400) -> float:
     return best
 
 
-def require_least(case: Case, expected: float, *, in_one_piece: bool) -> None:
+def require_least(case, expected, *, in_one_piece):
     """Check what it pays, and that what it uses says how that changes with prices."""
     paid, at = case.pays(in_one_piece=in_one_piece)
     assert paid == pytest.approx(expected, rel=TOLERANCE, abs=TOLERANCE)
@@ -171,7 +171,7 @@ def require_least(case: Case, expected: float, *, in_one_piece: bool) -> None:
     assert would_pay <= most + TOLERANCE * (1 + abs(most) + float(other.max()))
 
 
-def require_right(seed: int) -> None:
+def require_right(seed):
     case = draw(seed)
     try:
         require_least(case, least_by_programmes(case), in_one_piece=False)
@@ -209,7 +209,7 @@ def test_what_a_job_pays_is_the_least_in_many_cases():
         require_right(seed)
 
 
-def one_job(**changes: object) -> Case:
+def one_job(**changes):
     """Return a job of 2 s on a GPU, with prices of 1 in two cells of a second."""
     case = Case(
         border_s=np.array([0.0, 1.0, 2.0]),

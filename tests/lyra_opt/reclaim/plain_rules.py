@@ -5,7 +5,7 @@ from fractions import Fraction
 
 def greedy(instance, key):
     """Take the free server of least key, computed anew from (server, those taken) each time."""
-    taken: list[str] = []
+    taken = []
     for _ in range(instance.reclaim_servers):
         free = [server.id for server in instance.servers if server.on_loan]
         taken.append(min((s for s in free if s not in taken), key=lambda s: key(s, set(taken))))

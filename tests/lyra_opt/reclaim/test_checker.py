@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lyra_opt.reclaim import Instance, Solution
+from lyra_opt.reclaim import Solution
 from lyra_opt.reclaim.checker import check
 from tests.lyra_opt.reclaim.examples import fleet, job_on
 from tests.tables import tables
@@ -13,7 +13,7 @@ TABLES = tables(__file__)
 
 
 @pytest.fixture
-def mixed() -> Instance:
+def mixed():
     """Three servers on loan and one not, with flexible workers, weights and wide workers."""
     elastic = job_on("elastic", {"a": (0, 2), "t": 3}, weight=5, gpus_per_worker=2)
     wide = job_on("wide", {"a": (1, 1), "b": 2}, weight=3)

@@ -1,11 +1,11 @@
 """The picture of reclaiming: who loses what, for each solution."""
 
-from lyra_opt.reclaim import Instance, Solution
+from lyra_opt.reclaim import Solution
 from lyra_opt.reclaim.plot import GIVEN_BACK, KEPT, MOST_SERVERS, PREEMPTED, SCALED_IN, drawing_of
 from tests.lyra_opt.reclaim.examples import fleet, job_on
 
 
-def instance(servers: int = 3) -> Instance:
+def instance(servers=3):
     """Return job `wide` on servers 0 and 1, and `elastic`, flexible on server 1, base on 2."""
     jobs = job_on("wide", {"s0": 4, "s1": 2}), job_on("elastic", {"s1": (0, 3), "s2": 1})
     return fleet([f"s{number}" for number in range(servers)], *jobs, gpus=8)

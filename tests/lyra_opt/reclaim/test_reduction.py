@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.reclaim import Instance, reduction
+from lyra_opt.reclaim import reduction
 from lyra_opt.reclaim.reduction import (
-    ReducedReclaim,
     dominance_pairs,
     reduce_instance,
     reduce_with_rows,
@@ -22,7 +21,7 @@ from tests.lyra_opt.reclaim.reduced import cost_of
 from tests.optima import objective
 
 
-def rows_of(reduced: ReducedReclaim) -> list[tuple[dict[int, int], int, int]]:
+def rows_of(reduced):
     """Return (counts by place, slack, weight) of each job."""
     return [
         (dict(reduced.losses.row(job)), slack, weight)
@@ -32,7 +31,7 @@ def rows_of(reduced: ReducedReclaim) -> list[tuple[dict[int, int], int, int]]:
     ]
 
 
-def assert_costs_are_kept(instance: Instance) -> ReducedReclaim:
+def assert_costs_are_kept(instance):
     """Hold the cost of every choice of servers against the checker."""
     reduced = reduce_instance(instance)
     for size in range(len(reduced.servers) + 1):
@@ -78,7 +77,7 @@ def test_nothing_is_left_to_reduce(instance):
     assert reduced.server_cost.dtype == reduced.weight.dtype == np.int64
 
 
-def dominates(reduced: ReducedReclaim, s: int, t: int) -> bool:
+def dominates(reduced, s, t):
     """Whether s dominates t, by the definition."""
     rows = [row for row, _, _ in rows_of(reduced)]
     fewer = all(row.get(s, 0) <= row.get(t, 0) for row in rows)

@@ -1,7 +1,6 @@
 """Demands that the tests of loaning share."""
 
 import math
-from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
@@ -11,11 +10,11 @@ STEP_S = 300.0
 DAY = 288  # steps
 
 
-def demand_of(shares: Sequence[float], step_s: float = STEP_S) -> InferenceDemand:
+def demand_of(shares, step_s=STEP_S):
     return InferenceDemand(name="drawn", step_s=step_s, busy_share=tuple(shares))
 
 
-def sine(days: int, amplitude: float = 0.3) -> InferenceDemand:
+def sine(days, amplitude=0.3):
     """Return a demand with a trough at midnight and a peak at noon, the same every day."""
     return demand_of(
         [0.6 - amplitude * math.cos(2 * math.pi * (step % DAY) / DAY) for step in range(days * DAY)]
@@ -25,6 +24,6 @@ def sine(days: int, amplitude: float = 0.3) -> InferenceDemand:
 SHARES = st.integers(0, 40).map(lambda fortieths: fortieths / 40)
 
 
-def demands(max_steps: int = 30) -> st.SearchStrategy[InferenceDemand]:
+def demands(max_steps=30):
     """Draw demands in fortieths, so that shares fill whole servers of clusters of 40 and 80."""
     return st.lists(SHARES, min_size=1, max_size=max_steps).map(demand_of)

@@ -13,7 +13,7 @@ import gzip
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ TABLES = tables(__file__)
 WORKLOADS = json.loads(
     gzip.decompress(Path(__file__).with_name("golden_jobs.json.gz").read_bytes())
 )
-GROUPS: Mapping[str, Sequence[str]] = TABLES.pop("groups")
+GROUPS = TABLES.pop("groups")
 """Schemes that are replayed in the same situations, and other groups of them."""
 
 # How a case is replayed.
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
     extra: np.ndarray
 
 
-EXTRA_COLUMNS: Mapping[str, tuple[str, ...]] = {
+EXTRA_COLUMNS = {
     "pools": (),
     "rounds": ("restarts",),
     "racks": ("migrations", "losses"),
@@ -86,7 +86,7 @@ EXTRA_COLUMNS: Mapping[str, tuple[str, ...]] = {
 """What else is counted of a job, by kind of cluster."""
 
 
-def replay(situation: Situation, scheme: str, kind: str) -> Outcome:
+def replay(situation, scheme, kind):
     """Replay a situation under a scheme."""
     workload, cluster, plan, options, parameters = situation
     found = find_scheme(scheme).with_parameters(parameters)
@@ -106,7 +106,7 @@ LENT = (6, 1, 4, 0, 5, 2, 6, 3, 0, 4, 1, 5, 2)
 """Servers on loan in turn; up and down at almost every decision."""
 
 
-def _cluster_of(given: Mapping[str, Any]) -> Cluster:
+def _cluster_of(given):
     if "like" in given:
         return find_cluster(given["like"])
     if "gpus_on" in given:
@@ -121,14 +121,14 @@ def _cluster_of(given: Mapping[str, Any]) -> Cluster:
     return by_hand.cluster_of(dict(given))
 
 
-def _job_of(fields: dict[str, Any]) -> Job:
+def _job_of(fields):
     if "measured" in fields:
         return Job.of_gang(parsed(GangJob, fields["measured"]))
     return Job(**fields)
 
 
 @cache
-def situation_of(kind: str, name: str) -> Situation:
+def situation_of(kind, name):
     """Return a situation."""
     given = TABLES[kind][name]
     workload = WORKLOADS[given.get("jobs", f"{kind}/{name}")]
@@ -143,7 +143,7 @@ def situation_of(kind: str, name: str) -> Situation:
     )
 
 
-def schemes_of(given: str | Sequence[str]) -> Iterator[str]:
+def schemes_of(given):
     """Yield the schemes of a group by name, or of a list of schemes and groups."""
     for name in GROUPS[given] if isinstance(given, str) else given:
         yield from schemes_of(name) if name in GROUPS else (name,)
@@ -157,12 +157,12 @@ class Case(NamedTuple):
     situation: str
 
     @property
-    def name(self) -> str:
+    def name(self):
         """Such as ``pools/lyra/loans-elastic``."""
         return "/".join(self)
 
     @property
-    def tolerance(self) -> float:
+    def tolerance(self):
         """The relative difference of two times that are taken for equal.
 
         None where events are added up one by one; rounds may be added up in another order, and the
@@ -173,12 +173,12 @@ class Case(NamedTuple):
         )
         return 0.0 if is_exact and self.scheme != "pollux" else 1e-9
 
-    def replay(self) -> Outcome:
+    def replay(self):
         """Run it."""
         return replay(situation_of(self.kind, self.situation), self.scheme, self.kind)
 
 
-CASES: tuple[Case, ...] = tuple(
+CASES = tuple(
     Case(kind, scheme, situation)
     for kind, situations in TABLES.items()
     for situation, table in situations.items()
@@ -190,11 +190,11 @@ CASES: tuple[Case, ...] = tuple(
 # What was recorded.
 
 
-def save_goldens(outcomes: Mapping[str, Outcome], path: Path = GOLDENS) -> None:
+def save_goldens(outcomes, path=GOLDENS):
     """Write the outcomes of cases by name, column by column."""
     parts = list(outcomes.values())
     text = "\n".join(outcomes).encode()
-    columns: dict[str, Any] = {
+    columns = {
         "names": np.frombuffer(text, np.uint8),
         "jobs": np.array([len(part.completion_s) for part in parts], np.int64),
         "completion_s": _planes(np.concatenate([part.completion_s for part in parts])),
@@ -209,7 +209,7 @@ def save_goldens(outcomes: Mapping[str, Outcome], path: Path = GOLDENS) -> None:
 
 
 @cache
-def load_goldens(path: Path = GOLDENS) -> Mapping[str, Outcome]:
+def load_goldens(path=GOLDENS):
     """Return the outcomes recorded, by the name of the case."""
     with np.load(path, allow_pickle=False) as file:
         columns = dict(file)
@@ -232,13 +232,13 @@ def load_goldens(path: Path = GOLDENS) -> Mapping[str, Outcome]:
     return found
 
 
-def _planes(numbers: np.ndarray) -> np.ndarray:
+def _planes(numbers):
     """Return the bytes of float64, all first ones first, which compress better; shape (8, n)."""
     little = np.ascontiguousarray(numbers, "<f8")
     return np.ascontiguousarray(little.view(np.uint8).reshape(-1, 8).T)
 
 
-def _record() -> None:
+def _record():
     stopwatch = time.perf_counter()
     outcomes = {case.name: case.replay() for case in CASES}
     save_goldens(outcomes)

@@ -1,23 +1,20 @@
 """Small clusters of unlike GPUs, gangs and rules that decide round by round."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from lyra_opt.heterogeneous.heuristics.policy import Decision, FreeGpus, RoundPolicy, RoundState
+from lyra_opt.heterogeneous.heuristics.policy import FreeGpus, RoundPolicy
 from lyra_opt.heterogeneous.instance import GangJob
-from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
+from lyra_opt.simulation.cluster import Cluster, GpuType, Server
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.round_by_round import RoundByRound
 from lyra_opt.simulation.tenure import Rounds
-from lyra_opt.simulation.view import Observer
-from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import workload_of
 
 FREE_ROUNDS = Rounds(round_s=10.0, restart_s=0.0, merge_s=0.0)
 
 
-def cluster_of(*servers: Mapping[str, int], **speeds: float) -> Cluster:
+def cluster_of(*servers, **speeds):
     """Return a cluster of servers s0, s1, ..., each with these GPUs; `speeds` are by type."""
     names = dict.fromkeys(name for server in servers for name in server)
     return Cluster(
@@ -27,16 +24,7 @@ def cluster_of(*servers: Mapping[str, int], **speeds: float) -> Cluster:
     )
 
 
-def gang(
-    name: str,
-    steps: float,
-    *,
-    gang: int = 1,
-    release_s: float = 0.0,
-    spread: Mapping[str, float] | None = None,
-    kind: str | None = None,
-    **rates: float,
-) -> GangJob:
+def gang(name, steps, *, gang=1, release_s=0.0, spread=None, kind=None, **rates):
     """Return a job with these steps a second by type, 1 on type a unless told otherwise."""
     return GangJob(
         id=name,
@@ -49,7 +37,7 @@ def gang(
     )
 
 
-def measured(name: str, steps: float, *, fungible: bool = False, **given: Any) -> Job:
+def measured(name, steps, *, fungible=False, **given):
     """Return the same as a job of a simulation."""
     return replace(Job.of_gang(gang(name, steps, **given)), fungible=fungible)
 
@@ -59,17 +47,17 @@ class Scripted(RoundPolicy):
 
     name = "scripted"
 
-    def __init__(self, rule: Callable[[RoundState], Decision], *, forks: bool = False) -> None:
+    def __init__(self, rule, *, forks=False):
         self._rule, self.forks = rule, forks
 
-    def decide(self, state: RoundState) -> Decision:
+    def decide(self, state):
         return self._rule(state)
 
 
-def in_turn(turns: Sequence[Mapping[str, Any]]) -> Scripted:
+def in_turn(turns):
     """Return a rule that places jobs as a table says, round by round, over and over."""
 
-    def decide(state: RoundState) -> Decision:
+    def decide(state):
         turn = turns[int(state.now_s // state.round_s) % len(turns)]
         names = [active.job.id for active in state.jobs]
         return {name: tuple(turn[name]) for name in names if name in turn}
@@ -83,9 +71,9 @@ class FirstFit(RoundPolicy):
 
     name = "first-fit"
 
-    def decide(self, state: RoundState) -> Decision:
+    def decide(self, state):
         free = FreeGpus(state.servers)
-        decision: Decision = {}
+        decision = {}
         for active in state.jobs:
             for gpu_type in state.gpu_types:
                 placement = free.of_one_type(gpu_type.name, active.job.gang)
@@ -96,29 +84,14 @@ class FirstFit(RoundPolicy):
         return decision
 
 
-def run_rule(
-    rule: RoundPolicy,
-    workload: Workload,
-    cluster: Cluster,
-    rounds: Rounds,
-    *,
-    plan: LoanPlan | None = None,
-    observers: Sequence[Observer] = (),
-) -> Kernel:
+def run_rule(rule, workload, cluster, rounds, *, plan=None, observers=()):
     """Run a workload under a rule, which borrows servers where there is a plan."""
     reclaimer = None if plan is None else "exact"
     policy = RoundByRound(rule, reclaimer=reclaimer)
     return Kernel(workload, cluster, policy, tenure=rounds, plan=plan, observers=observers).run()
 
 
-def simulate(
-    jobs: Sequence[GangJob],
-    cluster: Cluster,
-    policy: RoundPolicy | None = None,
-    *,
-    observers: Sequence[Observer] = (),
-    **rounds: Any,
-) -> Kernel:
+def simulate(jobs, cluster, policy=None, *, observers=(), **rounds):
     """Run jobs, in rounds of 10 s without any cost unless told otherwise."""
     workload = workload_of(*map(Job.of_gang, jobs))
     tenure = replace(FREE_ROUNDS, **rounds)

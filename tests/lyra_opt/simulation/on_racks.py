@@ -1,9 +1,6 @@
 """Small racks, gangs and rules that say who starts where."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-
-from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy, PlacementState, RunningGangs
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
@@ -11,8 +8,7 @@ from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.topology import Topology
-from lyra_opt.simulation.view import Observer
-from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import workload_of
 
 SLOWDOWN_OF_TIER = (1.0, 2.0, 4.0)
@@ -20,13 +16,8 @@ SLOWDOWN_OF_TIER = (1.0, 2.0, 4.0)
 
 
 def cluster_of(
-    racks: int = 2,
-    machines_per_rack: int = 2,
-    gpus_per_machine: int = 2,
-    *,
-    slowdowns: Iterable[float] = SLOWDOWN_OF_TIER,
-    models: Iterable[str] = ("m",),
-) -> Cluster:
+    racks=2, machines_per_rack=2, gpus_per_machine=2, *, slowdowns=SLOWDOWN_OF_TIER, models=("m",)
+):
     """Return equal racks in which models are slowed so much at each tier."""
     topology = Topology.uniform(
         racks=racks, machines_per_rack=machines_per_rack, gpus_per_machine=gpus_per_machine
@@ -35,9 +26,7 @@ def cluster_of(
     return Cluster.of_racks(topology, table, network="table")
 
 
-def slowdowns_of(
-    slowdowns: Iterable[float], *, models: Iterable[str] = ("m",), most: int = 8
-) -> SlowdownTable:
+def slowdowns_of(slowdowns, *, models=("m",), most=8):
     """Return a table by which gangs of models are slowed so much at each tier."""
     by_tier = dict(zip(Tier, slowdowns, strict=True))
     gangs = range(1, most + 1)
@@ -46,14 +35,12 @@ def slowdowns_of(
     )
 
 
-def linked(topology: Topology, links: str = "shipped") -> Cluster:
+def linked(topology, links="shipped"):
     """Return a cluster on a set of links."""
     return Cluster.of_racks(topology, ClosedForm(links=LINK_SETS[links]), network=links)
 
 
-def job(
-    name: str, duration_s: float, *, gang: int = 1, submit_s: float = 0.0, model: str = "m"
-) -> Job:
+def job(name, duration_s, *, gang=1, submit_s=0.0, model="m"):
     """Return a job that runs so long where the network costs nothing."""
     return Job.rigid(
         id=name, submit_s=submit_s, gpus=gang, work_gpu_s=duration_s * gang, model=model
@@ -65,7 +52,7 @@ class FirstGpus(PlacementPolicy):
 
     name = "first-gpus"
 
-    def decide(self, state: PlacementState) -> list[Grant]:
+    def decide(self, state):
         free = state.machines.free_gpus.tolist()
         grants = []
         order = sorted(
@@ -91,42 +78,34 @@ class Scripted(PlacementPolicy):
 
     name = "scripted"
 
-    def __init__(
-        self,
-        decide: Callable[[PlacementState], dict[str, dict[int, int]]],
-        *,
-        migrate: Callable[[PlacementState, RunningGangs], dict[str, dict[int, int]]] | None = None,
-        next_decision_s: Callable[[PlacementState], float] | None = None,
-    ) -> None:
+    def __init__(self, decide, *, migrate=None, next_decision_s=None):
         self._decide, self._migrate, self._next = decide, migrate, next_decision_s
 
-    def decide(self, state: PlacementState) -> list[Grant]:
+    def decide(self, state):
         chosen = self._decide(state)
         return grants_of(state, state.waiting.ids, chosen)
 
-    def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
+    def migrate(self, state, running):
         chosen = {} if self._migrate is None else self._migrate(state, running)
         return grants_of(state, running.ids, chosen)
 
-    def next_decision_s(self, state: PlacementState) -> float:
+    def next_decision_s(self, state):
         return super().next_decision_s(state) if self._next is None else self._next(state)
 
 
-def placed(
-    places: Mapping[str, Mapping[int, int]], moves: Iterable[tuple[float, str, Any]] = ()
-) -> Scripted:
+def placed(places, moves=()):
     """Return a rule that starts gangs on GPUs of a table, and moves them at the times of another.
 
     It checks that what it is told of running gangs is what it granted them.
     """
     left, held = list(moves), {}
 
-    def decide(state: PlacementState) -> dict[str, Any]:
+    def decide(state):
         started = {name: places[name] for name in state.waiting.ids if name in places}
         held.update(started)
         return started
 
-    def migrate(state: PlacementState, running: RunningGangs) -> dict[str, Any]:
+    def migrate(state, running):
         granted = {name: held[name] for name in running.ids}
         assert dict(zip(running.ids, running.placements, strict=True)) == granted
         labels = [grant.tier for grant in grants_of(state, running.ids, granted)]
@@ -141,7 +120,7 @@ def placed(
     return Scripted(decide, migrate=migrate)
 
 
-def first_free(free: list[int], gang: int) -> dict[int, int]:
+def first_free(free, gang):
     """Return the first GPUs of those that are free, by machine, and take them."""
     gpus = {}
     for machine, count in enumerate(free):
@@ -153,7 +132,7 @@ def first_free(free: list[int], gang: int) -> dict[int, int]:
     return gpus
 
 
-def grant_of(state: PlacementState, job: int, gpus: dict[int, int]) -> Grant:
+def grant_of(state, job, gpus):
     """Return a grant with the right label."""
     starts = state.machines.first_machine_of_rack.tolist()
     racks = {sum(start <= machine for start in starts) for machine in gpus}
@@ -161,22 +140,13 @@ def grant_of(state: PlacementState, job: int, gpus: dict[int, int]) -> Grant:
     return Grant(job, spanned, gpus)
 
 
-def grants_of(
-    state: PlacementState, ids: Iterable[str], chosen: Mapping[str, dict[int, int]]
-) -> list[Grant]:
+def grants_of(state, ids, chosen):
     """Return the grants of gangs by name."""
     places = list(ids)
     return [grant_of(state, places.index(name), gpus) for name, gpus in chosen.items()]
 
 
-def run_rule(
-    rule: PlacementPolicy,
-    workload: Workload,
-    cluster: Cluster,
-    leases: Leases | None = None,
-    *,
-    observers: Sequence[Observer] = (),
-) -> Kernel:
+def run_rule(rule, workload, cluster, leases=None, *, observers=()):
     """Run a workload under a rule, on leases of an hour unless told otherwise."""
     policy = PlacingGangs(lambda: rule, reclaimer=None)
     tenure = leases or Leases()
@@ -184,14 +154,8 @@ def run_rule(
 
 
 def simulate(
-    jobs: Sequence[Job],
-    cluster: Cluster | None = None,
-    policy: PlacementPolicy | None = None,
-    lease_s: float = 100.0,
-    hand_over_s_per_gpu: float = 0.0,
-    *,
-    observers: Sequence[Observer] = (),
-) -> Kernel:
+    jobs, cluster=None, policy=None, lease_s=100.0, hand_over_s_per_gpu=0.0, *, observers=()
+):
     """Run jobs, on leases of 100 s handed over in no time unless told otherwise."""
     return run_rule(
         policy or FirstGpus(),
@@ -202,7 +166,7 @@ def simulate(
     )
 
 
-def span_of(topology: Topology, machines: Iterable[int], gang: int) -> tuple[Tier, int]:
+def span_of(topology, machines, gang):
     """Return the tier that a gang spans, and how many GPUs, machines or racks of it."""
     places = set(machines)
     racks = {int(topology.rack_of_machine[machine]) for machine in places}

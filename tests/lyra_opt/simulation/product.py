@@ -5,8 +5,6 @@ A seed alone says what is drawn: `run_drawn(draw(seed))` replays it, such as by
     python -m tests.lyra_opt.simulation.product 4711
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import random
@@ -14,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -24,8 +22,9 @@ from lyra_opt.heterogeneous.heuristics.baselines import DEFAULT_THRESHOLDS_GPU_S
 from lyra_opt.heterogeneous.heuristics.gavel import LEAST_RESET_S
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
-from lyra_opt.simulation.communication import ClosedForm, SlowdownTable
+from lyra_opt.simulation.communication import ClosedForm
 from lyra_opt.simulation.job_run import NEVER, JobRun, Part, added
+from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure, require_conserved
 from lyra_opt.simulation.policies.composed import ComposedPolicy
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, PARTITION
@@ -57,13 +56,6 @@ from tests.lyra_opt.simulation.watches import (
     WatchedRounds,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.heterogeneous.instance import GangJob
-    from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.tenants import TenantLedger
-
 TOLERANCE = 1e-6
 
 SLOWED = ("resnet50", "vgg11", "bert", "resnet18")
@@ -73,7 +65,7 @@ SLOWED = ("resnet50", "vgg11", "bert", "resnet18")
 # Rates, anew from what is held, in shares of a whole job a second.
 
 
-def is_measured(job: Job, cluster: Cluster) -> bool:
+def is_measured(job, cluster):
     """Whether the steps of a job count on a cluster."""
     if job.measured is None:
         return False
@@ -88,13 +80,13 @@ class Places(NamedTuple):
     racks: int
 
     @property
-    def tier(self) -> Tier:
+    def tier(self):
         if self.machines == 1:
             return Tier.MACHINE
         return Tier.RACK if self.racks == 1 else Tier.NETWORK
 
 
-def places_of(cluster: Cluster, gpus: Mapping[int, int]) -> Places:
+def places_of(cluster, gpus):
     """Return what GPUs by host span."""
     return Places(
         gpus,
@@ -103,16 +95,16 @@ def places_of(cluster: Cluster, gpus: Mapping[int, int]) -> Places:
     )
 
 
-def gpus_of(run: JobRun) -> dict[int, int]:
+def gpus_of(run):
     """Return what a job holds by host, added up anew."""
-    gpus: Counter[int] = Counter()
+    gpus = Counter()
     for part in run.parts:
         for group in part.gpus:
             gpus.update(group)
     return dict(gpus)
 
 
-def distance_efficiency(speed: Speed, job: Job, places: Places, gpus: int) -> float:
+def distance_efficiency(speed, job, places, gpus):
     """Return the share of its speed that distance leaves a gang; 1 where distance costs nothing."""
     if speed.communication is None:
         return 1.0
@@ -121,10 +113,10 @@ def distance_efficiency(speed: Speed, job: Job, places: Places, gpus: int) -> fl
     return speed.communication.efficiency(job.model, gpus, places.tier, units[places.tier])
 
 
-def share_rate(speed: Speed, job: Job, held: Sequence[Part]) -> float:
+def share_rate(speed, job, held):
     """Return the share of a job that is done a second by what it holds, one copy of it."""
     cluster = speed.cluster
-    gpus: Counter[int] = Counter()
+    gpus = Counter()
     workers = 0
     speeds = []
     for part in held:
@@ -173,28 +165,28 @@ class Watch(Observer):
         The meaning of the quotas of tenants.
     """
 
-    def __init__(self, plan: LoanPlan | None = None, quotas: str = IGNORE) -> None:
+    def __init__(self, plan=None, quotas=IGNORE):
         self._plan, self._quotas = plan, quotas
 
-    def begins(self, view: View) -> None:
+    def begins(self, view):
         pools = view.cluster.pools
-        self.books: list[Counter[str]] = [Counter() for _ in view.runs]
-        self.sums: Counter[str] = Counter()
+        self.books = [Counter() for _ in view.runs]
+        self.sums = Counter()
         prices = [pool.gpu_type.price_per_hour for pool in pools]
         self._prices = prices if any(price != 1 for price in prices) else [0.0] * len(prices)
         self.tier_gpu_s = np.zeros((len(view.runs), len(Tier)))
         self.held_gpu_s, self.there_gpu_s = np.zeros(len(pools)), np.zeros(len(pools))
-        self._before: dict[int, tuple[int, dict[int, int]]] = {}
-        self._handed: list[tuple[float, dict[int, int]]] = []
+        self._before = {}
+        self._handed = []
         self._on_loan = self.moments = 0
-        self._there: set[int] = set()
+        self._there = set()
         self.latest_s = view.now_s
         self._counted = list(view.hosts.is_counted)
         self._is_reclaimed = False
 
     # Each moment.
 
-    def passes(self, view: View, until_s: float) -> None:
+    def passes(self, view, until_s):
         assert view.now_s == self.latest_s, "no time is left out"
         assert until_s > view.now_s, "time goes on"
         self.moments += 1
@@ -203,11 +195,11 @@ class Watch(Observer):
         self._add_up(view, until_s)
         self.latest_s = until_s
 
-    def check(self, view: View) -> None:
+    def check(self, view):
         """Check what there is after all events of a moment."""
         self._check_loans(view)
         self._check_states(view)
-        held: Counter[int] = Counter()
+        held = Counter()
         for run in view.runs:
             if run.parts:
                 self._check_parts(view, run)
@@ -219,7 +211,7 @@ class Watch(Observer):
         self._note_losses(view)
         self._check_hand_over(view, held)
 
-    def _tick(self, view: View) -> int | None:
+    def _tick(self, view):
         plan = self._plan
         if plan is None or not view.cluster.inference_servers:
             return None
@@ -228,7 +220,7 @@ class Watch(Observer):
             tick += 1
         return tick
 
-    def _check_loans(self, view: View) -> None:
+    def _check_loans(self, view):
         """Servers are there as the plan says."""
         tick, plan = self._tick(view), self._plan
         on_loan = 0
@@ -244,10 +236,10 @@ class Watch(Observer):
         self._there, self._on_loan = there, on_loan
 
     @staticmethod
-    def _check_states(view: View) -> None:
+    def _check_states(view):
         """Each job is to come, waits, runs or is done."""
         now_s = view.now_s
-        count: Counter[str] = Counter()
+        count = Counter()
         for run in view.runs:
             states = {
                 "to come": run.job.submit_s > now_s,
@@ -268,7 +260,7 @@ class Watch(Observer):
         assert sum(count.values()) == len(view.runs)
         assert view.is_all_submitted == (not count["to come"])
 
-    def _check_parts(self, view: View, run: JobRun) -> None:
+    def _check_parts(self, view, run):
         """A running job holds its base demand, whole gangs and whole workers, where it may."""
         cluster, job, book = view.cluster, run.job, self.books[run.order]
         copies = sorted({part.copy for part in run.parts})
@@ -317,7 +309,7 @@ class Watch(Observer):
         racks = len({cluster.rack_of_host[host] for host in own})
         book["most_racks"] = max(book["most_racks"], racks)
 
-    def _check_hosts(self, view: View, held: Counter[int]) -> None:
+    def _check_hosts(self, view, held):
         """No host gives more than it has."""
         cluster = view.cluster
         for pool in cluster.pools:
@@ -330,7 +322,7 @@ class Watch(Observer):
                 there = not pool.is_lent or host in self._there
                 assert held[host] <= (cluster.gpus_of_host[host] if there else 0)
 
-    def _check_quotas(self, view: View, ledger: TenantLedger) -> None:
+    def _check_quotas(self, view, ledger):
         """No tenant holds more own GPUs than its quota, or than its limit if it may borrow."""
         own = Counter[str | None]()
         for run in view.runs:
@@ -342,7 +334,7 @@ class Watch(Observer):
             assert most is None or held <= most
 
     @staticmethod
-    def _check_accounts(view: View, held: Counter[int]) -> None:
+    def _check_accounts(view, held):
         """What is free, held and handed over is all that is there."""
         hosts, handed_over = view.hosts, 0
         for host, size in enumerate(hosts.size):
@@ -357,7 +349,7 @@ class Watch(Observer):
             assert hosts.gpus_of_pool[pool.number] == sum(hosts.size[of_pool])
             assert hosts.free_of_pool[pool.number] == sum(hosts.free[of_pool])
 
-    def _note_losses(self, view: View) -> None:
+    def _note_losses(self, view):
         """A job that is stopped loses what its tenure says."""
         for run, book in zip(view.runs, self.books, strict=True):
             if run.losses > book["losses"]:
@@ -366,7 +358,7 @@ class Watch(Observer):
                     book["lost"] += book["done"]
                     book["done"] = 0
 
-    def _check_hand_over(self, view: View, held: Counter[int]) -> None:
+    def _check_hand_over(self, view, held):
         """GPUs that are handed over are not held; what was held until now begins to be."""
         cluster, tenure, now_s = view.cluster, view.tenure, view.now_s
         self._handed = [entry for entry in self._handed if entry[0] > now_s]
@@ -398,7 +390,7 @@ class Watch(Observer):
 
     # Over time.
 
-    def _add_up(self, view: View, until_s: float) -> None:
+    def _add_up(self, view, until_s):
         now_s, elapsed_s = view.now_s, until_s - view.now_s
         cluster, sums = view.cluster, self.sums
         busy = {cluster.server_of_host[host] for run in view.runs for host in run.gpus}
@@ -443,7 +435,7 @@ class Watch(Observer):
             gpus = sum(cluster.gpus_of_host[host] for host in there)
             self.there_gpu_s[pool.number] += gpus * elapsed_s
 
-    def _rate_of(self, view: View, run: JobRun) -> tuple[Tier, float, float]:
+    def _rate_of(self, view, run):
         places = places_of(view.cluster, gpus_of(run))
         efficiency = distance_efficiency(view.speed, run.job, places, run.held_gpus)
         rate = share_rate(view.speed, run.job, run.parts)
@@ -460,7 +452,7 @@ class Watch(Observer):
             assert run.tier is places.tier, f"tier of {run.job.id}: {dict(places.gpus)}"
         return places.tier, rate, efficiency
 
-    def _add_copies(self, view: View, run: JobRun, until_s: float) -> None:
+    def _add_copies(self, view, run, until_s):
         """Each copy works after what its start costs it, until they are merged."""
         tenure, copies, book = view.tenure, run.copies, self.books[run.order]
         assert isinstance(tenure, Rounds)
@@ -485,7 +477,7 @@ class Watch(Observer):
 
     # At the end.
 
-    def ends(self, view: View) -> None:
+    def ends(self, view):
         self._check_states(view)
         totals, is_placed = view.totals, not any(self._counted)
         for run, book in zip(view.runs, self.books, strict=True):
@@ -521,7 +513,7 @@ class Watch(Observer):
             self.require_close(name, getattr(totals, name), self.sums[name])
 
     @staticmethod
-    def require_close(what: str, found: Any, expected: Any) -> None:
+    def require_close(what, found, expected):
         if found != pytest.approx(expected, rel=TOLERANCE, abs=TOLERANCE):
             raise AssertionError(f"{what}: {found}, but the watch has {expected}")
 
@@ -540,18 +532,18 @@ class AnyLegal(QueuePolicy):
         How many times it does something odd.
     """
 
-    def __init__(self, draw: random.Random, whims: int = 25) -> None:
+    def __init__(self, draw, whims=25):
         super().__init__(OWN)
         self._draw = draw
         self._whims = whims
 
-    def _has_a_whim(self, chance: float) -> bool:
+    def _has_a_whim(self, chance):
         if not self._whims or self._draw.random() >= chance:
             return False
         self._whims -= 1
         return True
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         draw = self._draw
         for run in list(view.running.values()):
             if self._has_a_whim(0.3):
@@ -572,7 +564,7 @@ class AnyLegal(QueuePolicy):
             # It may have left somebody waiting on a whim.
             self.wake_s = view.now_s + 1.0
 
-    def _move(self, view: View, run: JobRun, gone: frozenset[int] = frozenset()) -> None:
+    def _move(self, view, run, gone=frozenset()):
         if view.tenure.swaps:
             had = gpus_of_base(run)
             is_whole = all(not part.flexible for part in run.parts)
@@ -585,7 +577,7 @@ class AnyLegal(QueuePolicy):
             view.lift(run)
             view.put(run, parts)
 
-    def reclaim(self, view: View, count: int) -> list[int]:
+    def reclaim(self, view, count):
         if not self._whims:
             return super().reclaim(view, count)
         chosen = self._draw.sample(view.hosts.lent(), count)
@@ -602,12 +594,12 @@ class AnyLegal(QueuePolicy):
         return chosen
 
 
-def gpus_of_base(run: JobRun) -> dict[int, int]:
+def gpus_of_base(run):
     """Return what a job holds by host for its base demand."""
     return {host: count for part in run.parts for host, count in part.gpus[0].items()}
 
 
-def shrink(view: View, run: JobRun) -> None:
+def shrink(view, run):
     """Take all flexible workers of a job away."""
     view.account(run)
     for part in list(run.parts):
@@ -615,7 +607,7 @@ def shrink(view: View, run: JobRun) -> None:
             view.shrink(run, part, part.flexible, dict(part.gpus[1]))
 
 
-def grow(draw: random.Random, view: View, run: JobRun) -> None:
+def grow(draw, view, run):
     """Give a job workers beside its base demand, if it can have any."""
     job, part, free = run.job, run.parts[0], view.hosts.free
     of_pool = view.cluster.pools[part.pool].hosts
@@ -631,7 +623,7 @@ def grow(draw: random.Random, view: View, run: JobRun) -> None:
     view.grow(run, part, workers, gpus)
 
 
-def grows_anywhere(view: View, run: JobRun) -> bool:
+def grows_anywhere(view, run):
     """Whether a running job may have workers on any host of its pool."""
     job = run.job
     if job.measured is None or not is_measured(job, view.cluster):
@@ -641,9 +633,7 @@ def grows_anywhere(view: View, run: JobRun) -> bool:
     return spread is None or spread.get(name, 0.0) > 0
 
 
-def drawn_gpus(
-    draw: random.Random, view: View, run: JobRun, gone: frozenset[int] = frozenset()
-) -> dict[int, int]:
+def drawn_gpus(draw, view, run, gone=frozenset()):
     """Return free GPUs for the base demand of a job, where it can run; none if there are none.
 
     Parameters
@@ -661,7 +651,7 @@ def drawn_gpus(
         chosen = [pool for pool in able if not pool.is_lent]
     else:
         chosen = [draw.choice(able)]
-    found: dict[int, int] = {}
+    found = {}
     left = job.min_workers
     places = [host for pool in chosen for host in pool.hosts if host not in gone]
     draw.shuffle(places)
@@ -686,7 +676,7 @@ def drawn_gpus(
 class OwnFitting(OwnScheme):
     """A scheme whose policy asks for `View.fit`."""
 
-    def obstacle(self, workload: Workload, cluster: Cluster, tenure: Tenure) -> str | None:
+    def obstacle(self, workload, cluster, tenure):
         speed = Speed(cluster)
         if any(not speed.pools_of(job, is_lent=False) for job in workload.jobs):
             return "a job would have to be spread"
@@ -696,7 +686,7 @@ class OwnFitting(OwnScheme):
 OWN = "any-legal"
 
 
-def own_scheme(seed: int) -> Scheme:
+def own_scheme(seed):
     """Return a scheme of the policy of our own."""
     return OwnFitting(name=OWN, summary="for tests", make=lambda: AnyLegal(random.Random(seed)))
 
@@ -716,7 +706,7 @@ POLICIES = (*KNOWN, *[OWN] * 5)
 """That of our own five times, so that it is drawn often."""
 
 
-def preempts(policy: str, *parts: str) -> bool:
+def preempts(policy, *parts):
     """Whether a scheme stops jobs for waiting gangs, which needs GPUs that are free at once."""
     parts = parts or ("preempter", "serving", "priced_preemption")
     return policy != OWN and any(getattr(find_scheme(policy), part, None) for part in parts)
@@ -734,13 +724,13 @@ class Kind(NamedTuple):
     tuned: bool
 
     @property
-    def policy_kind(self) -> str:
+    def policy_kind(self):
         """Whose shape the policy has."""
         return policy_kind(self.policy)
 
 
 @cache
-def policy_kind(name: str) -> str:
+def policy_kind(name):
     """Return ``composed``, ``rounds``, ``placement``, ``epochs`` or ``own``."""
     if name == OWN:
         return "own"
@@ -768,7 +758,7 @@ class Drawn:
     observers: tuple[str, ...]
 
 
-def kind_of(seed: int) -> Kind:
+def kind_of(seed):
     """Return what a seed combines: by rotation, so that every pair comes up alike often.
 
     What is refused in any case is drawn seldom.
@@ -807,7 +797,7 @@ def kind_of(seed: int) -> Kind:
     )
 
 
-def draw(seed: int) -> Drawn:
+def draw(seed):
     """Return what a seed stands for."""
     kind, rng = kind_of(seed), random.Random(seed)
     if kind.policy == OWN:
@@ -840,7 +830,7 @@ def draw(seed: int) -> Drawn:
     return _with_tenants(drawn, random.Random(f"tenants {seed}"))
 
 
-def _with_tenants(drawn: Drawn, rng: random.Random) -> Drawn:
+def _with_tenants(drawn, rng):
     """Return half of the runs with quotas, if the scheme keeps any and they hold each job."""
     if not drawn.scheme.knows_tenants or rng.random() < 0.5:
         return drawn
@@ -859,7 +849,7 @@ def _with_tenants(drawn: Drawn, rng: random.Random) -> Drawn:
     return replace(drawn, workload=workload, cluster=cluster, scheme=scheme)
 
 
-def short_times_of(policy: str) -> dict[str, Any]:
+def short_times_of(policy):
     """Return times of a policy's own with which it changes its mind about jobs of a minute."""
     if policy.startswith("gavel-"):
         return {"least_reset_s": LEAST_RESET_S / 500}
@@ -876,7 +866,7 @@ TYPES = (
 )
 
 
-def _cluster(rng: random.Random, kind: Kind) -> Cluster:
+def _cluster(rng, kind):
     name = kind.cluster
     if "pools" in name:
         cluster = Cluster.of_servers(
@@ -914,17 +904,17 @@ def _cluster(rng: random.Random, kind: Kind) -> Cluster:
     return cluster
 
 
-def _types_on(servers: Sequence[Server]) -> tuple[GpuType, ...]:
+def _types_on(servers):
     there = {name for server in servers for name in server.gpus}
     return tuple(found for found in TYPES if found.name in there)
 
 
-def _slowdowns(rng: random.Random) -> SlowdownTable:
+def _slowdowns(rng):
     slowdowns = [1.0, *sorted(rng.choice([1.0, 1.5, 2.0, 4.0]) for _ in range(2))]
     return slowdowns_of(slowdowns, models=SLOWED, most=79)
 
 
-def _tenure(rng: random.Random, kind: Kind) -> Tenure:
+def _tenure(rng, kind):
     if kind.tenure == "leases":
         return Leases(
             lease_s=rng.choice([5.0, 20.0, 100.0]),
@@ -943,7 +933,7 @@ def _tenure(rng: random.Random, kind: Kind) -> Tenure:
     return Forever(preemption_s=waits_s[kind.tenure])
 
 
-def _plan(rng: random.Random, cluster: Cluster, *, is_careless: bool) -> LoanPlan | None:
+def _plan(rng, cluster, *, is_careless):
     servers = cluster.inference_servers
     if not servers or (is_careless and rng.random() < 0.5):
         return None
@@ -963,20 +953,12 @@ def _plan(rng: random.Random, cluster: Cluster, *, is_careless: bool) -> LoanPla
     )
 
 
-def _jobs(
-    rng: random.Random,
-    kind: Kind,
-    cluster: Cluster,
-    scheme: Scheme,
-    tenure: Tenure,
-    *,
-    is_careless: bool,
-) -> tuple[Job, ...]:
+def _jobs(rng, kind, cluster, scheme, tenure, *, is_careless):
     """Return jobs that the scheme can run on the cluster, as far as jobs decide that."""
     wide = kind.policy_kind in ("composed", "epochs", "own") and rng.random() < 0.3
     speed = Speed(cluster, ignores_distance=kind.distance == "ignored")
     submitted_s = sorted(float(rng.randint(0, 12) * 5) for _ in range(rng.randint(1, 9)))
-    jobs: list[Job] = []
+    jobs = []
     for submit_s in submitted_s:
         for _ in range(20):
             job = _job(rng, kind, cluster, f"j{len(jobs)}", submit_s, wide=wide)
@@ -988,7 +970,7 @@ def _jobs(
     return tuple(jobs)
 
 
-def _runs(job: Job, scheme: Scheme, speed: Speed, tenure: Tenure) -> bool:
+def _runs(job, scheme, speed, tenure):
     alone = workload_of(job, name="alone")
     try:
         speed.require_runs(alone)
@@ -998,16 +980,7 @@ def _runs(job: Job, scheme: Scheme, speed: Speed, tenure: Tenure) -> bool:
     return reason is None or "job" not in reason
 
 
-def _job(
-    rng: random.Random,
-    kind: Kind,
-    cluster: Cluster,
-    name: str,
-    submit_s: float,
-    *,
-    wide: bool,
-    gang: int | None = None,
-) -> Job:
+def _job(rng, kind, cluster, name, submit_s, *, wide, gang=None):
     least = gang or rng.choice([1, 1, 2, 3, 4, 6])
     most = least + (rng.choice([0, 0, 1, 4]) if kind.elastic else 0)
     duration_s = rng.choice([rng.randint(1, 60), rng.randint(1, 60), 300])
@@ -1043,9 +1016,7 @@ def _job(
     )
 
 
-def _measured(
-    rng: random.Random, kind: Kind, cluster: Cluster, name: str, submit_s: float, gang: int
-) -> GangJob:
+def _measured(rng, kind, cluster, name, submit_s, gang):
     names = [gpu_type.name for gpu_type in cluster.gpu_types]
     rates = {found: float(rng.choice([0, 1, 1, 2, 4])) for found in names if rng.random() < 0.85}
     if not any(rates.values()):
@@ -1068,7 +1039,7 @@ class Outcome(NamedTuple):
     refusal: str = ""
 
 
-def run_drawn(drawn: Drawn) -> Outcome:
+def run_drawn(drawn):
     """Replay what was drawn under watches, then alone; `AssertionError` names what is wrong.
 
     The lone run skips rules that say when they would decide as before, keeps the answers of
@@ -1089,20 +1060,20 @@ def run_drawn(drawn: Drawn) -> Outcome:
     return Outcome(kernel)
 
 
-def _watched(drawn: Drawn) -> Drawn:
+def _watched(drawn):
     """Return the same with a rule whose states are looked at."""
     scheme, keeps_servers = drawn.scheme, drawn.plan is None
     watch = {RoundScheme: WatchedRounds, PlacementScheme: WatchedPlacements}.get(type(scheme))
     if watch is None:
         return drawn
 
-    def make() -> Any:
+    def make():
         return watch(scheme.make(), drawn.workload, keeps_servers=keeps_servers)
 
     return replace(drawn, scheme=replace(scheme, make=make))
 
 
-def prepared(drawn: Drawn, observers: Sequence[Observer]) -> Kernel:
+def prepared(drawn, observers):
     """Return what was drawn, ready to run."""
     return prepare(
         drawn.workload,
@@ -1116,9 +1087,9 @@ def prepared(drawn: Drawn, observers: Sequence[Observer]) -> Kernel:
     )
 
 
-def watches(drawn: Drawn) -> list[Observer]:
+def watches(drawn):
     """Return who looks on."""
-    found: list[Observer] = [Watch(drawn.plan, getattr(drawn.scheme, "quotas", IGNORE))]
+    found = [Watch(drawn.plan, getattr(drawn.scheme, "quotas", IGNORE))]
     if "captures" in drawn.observers:
         kinds = frozenset({"reclaim", "allocation", "heterogeneous", "network", "preemption"})
         found.append(CaptureObserver(lambda kind, instance: None, kinds))
@@ -1129,7 +1100,7 @@ def watches(drawn: Drawn) -> list[Observer]:
     return found
 
 
-def require_counted(kernel: Kernel, drawn: Drawn) -> None:
+def require_counted(kernel, drawn):
     """Check that allocations, losses and moves of a job add up, and that its work was done."""
     metrics, kind = measure(kernel), drawn.kind
     keeps = kind.policy_kind == "placement" and kind.tenure.startswith("forever")
@@ -1146,7 +1117,7 @@ def require_counted(kernel: Kernel, drawn: Drawn) -> None:
             assert run.losses < run.allocations <= 1 + run.losses + run.migrations
 
 
-def require_finite(kernel: Kernel) -> None:
+def require_finite(kernel):
     """Check that all figures are numbers."""
     metrics = measure(kernel)
     for field in fields(metrics):
@@ -1158,10 +1129,10 @@ def require_finite(kernel: Kernel) -> None:
         assert value is None or value <= 1 + TOLERANCE, (name, value)
 
 
-def require_same(one: Kernel, other: Kernel) -> None:
+def require_same(one, other):
     """Check that two simulations are the same, but for rounding and wall time."""
 
-    def require(what: str, mine: Any, theirs: Any) -> None:
+    def require(what, mine, theirs):
         assert theirs == pytest.approx(mine, rel=1e-9, abs=1e-6), what
 
     for mine, theirs in zip(one.runs, other.runs, strict=True):
@@ -1179,7 +1150,7 @@ SUMS_OF_RUN = {field.name for field in fields(JobRun)} - {
 """What is added up of a job."""
 
 
-def failure_of(seed: int) -> tuple[str, Outcome | None]:
+def failure_of(seed):
     """Run a seed; return what is wrong, empty if nothing is, and its outcome."""
     drawn = draw(seed)
     try:

@@ -1,12 +1,7 @@
 """Small workloads, replays of them, and the strategies that draw both."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan
-from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.scheme import Options, Scheme, simulate
-from lyra_opt.simulation.view import Observer
+from lyra_opt.simulation.scheme import Options, simulate
 from lyra_opt.simulation.workload import Job, Workload
 
 SAME_GPU = GpuType(name="V100")
@@ -15,7 +10,7 @@ SAME_GPU = GpuType(name="V100")
 EVERY_EVENT = Options(scaling_interval_s=0)
 
 
-def job_of(name: str, submit_s: float, duration_s: float, workers: int = 1, **fields: Any) -> Job:
+def job_of(name, submit_s, duration_s, workers=1, **fields):
     """Return a job that runs `duration_s` with its base demand of `workers` workers."""
     fields.setdefault("max_workers", workers)
     return Job(
@@ -27,18 +22,18 @@ def job_of(name: str, submit_s: float, duration_s: float, workers: int = 1, **fi
     )
 
 
-def job_from(name: str, submit_s: float, duration_s: float, workers: int = 1, *rest: Any) -> Job:
+def job_from(name, submit_s, duration_s, workers=1, *rest):
     """Return a job as a table has it, the rest of whose fields come last."""
     (fields,) = rest or ({},)
     return job_of(name, submit_s, duration_s, workers, **fields)
 
 
-def workload_of(*jobs: Job, name: str = "small") -> Workload:
+def workload_of(*jobs, name="small"):
     """Return jobs in the order given."""
     return Workload(name=name, jobs=jobs)
 
 
-def borrowing(gpus: int, servers: int, lent_gpus: int, gpu: GpuType = SAME_GPU) -> Cluster:
+def borrowing(gpus, servers, lent_gpus, gpu=SAME_GPU):
     """Return a server of so many GPUs, and servers that may be lent."""
     return Cluster.of_servers(
         1,
@@ -49,30 +44,22 @@ def borrowing(gpus: int, servers: int, lent_gpus: int, gpu: GpuType = SAME_GPU) 
     )
 
 
-def replay(
-    jobs: Sequence[Job],
-    cluster: Cluster,
-    scheme: Scheme | str,
-    *,
-    plan: LoanPlan | None = None,
-    options: Options | None = None,
-    observers: Sequence[Observer] = (),
-) -> Kernel:
+def replay(jobs, cluster, scheme, *, plan=None, options=None, observers=()):
     """Replay jobs in the order given."""
     workload = workload_of(*jobs, name="drawn")
     return simulate(workload, cluster, scheme, plan=plan, options=options, observers=observers)
 
 
-def completions(simulation: Kernel) -> list[float]:
+def completions(simulation):
     """Return when each job completed, in the order of the workload."""
     return [run.completion_s for run in simulation.runs]
 
 
-def preemptions(simulation: Kernel) -> int:
+def preemptions(simulation):
     """Return how often jobs were preempted."""
     return sum(run.preemptions for run in simulation.runs)
 
 
-def lending(*on_loan: int, interval_s: float = 100.0, busy: float = 0.0) -> LoanPlan:
+def lending(*on_loan, interval_s=100.0, busy=0.0):
     """Return a plan that lends so many servers in turn."""
     return LoanPlan(interval_s=interval_s, on_loan=on_loan, busy_share=(busy,))

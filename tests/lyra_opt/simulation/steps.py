@@ -1,39 +1,33 @@
 """Steps that policies of tests take by a table: what is done to which job, on which GPUs."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-from lyra_opt.simulation.job_run import JobRun, Part
+from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.policy import QueuePolicy
-from lyra_opt.simulation.view import View
-
-Step = Callable[[QueuePolicy, View, list[JobRun]], object]
 
 
-def numbered(given: Any) -> Any:
+def numbered(given):
     """Return GPUs by number, whose keys are text in a file, and anything else as it is."""
     return {int(host): gpus for host, gpus in given.items()} if isinstance(given, dict) else given
 
 
-def starts(job: int, gpus: dict[int, int], of: int | None = None) -> Step:
+def starts(job, gpus, of=None):
     """Start a job on GPUs that are reserved for it, or for another."""
     return lambda policy, view, runs: policy.start(
         view, runs[job], view.reserve(runs[job if of is None else of], gpus)
     )
 
 
-def starts_as_copies(job: int, *gpus: dict[int, int]) -> Step:
-    def act(policy: QueuePolicy, view: View, runs: list[JobRun]) -> None:
+def starts_as_copies(job, *gpus):
+    def act(policy, view, runs):
         of_copies = [view.reserve(runs[job], held, copy=copy) for copy, held in enumerate(gpus)]
         policy.start(view, runs[job], [part for parts in of_copies for part in parts])
 
     return act
 
 
-def starts_there_after(leaves: Callable[[View, JobRun], None]) -> Callable[[View, JobRun], None]:
+def starts_there_after(leaves):
     """Return an act by which a job leaves its GPUs and starts on them at once."""
 
-    def act(view: View, run: JobRun) -> None:
+    def act(view, run):
         held = run.gpus
         leaves(view, run)
         view.start(run, view.reserve(run, held))
@@ -41,8 +35,8 @@ def starts_there_after(leaves: Callable[[View, JobRun], None]) -> Callable[[View
     return act
 
 
-def all_start_on(gpus: dict[int, int]) -> Step:
-    def act(policy: QueuePolicy, view: View, runs: list[JobRun]) -> None:
+def all_start_on(gpus):
+    def act(policy, view, runs):
         parts = view.reserve(runs[0], gpus)
         for run in runs:
             policy.start(view, run, parts)
@@ -50,20 +44,20 @@ def all_start_on(gpus: dict[int, int]) -> Step:
     return act
 
 
-def takes(gpus: dict[int, int]) -> Step:
+def takes(gpus):
     return lambda policy, view, runs: view.hosts.take(gpus)
 
 
-def grows(workers: int, gpus: dict[int, int]) -> Step:
+def grows(workers, gpus):
     return lambda policy, view, runs: view.grow(runs[0], runs[0].parts[0], workers, gpus)
 
 
-def on_job(act: Callable[..., object]) -> Callable[..., Step]:
+def on_job(act):
     """Return a step about a job, which stays in the queue of the policy, and GPUs."""
     return lambda job, *gpus: lambda policy, view, runs: act(view, runs[job], *gpus)
 
 
-STEPS: dict[str, Callable[..., Step]] = {
+STEPS = {
     "starts": starts,
     "starts_as_copies": starts_as_copies,
     "stops_and_starts_there": on_job(starts_there_after(lambda view, run: view.stop(run))),
@@ -90,10 +84,10 @@ STEPS: dict[str, Callable[..., Step]] = {
 class FirstFits(QueuePolicy):
     """Starts whoever fits, by submission."""
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         self.start_who_fits(view)
 
-    def start_who_fits(self, view: View) -> None:
+    def start_who_fits(self, view):
         for run in list(self.waiting.values()):
             parts = view.fit(run)
             if parts is not None:
@@ -109,11 +103,11 @@ class Script(QueuePolicy):
         Each as its time, its name in `STEPS` and what that takes.
     """
 
-    def __init__(self, steps: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, steps):
         super().__init__("script")
         self._steps = [(at_s, STEPS[name](*map(numbered, given))) for at_s, name, *given in steps]
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         while self._steps and self._steps[0][0] <= view.now_s:
             self._steps.pop(0)[1](self, view, view.runs)
         if self._steps:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.simulation.bounds.whole import makespan_bound_s
-from lyra_opt.simulation.workload import Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.replays import workload_of
@@ -16,7 +15,7 @@ from tests.lyra_opt.simulation.replays import workload_of
 FOUR_GPUS = on_racks.cluster_of(1, 2, 2, slowdowns=(1.0, 1.0, 1.0))
 
 
-def workload(*jobs: tuple[float, int, float]) -> Workload:
+def workload(*jobs):
     """Return jobs given by submission, gang and seconds, by submission."""
     return workload_of(
         *(
@@ -26,14 +25,14 @@ def workload(*jobs: tuple[float, int, float]) -> Workload:
     )
 
 
-def least_makespan_s(jobs: list[tuple[int, int, int]], gpus: int) -> float:
+def least_makespan_s(jobs, gpus):
     """Return the least makespan, by trying all sets of gangs in each second.
 
     Gangs may be interrupted every second; with whole seconds nothing shorter helps any less.
     """
 
     @cache
-    def end_s(now: int, left: tuple[int, ...]) -> float:
+    def end_s(now, left):
         if not any(left):
             return now
         here = [n for n, (submit, _, _) in enumerate(jobs) if submit <= now and left[n]]

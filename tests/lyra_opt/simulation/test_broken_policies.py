@@ -1,24 +1,20 @@
 """Policies that break a rule: the error names policy, time, job and rule; no table is made."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 
-from lyra_opt.heterogeneous.heuristics.policy import RoundPolicy, RoundState
-from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy, PlacementState
+from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy
 from lyra_opt.network.links import TIER_OF_LABEL, Tier
-from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster, LoanPlan
+from lyra_opt.simulation.cluster import INFERENCE_GPU, Cluster
 from lyra_opt.simulation.decisions import DecisionError
 from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.policies.placing_gangs import PlacingGangs
 from lyra_opt.simulation.policies.round_by_round import RoundByRound
 from lyra_opt.simulation.policy import QueuePolicy
-from lyra_opt.simulation.tenure import Forever, Leases, Rounds, Tenure
-from lyra_opt.simulation.view import PolicyError, View
-from lyra_opt.simulation.workload import Job
+from lyra_opt.simulation.tenure import Forever, Leases, Rounds
+from lyra_opt.simulation.view import PolicyError
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.product import Watch
 from tests.lyra_opt.simulation.replays import (
@@ -29,11 +25,8 @@ from tests.lyra_opt.simulation.replays import (
     preemptions,
     workload_of,
 )
-from tests.lyra_opt.simulation.steps import STEPS, FirstFits, Step, numbered
+from tests.lyra_opt.simulation.steps import STEPS, FirstFits, numbered
 from tests.tables import tables
-
-Act = Callable[["Broken", View], None]
-Give = Callable[[View, list[int]], Any]
 
 TABLES = tables(__file__, "broken")
 
@@ -46,7 +39,7 @@ RACKS = on_racks.cluster_of()
 TYPED = in_rounds.cluster_of({"a": 2}, {"b": 2})
 
 
-def granted(grants: Any) -> Any:
+def granted(grants):
     return [Grant(gang, TIER_OF_LABEL[tier], numbered(gpus)) for gang, tier, gpus in grants]
 
 
@@ -63,22 +56,21 @@ class Broken(FirstFits):
         What it returns when servers are called back, given the hosts on loan.
     """
 
-    def __init__(self, act: Act, *, is_lazy: bool, give: Give | None) -> None:
+    def __init__(self, act, *, is_lazy, give):
         super().__init__("broken")
         self._act, self._is_lazy, self._give = act, is_lazy, give
         self.calls = 0
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         self.calls += 1
         assert self.calls < MOST_CALLS, "it is asked for ever"
         self._act(self, view)
         if not self._is_lazy:
             self.start_who_fits(view)
 
-    def reclaim(self, view: View, count: int) -> list[int]:
+    def reclaim(self, view, count):
         lent = list(view.hosts.lent())
-        found: list[int] = self._give(view, lent) if self._give else super().reclaim(view, count)
-        return found
+        return self._give(view, lent) if self._give else super().reclaim(view, count)
 
 
 JOBS = (
@@ -88,28 +80,19 @@ JOBS = (
 )
 
 
-def run_broken(
-    act: Act,
-    *,
-    is_lazy: bool = False,
-    give: Give | None = None,
-    jobs: Sequence[Job] = JOBS,
-    cluster: Cluster = POOLS,
-    tenure: Tenure | None = None,
-    plan: LoanPlan | None = None,
-) -> Kernel:
+def run_broken(act, *, is_lazy=False, give=None, jobs=JOBS, cluster=POOLS, tenure=None, plan=None):
     """Run a policy under a watch."""
     policy, watch = Broken(act, is_lazy=is_lazy, give=give), Watch(plan)
     workload = workload_of(*jobs)
     return Kernel(workload, cluster, policy, tenure=tenure, plan=plan, observers=[watch]).run()
 
 
-def raises(rule: str, policy: str = "broken", at: str = r"\S+") -> Any:
+def raises(rule, policy="broken", at=r"\S+"):
     """Expect an error that names the policy, the time and the rule."""
     return pytest.raises(PolicyError, match=f"^policy {policy}, at {at} s: .*{rule}")
 
 
-def nothing(policy: QueuePolicy, view: View) -> None:
+def nothing(policy, view):
     """Act as a policy that is not broken."""
 
 
@@ -122,11 +105,11 @@ def test_nothing_broken_is_not_refused():
 # What a policy does once; several things one after the other.
 
 
-def one_after_the_other(*steps: Step, at_s: float = 0.0) -> Act:
+def one_after_the_other(*steps, at_s=0.0):
     """Return an action that takes all steps the first time that it is that late."""
     left = [list(steps)]
 
-    def act(policy: Broken, view: View) -> None:
+    def act(policy, view):
         if view.now_s >= at_s and left:
             for step in left.pop():
                 step(policy, view, view.runs)
@@ -174,12 +157,10 @@ FUNGIBLE = (
 LEAVE = {"stop": lambda view, run: view.stop(run), "lift": lambda view, run: view.lift(run)}
 
 
-def reclaiming(
-    hosts: Any, *, leaves: str = "stop", takes_gpus: bool = False, **given: Any
-) -> Kernel:
+def reclaiming(hosts, *, leaves="stop", takes_gpus=False, **given):
     """Run a policy that gives back hosts when one of three is called back; 1 to 3 are lent."""
 
-    def give(view: View, lent: list[int]) -> Any:
+    def give(view, lent):
         for run in view.hosted() if leaves in LEAVE else ():
             LEAVE[leaves](view, run)
         if takes_gpus:
@@ -208,22 +189,22 @@ def test_a_recall_is_obeyed():
 # When it is asked.
 
 
-def wakes(at_s: float, *, is_later: bool = False) -> Act:
+def wakes(at_s, *, is_later=False):
     """Return an action that asks to be called at a time, or so much later."""
 
-    def act(policy: Broken, view: View) -> None:
+    def act(policy, view):
         policy.wake_s = at_s + view.now_s if is_later else at_s
 
     return act
 
 
-def stops_all(policy: Broken, view: View) -> None:
+def stops_all(policy, view):
     for run in list(view.running.values()):
         view.stop(run)
     policy.wake_s = view.now_s
 
 
-def moves_all(policy: Broken, view: View) -> None:
+def moves_all(policy, view):
     for run in list(view.running.values()):
         free = view.hosts.free.index(max(view.hosts.free))
         parts = view.reserve(run, {free: 1})
@@ -231,7 +212,7 @@ def moves_all(policy: Broken, view: View) -> None:
         view.put(run, parts)
 
 
-def has_no_answer(policy: Broken, view: View) -> None:
+def has_no_answer(policy, view):
     raise DecisionError("odd chose no servers: it gave up")
 
 
@@ -269,9 +250,7 @@ def test_it_goes_on_for_ever(act, rule, case):
 # Rules in rounds.
 
 
-def run_round_rule(
-    rule: RoundPolicy, *jobs: Job, cluster: Cluster = TYPED, plan: LoanPlan | None = None
-) -> Kernel:
+def run_round_rule(rule, *jobs, cluster=TYPED, plan=None):
     policy = RoundByRound(rule, reclaimer="lyra-greedy")
     two = (
         in_rounds.measured(name, 100, gang=gang, a=1.0, b=1.0)
@@ -280,7 +259,7 @@ def run_round_rule(
     return Kernel(workload_of(*(jobs or two)), cluster, policy, tenure=IN_ROUNDS, plan=plan).run()
 
 
-def always(placed: Any, *, forks: bool = False) -> RoundPolicy:
+def always(placed, *, forks=False):
     return in_rounds.Scripted(lambda state: placed, forks=forks)
 
 
@@ -321,13 +300,13 @@ class Quiet(in_rounds.FirstFit):
 
     name = "quiet"
 
-    def __init__(self, quiet_s: float, *, is_lazy: bool) -> None:
+    def __init__(self, quiet_s, *, is_lazy):
         self._quiet_s, self._is_lazy = quiet_s, is_lazy
 
-    def unchanged_for_s(self, state: RoundState) -> float:
+    def unchanged_for_s(self, state):
         return self._quiet_s
 
-    def decide(self, state: RoundState) -> Any:
+    def decide(self, state):
         return {} if self._is_lazy else super().decide(state)
 
 
@@ -362,20 +341,20 @@ class Granting(PlacementPolicy):
 
     name = "granting"
 
-    def __init__(self, grants: Any, wait_s: float | None = None) -> None:
+    def __init__(self, grants, wait_s=None):
         self._grants, self._wait_s = grants, wait_s
         self.calls = 0
 
-    def decide(self, state: PlacementState) -> Any:
+    def decide(self, state):
         self.calls += 1
         assert self.calls < MOST_CALLS, "it is asked for ever"
         return self._grants
 
-    def next_decision_s(self, state: PlacementState) -> float:
+    def next_decision_s(self, state):
         return super().next_decision_s(state) if self._wait_s is None else self._wait_s
 
 
-def run_placement_rule(rule: PlacementPolicy, cluster: Cluster, *jobs: Job) -> Kernel:
+def run_placement_rule(rule, cluster, *jobs):
     found = jobs or (on_racks.job("x", 50), on_racks.job("y", 50, gang=2))
     return on_racks.run_rule(rule, workload_of(*found), cluster)
 
@@ -406,7 +385,7 @@ def test_a_placement_rule_grants_machines_of_another_type(machine):
     asked = []
 
     class Elsewhere(Granting):
-        def decide(self, state: PlacementState) -> list[Grant]:
+        def decide(self, state):
             asked.append(len(state.machines.gpus))
             is_turn = machine > 0 or len(asked) == 2
             return [Grant(0, Tier.MACHINE, {machine: 1})] if is_turn else []
@@ -423,7 +402,7 @@ def test_a_placement_rule_asks_again_for_nothing(wait_s, starts_one):
     """Nobody runs, or somebody does, but nobody else ever will."""
 
     class Once(Granting):
-        def decide(self, state: PlacementState) -> Any:
+        def decide(self, state):
             first = starts_one and not self.calls
             super().decide(state)
             return [Grant(0, Tier.MACHINE, {0: 1})] if first else []
@@ -437,10 +416,10 @@ class Migrating(on_racks.FirstGpus):
 
     name = "granting"
 
-    def __init__(self, grants: Any) -> None:
+    def __init__(self, grants):
         self._grants = grants
 
-    def migrate(self, state: PlacementState, running: Any) -> Any:
+    def migrate(self, state, running):
         return self._grants
 
 
@@ -460,7 +439,7 @@ def test_a_placement_rule_moves_wrongly(name):
 class GrowsOnLoan(QueuePolicy):
     """Lets a job on own servers grow on borrowed ones."""
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         for run in list(self.waiting.values()):
             self.start(view, run, view.reserve(run, {0: 1}))
         for run in view.running.values():

@@ -5,7 +5,6 @@ expects of jobs, totals and metrics is compared, and GPU-seconds, work and time 
 """
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -14,9 +13,8 @@ from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.least_run import time_parts
 from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.scheme import ComposedScheme, Options, Scheme, find_scheme, simulate
+from lyra_opt.simulation.scheme import ComposedScheme, Options, find_scheme, simulate
 from lyra_opt.simulation.tenure import PREEMPTION_S, Forever, Leases, Rounds
-from lyra_opt.simulation.workload import Workload
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.replays import borrowing, job_from, workload_of
 from tests.lyra_opt.simulation.steps import Script, numbered
@@ -34,7 +32,7 @@ SETTINGS = frozenset(
 EXPECTED = frozenset(("runs", "totals", "metrics", "none", "parts"))
 
 
-def workload(case: dict[str, Any]) -> Workload:
+def workload(case):
     """Return jobs by their work; gangs that train ``m`` on racks; measured gangs on `servers`."""
     jobs = case["jobs"]
     if "servers" in case:
@@ -55,7 +53,7 @@ def workload(case: dict[str, Any]) -> Workload:
     return workload_of(*(job_from(*fields) for fields in jobs))
 
 
-def packed(jobs: Workload, part: float) -> tuple[PackedRate, ...]:
+def packed(jobs, part):
     """Return rates that give any two kinds of the same size this part of their speed."""
     kinds = {job.measured.kind: job.measured for job in jobs.jobs}  # type: ignore[union-attr]
     return tuple(
@@ -70,7 +68,7 @@ def packed(jobs: Workload, part: float) -> tuple[PackedRate, ...]:
     )
 
 
-def cluster_of(case: dict[str, Any]) -> Cluster:
+def cluster_of(case):
     if "alone" in case:
         return Cluster.of_servers(1, gpus_per_server=case["alone"])
     if "borrow" in case:
@@ -100,7 +98,7 @@ def cluster_of(case: dict[str, Any]) -> Cluster:
     return Cluster.of_servers(**given)
 
 
-def plan_of(case: dict[str, Any]) -> LoanPlan | None:
+def plan_of(case):
     if "plan" not in case:
         return None
     return LoanPlan(
@@ -110,7 +108,7 @@ def plan_of(case: dict[str, Any]) -> LoanPlan | None:
     )
 
 
-def options_of(case: dict[str, Any]) -> Options:
+def options_of(case):
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in case.get("rounds", {}).items()}
     free = {"round_s": 10.0, "restart_s": 0.0, "merge_s": 0.0} if "servers" in case else {}
     return Options(
@@ -122,7 +120,7 @@ def options_of(case: dict[str, Any]) -> Options:
     )
 
 
-def scheme_of(case: dict[str, Any]) -> Scheme:
+def scheme_of(case):
     """Return a scheme by name, with parameters, or one put together from parts."""
     given = case["scheme"]
     if isinstance(given, str):
@@ -130,7 +128,7 @@ def scheme_of(case: dict[str, Any]) -> Scheme:
     return ComposedScheme(name="of-parts", summary="for tests", **given)
 
 
-def replayed(case: dict[str, Any]) -> Kernel:
+def replayed(case):
     jobs, cluster, plan, options = workload(case), cluster_of(case), plan_of(case), options_of(case)
     if "scheme" in case:
         return simulate(jobs, cluster, scheme_of(case), plan=plan, options=options)
@@ -147,7 +145,7 @@ def replayed(case: dict[str, Any]) -> Kernel:
     return on_racks.run_rule(rule, jobs, cluster, options.leases)
 
 
-def parts_of(simulation: Kernel) -> list[dict[str, float]]:
+def parts_of(simulation):
     """Return the parts of the JCT of each job that are not 0."""
     parts = time_parts(simulation.runs)
     return [
@@ -156,7 +154,7 @@ def parts_of(simulation: Kernel) -> list[dict[str, float]]:
     ]
 
 
-def matches(found: Any, expected: Any) -> bool:
+def matches(found, expected):
     """Return whether a value is the one expected: a number nearly so, "any" whatever it is."""
     if isinstance(expected, list):
         return len(found) == len(expected) and all(map(matches, found, expected))

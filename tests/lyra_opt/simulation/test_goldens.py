@@ -14,7 +14,6 @@ from tests.draws import sampled
 from tests.lyra_opt.simulation.golden_cases import (
     CASES,
     GROUPS,
-    Case,
     Outcome,
     load_goldens,
 )
@@ -23,7 +22,7 @@ KINDS = ("pools", "rounds", "racks")
 NOT_RECORDED = {"gavel-gandiva", "gavel-fifo"}  # the first needs packed rates
 
 
-def require_as_recorded(case: Case, found: Outcome, expected: Outcome) -> None:
+def require_as_recorded(case, found, expected):
     """Check an outcome; the message names what differs, and the first job of which it does.
 
     Times may differ by the tolerance of the case relative to the completion of the job, from which

@@ -3,7 +3,6 @@
 import copy
 import random
 from itertools import product
-from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -25,7 +24,7 @@ GROUPS = st.sampled_from(list(Group))
 MOST_SERVERS = 8
 
 
-def cluster_of(*sizes: int) -> Cluster:
+def cluster_of(*sizes):
     """Return servers of so many GPUs that come and go, beside one that stays: host 0."""
     return Cluster(
         name="small",
@@ -40,9 +39,7 @@ def cluster_of(*sizes: int) -> Cluster:
     )
 
 
-def fit_of(
-    *sizes: int, mixes_groups: bool = True, there: int | None = None
-) -> tuple[Hosts, BestFit]:
+def fit_of(*sizes, mixes_groups=True, there=None):
     """Return servers that have come, as many as are `there`, and what finds room on them."""
     hosts = Hosts(cluster_of(*sizes))
     hosts.lend(range(1, 1 + (len(sizes) if there is None else there)))
@@ -52,23 +49,23 @@ def fit_of(
 class EveryServer:
     """The rule of the paper, one worker at a time, by looking at every server."""
 
-    def __init__(self, sizes: list[int], *, mixes_groups: bool) -> None:
+    def __init__(self, sizes, *, mixes_groups):
         self.sizes = sizes
         self.mixes_groups = mixes_groups
-        self.holders: dict[int, list[tuple[Group, int]]] = {}
+        self.holders = {}
 
-    def free(self, host: int) -> int:
+    def free(self, host):
         return self.sizes[host - 1] - sum(gpus for _, gpus in self.holders[host])
 
-    def is_open_to(self, host: int, group: Group) -> bool:
+    def is_open_to(self, host, group):
         held = {holder for holder, _ in self.holders[host]}
         return self.mixes_groups or held <= {group}
 
-    def room(self, gpus: int, group: Group) -> int:
+    def room(self, gpus, group):
         return sum(self.free(s) // gpus for s in self.holders if self.is_open_to(s, group))
 
-    def place(self, workers: int, gpus: int, group: Group) -> dict[int, int]:
-        placed: dict[int, int] = {}
+    def place(self, workers, gpus, group):
+        placed = {}
         for _ in range(workers):
             open_to = [host for host in self.holders if self.is_open_to(host, group)]
             fitting = [host for host in open_to if self.free(host) >= gpus]
@@ -77,7 +74,7 @@ class EveryServer:
             placed[host] = placed.get(host, 0) + gpus
         return placed
 
-    def remove(self, placed: dict[int, int], gpus: int, group: Group) -> None:
+    def remove(self, placed, gpus, group):
         for host, held in placed.items():
             for _ in range(held // gpus):
                 self.holders[host].remove((group, gpus))
@@ -97,15 +94,15 @@ class BestFitMachine(RuleBasedStateMachine):
         there=st.integers(0, 5),
         mixes_groups=st.booleans(),
     )
-    def begin(self, sizes: list[int], there: int, mixes_groups: bool) -> None:
+    def begin(self, sizes, there, mixes_groups):
         self.hosts, self.fit = fit_of(*sizes, mixes_groups=mixes_groups, there=there)
         self.model = EveryServer(sizes, mixes_groups=mixes_groups)
         self.model.holders = {host: [] for host in range(1, 1 + there)}
-        self.flexible: list[dict[int, int]] = []
+        self.flexible = []
         self.held_gpus = 0
 
     @rule(target=held, data=st.data(), gpus=st.integers(1, 6), group=GROUPS, fills=st.booleans())
-    def place(self, data: st.DataObject, gpus: int, group: Group, fills: bool) -> Any:
+    def place(self, data, gpus, group, fills):
         room = self.fit.room(gpus, group)
         if not room:
             return None
@@ -118,7 +115,7 @@ class BestFitMachine(RuleBasedStateMachine):
         return placed, workers, gpus, group
 
     @rule(entry=consumes(held), target=held, data=st.data())
-    def remove(self, entry: Any, data: st.DataObject) -> Any:
+    def remove(self, entry, data):
         """Take away some workers, whichever; the others stay."""
         if entry is None:
             return None
@@ -139,7 +136,7 @@ class BestFitMachine(RuleBasedStateMachine):
         return (left, workers - leaving, gpus, group) if left else None
 
     @rule(entry=consumes(held), target=handed_over)
-    def release(self, entry: Any) -> Any:
+    def release(self, entry):
         """Let a job go, whose GPUs are not free yet."""
         if entry is None or entry[3] is Group.FLEXIBLE:
             return None
@@ -148,7 +145,7 @@ class BestFitMachine(RuleBasedStateMachine):
         return entry
 
     @rule(entry=consumes(handed_over))
-    def give(self, entry: Any) -> None:
+    def give(self, entry):
         if entry is not None:
             placed, _, gpus, group = entry
             self.hosts.give(placed)
@@ -156,7 +153,7 @@ class BestFitMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.model.holders) < MOST_SERVERS)
     @rule(data=st.data(), count=st.integers(1, 2))
-    def lend(self, data: st.DataObject, count: int) -> None:
+    def lend(self, data, count):
         gone = [host for host in range(1, 1 + MOST_SERVERS) if host not in self.model.holders]
         coming = data.draw(st.permutations(gone))[:count]
         self.hosts.lend(coming)
@@ -164,7 +161,7 @@ class BestFitMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(not held for held in self.model.holders.values()))
     @rule(data=st.data(), returns=st.booleans())
-    def withdraw(self, data: st.DataObject, returns: bool) -> None:
+    def withdraw(self, data, returns):
         empty = [host for host, held in self.model.holders.items() if not held]
         host = data.draw(st.sampled_from(empty))
         self.hosts.withdraw([host])
@@ -175,7 +172,7 @@ class BestFitMachine(RuleBasedStateMachine):
             self.model.holders[host] = []
 
     @invariant()
-    def agrees(self) -> None:
+    def agrees(self):
         """No GPU is held twice, none is lost, and room is what one by one would find."""
         hosts, model = self.hosts, self.model
         there = sorted(model.holders)
@@ -192,7 +189,7 @@ class BestFitMachine(RuleBasedStateMachine):
             assert self.fit.room(gpus, group) == model.room(gpus, group)
 
     @invariant()
-    def knows_what_would_be_free(self) -> None:
+    def knows_what_would_be_free(self):
         """`room_after` is the room that there is once all flexible workers have left."""
         emptied = copy.deepcopy(self.model)
         for host, holders in emptied.holders.items():
@@ -210,7 +207,7 @@ def test_memory_does_not_grow_with_time(mixes_groups):
     """Entries of servers that have moved on are cleared away."""
     hosts, fit = fit_of(4, 4, 4, mixes_groups=mixes_groups)
     draw = random.Random(5)
-    jobs: list[dict[int, int]] = []
+    jobs = []
     for _ in range(3000):
         gpus, group = draw.randint(1, 4), draw.choice(list(Group))
         if fit.room(gpus, group) and draw.random() < 0.6:

@@ -1,16 +1,11 @@
 """The event loop: what comes first, when a policy is asked, how copies of a job share its steps."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 import pytest
 
-from lyra_opt.simulation.job_run import JobRun
 from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.policy import QueuePolicy
-from lyra_opt.simulation.tenure import Epochs, Leases, Rounds, Tenure
-from lyra_opt.simulation.view import View
-from lyra_opt.simulation.workload import Job
+from lyra_opt.simulation.tenure import Epochs, Leases, Rounds
 from tests.lyra_opt.simulation.replays import borrowing, job_from, job_of, lending, workload_of
 from tests.lyra_opt.simulation.steps import FirstFits
 from tests.tables import tables
@@ -21,34 +16,32 @@ TABLES = tables(__file__)
 class Noting(FirstFits):
     """Starts whoever fits, by submission, and takes note of what it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__("noting")
-        self.told: dict[float, list[str]] = defaultdict(list)
+        self.told = defaultdict(list)
 
-    def note(self, view: View, what: str, run: JobRun | None = None) -> None:
+    def note(self, view, what, run=None):
         self.told[view.now_s].append(what if run is None else f"{what} {run.job.id}")
 
-    def waits(self, view: View, run: JobRun) -> None:
+    def waits(self, view, run):
         super().waits(view, run)
         self.note(view, "waits", run)
 
-    def gives_back(self, view: View, run: JobRun) -> None:
+    def gives_back(self, view, run):
         self.note(view, "gives back", run)
 
-    def completes(self, view: View, run: JobRun) -> None:
+    def completes(self, view, run):
         self.note(view, "completes", run)
 
-    def servers_moved(self, view: View) -> None:
+    def servers_moved(self, view):
         self.note(view, f"{view.loans.on_loan} on loan")
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         self.note(view, "decides")
         self.start_who_fits(view)
 
 
-def run_policy(
-    policy: QueuePolicy, *jobs: Job, on_loan: Sequence[int], tenure: Tenure | None = None
-) -> Kernel:
+def run_policy(policy, *jobs, on_loan, tenure=None):
     """Run jobs on two GPUs, beside two servers of two that can be borrowed."""
     cluster, plan = borrowing(2, 2, 2), lending(*on_loan)
     return Kernel(workload_of(*jobs), cluster, policy, plan=plan, tenure=tenure).run()
@@ -70,7 +63,7 @@ def test_order(name):
 class StopsForThem(FirstFits):
     """Asks twice for all who wait, the second time when who runs was stopped."""
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         for again in (False, True):
             self.start_who_fits(view)
             if self.waiting and not again and view.now_s == 10:

@@ -1,7 +1,6 @@
 """No job runs faster than its best rate, and somewhere on the cluster it runs as fast."""
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from lyra_opt.simulation.goodput.tuning import TunedSpeed
 from lyra_opt.simulation.least_run import BestRates, best_efficiency, least_run_s
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.topology import Topology
-from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.bounds.optimum import states_of, states_on
 from tests.lyra_opt.simulation.bounds.small import draw
@@ -26,7 +24,7 @@ from tests.lyra_opt.simulation.replays import job_of, workload_of
 from tests.tables import tables
 
 
-def least_s(job: Job, cluster: Cluster, *, borrows: bool = False, **settings: Any) -> float:
+def least_s(job, cluster, *, borrows=False, **settings):
     """Return the least run time of a job."""
     return float(least_run_s(workload_of(job), Speed(cluster), borrows=borrows, **settings)[0])
 

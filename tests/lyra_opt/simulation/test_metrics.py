@@ -4,7 +4,6 @@ import pytest
 
 from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.job_run import NEVER
-from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import isolated_rate, require_conserved
 from lyra_opt.simulation.speed import Speed
 from tests.lyra_opt.simulation import in_rounds, on_racks
@@ -24,16 +23,16 @@ def test_isolated_rate(gang, jobs, rate):
 # What must be true of any simulation.
 
 
-def first_come() -> Kernel:
+def first_come():
     jobs = [job_of(name, 1000.0, 100, 2) for name in "ab"]
     return replay(jobs, Cluster.of_servers(1, gpu=GpuType(name="V100", price_per_hour=2)), "fifo")
 
 
-def on_a_rack() -> Kernel:
+def on_a_rack():
     return on_racks.simulate([on_racks.job("x", 60, gang=4)])
 
 
-def in_two_rounds() -> Kernel:
+def in_two_rounds():
     return in_rounds.simulate([in_rounds.gang("x", 15)], in_rounds.cluster_of({"a": 1}))
 
 

@@ -4,9 +4,7 @@ What is drawn and what is checked: `tests.lyra_opt.simulation.product`. A failur
 and `python -m tests.lyra_opt.simulation.product SEED` replays it.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -18,8 +16,6 @@ from lyra_opt.simulation.policy import QueuePolicy
 from lyra_opt.simulation.scheme import prepare, simulate
 from lyra_opt.simulation.tenure import Leases, Rounds
 from lyra_opt.simulation.topology import Rack, Topology
-from lyra_opt.simulation.view import View
-from lyra_opt.simulation.workload import Job
 from tests.draws import sampled
 from tests.lyra_opt.simulation import in_rounds, on_racks
 from tests.lyra_opt.simulation.product import (
@@ -46,7 +42,7 @@ SAMPLE = SEEDS[5::17]
 MOST_NAMED = 10
 
 
-def run_all(seeds: Iterable[int]) -> None:
+def run_all(seeds):
     """Run seeds; fail with those that fail, and why."""
     outcomes = [failure_of(seed) for seed in seeds]
     failures = [failure for failure, outcome in outcomes if outcome is None]
@@ -82,7 +78,7 @@ def test_all_combinations():
 ONE_OF_EACH = borrowing(1, 1, 1)
 
 
-def replayed_and_passed_over(job: Job, cluster: Cluster, **given: Any) -> list[Kernel]:
+def replayed_and_passed_over(job, cluster, **given):
     """Run a job alone twice, and check that leases which are passed over change nothing."""
     found = []
     for repeats_itself in (False, True):
@@ -159,11 +155,11 @@ def test_fungible_jobs_are_on_one_kind_of_gpus(name):
 class MovesAway(QueuePolicy):
     """Moves whoever is on a server that is called back, from the first one to the second."""
 
-    def decide(self, view: View) -> None:
+    def decide(self, view):
         for run in list(self.waiting.values()):
             self.start(view, run, view.reserve(run, {1: 2}))
 
-    def reclaim(self, view: View, count: int) -> list[int]:
+    def reclaim(self, view, count):
         run = view.runs[0]
         parts = view.reserve(run, {2: 2})
         view.lift(run)

@@ -1,7 +1,5 @@
 """Quotas that divide the GPUs of a cluster among the tenants of a workload."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +12,7 @@ WEIGHTS = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 100), min_s
 
 
 @given(st.integers(0, 1000), WEIGHTS)
-def test_whole_shares_add_up_and_are_within_one_gpu(gpus: int, weights: dict[str, float]) -> None:
+def test_whole_shares_add_up_and_are_within_one_gpu(gpus, weights):
     """Hamilton's method: nobody is a whole GPU away from its exact share."""
     found = whole_shares(gpus, weights)
     assert sum(found.values()) == gpus
@@ -26,7 +24,7 @@ def test_whole_shares_add_up_and_are_within_one_gpu(gpus: int, weights: dict[str
     ("division", "expected"),
     [(EQUALLY, {"a": 4, "b": 8, "c": 4}), (BY_REQUEST, {"a": 1, "b": 14, "c": 1})],
 )
-def test_each_tenant_gets_at_least_its_largest_job(division: str, expected: dict[str, int]) -> None:
+def test_each_tenant_gets_at_least_its_largest_job(division, expected):
     """The others divide what is left, in proportion."""
     jobs = [
         job_of("a", 0, 10, 1, tenant="a"),
@@ -40,7 +38,7 @@ def test_each_tenant_gets_at_least_its_largest_job(division: str, expected: dict
     ]
 
 
-def test_what_cannot_be_divided_is_refused() -> None:
+def test_what_cannot_be_divided_is_refused():
     """Jobs without a tenant, and too few GPUs for the largest jobs."""
     with pytest.raises(FieldError, match="job a names none"):
         divided(workload_of(job_of("a", 0, 10)), 8, EQUALLY)

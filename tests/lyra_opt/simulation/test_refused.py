@@ -4,10 +4,7 @@
 what is refused in files.
 """
 
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,8 +26,8 @@ from tests.conftest import assert_refused
 from tests.tables import tables
 
 TABLES, FILES = tables(__file__), tables(__file__, "refused_files")
-VALID: dict[str, str] = FILES.pop("valid")
-READERS: dict[str, Callable[[Path], object]] = {
+VALID = FILES.pop("valid")
+READERS = {
     "topology": read_topology,
     "racks": read_topology,
     "timers": read_timers,
@@ -43,7 +40,7 @@ SERVERS = (
 )
 
 
-def job(measured: dict[str, Any] | None = None, **fields: Any) -> Job:
+def job(measured=None, **fields):
     plain = {"id": "a", "submit_s": 0, "work_worker_s": 60, "min_workers": 2, "max_workers": 4}
     if measured is not None:
         gang = {"id": "g", "gang": 2, "steps": 90, "throughput": {"fast": 2}, **measured}
@@ -51,13 +48,7 @@ def job(measured: dict[str, Any] | None = None, **fields: Any) -> Job:
     return Job(**{**plain, **fields})
 
 
-def cluster(
-    *,
-    gpu_types: tuple[str, ...] = ("a", "b"),
-    servers: tuple[dict[str, Any], ...] = SERVERS,
-    topology: tuple[int, int, int] | None = None,
-    name: str = "unlike",
-) -> Cluster:
+def cluster(*, gpu_types=("a", "b"), servers=SERVERS, topology=None, name="unlike"):
     racks = None
     if topology is not None:
         count, machines, gpus = topology
@@ -70,12 +61,12 @@ def cluster(
     )
 
 
-def capacity(since_s: tuple[float, ...] = (0.0,), gpus: tuple[int, ...] = (1,)) -> Capacity:
+def capacity(since_s=(0.0,), gpus=(1,)):
     return Capacity(since_s=np.array(since_s), gpus=np.array(gpus, dtype=np.int64))
 
 
 LINK = Link(bandwidth_gb_per_s=1, latency_s=0)
-MAKERS: dict[str, Callable[..., object]] = {
+MAKERS = {
     "Job": job,
     "InferenceDemand": partial(InferenceDemand, name="demand", step_s=300, busy_share=(0.5, 1)),
     "GpuType": partial(GpuType, name="T4"),
@@ -102,7 +93,7 @@ MAKERS: dict[str, Callable[..., object]] = {
 }
 
 
-def cases(tables: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
+def cases(tables):
     return [(what, why) for what, table in tables.items() for why in table]
 
 

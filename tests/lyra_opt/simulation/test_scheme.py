@@ -26,7 +26,6 @@ from lyra_opt.simulation.scheme import (
     OwnScheme,
     PlacementScheme,
     RoundScheme,
-    Scheme,
     find_scheme,
     prepare,
     scheme_names,
@@ -279,7 +278,7 @@ def test_distance_can_be_ignored():
 
 
 TWO_TYPES = in_rounds.cluster_of({"fast": 2}, {"slow": 2}, {"slow": 2}, slow=0.5)
-SCHEMES: tuple[Scheme | str, ...] = (
+SCHEMES = (
     *(name for name in scheme_names() if name != "gavel-gandiva"),  # it needs packed rates
     OWN,
 )

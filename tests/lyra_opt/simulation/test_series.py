@@ -11,15 +11,14 @@ import pytest
 from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.job_run import NEVER, added
-from lyra_opt.simulation.kernel import Kernel
-from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, Series, SeriesObserver
-from lyra_opt.simulation.view import Observer, View
+from lyra_opt.simulation.series import MOST_STEPS, ProgressObserver, SeriesObserver
+from lyra_opt.simulation.view import Observer
 from tests.lyra_opt.simulation import on_racks
 from tests.lyra_opt.simulation.product import draw, prepared
 from tests.lyra_opt.simulation.replays import job_of, replay
 
 
-def rows_of(series: Series) -> np.ndarray:
+def rows_of(series):
     """Return all columns of a series, the time first; shape (columns, moments)."""
     columns = []
     for field in fields(series):
@@ -31,10 +30,10 @@ def rows_of(series: Series) -> np.ndarray:
 class Spans(Observer):
     """Notes what there is, from what jobs hold and servers have, span by span."""
 
-    def __init__(self) -> None:
-        self.spans: list[tuple[float, float, list[float]]] = []
+    def __init__(self):
+        self.spans = []
 
-    def passes(self, view: View, until_s: float) -> None:
+    def passes(self, view, until_s):
         """Take note of a time in which nothing changes."""
         hosts, cluster, pools = view.hosts, view.cluster, view.cluster.pools
         running = [run for run in view.runs if run.parts]
@@ -59,7 +58,7 @@ class Spans(Observer):
         ]
         self.spans.append((view.now_s, until_s, [float(value) for value in values]))
 
-    def means(self, time_s: np.ndarray) -> np.ndarray:
+    def means(self, time_s):
         """Return the means from each moment to the next; shape (columns, moments - 1)."""
         found = []
         for begin_s, end_s in pairwise(time_s):
@@ -70,7 +69,7 @@ class Spans(Observer):
         return np.array(found).T
 
 
-def require_exact(simulation: Kernel, spans: Spans, observer: SeriesObserver) -> None:
+def require_exact(simulation, spans, observer):
     """Check a series against the spans of the same simulation."""
     time_s, *columns = rows_of(observer.series)
     assert (time_s[0], time_s[-1]) == (simulation.runs[0].job.submit_s, simulation.now_s)
@@ -134,7 +133,7 @@ def test_series_of_leases_that_are_skipped():
 
 def test_progress_is_told():
     """In order, since the first submission, to the end, and not at every event."""
-    told: list[tuple[float, int, int]] = []
+    told = []
     jobs = [job_of(f"j{place}", 1000 + 0.01 * place, 1) for place in range(9000)]
     cluster = Cluster.of_servers(1, gpus_per_server=200)
     simulation = replay(

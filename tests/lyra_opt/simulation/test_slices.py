@@ -1,11 +1,8 @@
 """Parts of GPUs: where slices go, what every GPU holds, and which schemes refuse them."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,20 +22,16 @@ from tests.lyra_opt.simulation.replays import completions, job_of, workload_of
 from tests.reference.slices import Replay, Work
 from tests.reference.slices import most_placed as by_brute_force
 
-if TYPE_CHECKING:
-    from lyra_opt.simulation.kernel import Kernel
-    from lyra_opt.simulation.view import View
-
 QUEUES = ("first-come", "first-come-overtaking", "shortest")
 
 
 class EveryGpu(Observer):
     """Adds up what running jobs hold of every GPU, whenever time passes."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.held_gpu_s = 0.0
 
-    def passes(self, view: View, until_s: float) -> None:
+    def passes(self, view, until_s):
         """No GPU gives more than it has, and what is not held is free."""
         assert view.slices is not None
         of_gpu, whole = Counter[tuple[int, int]](), Counter[int]()
@@ -58,7 +51,7 @@ class EveryGpu(Observer):
         self.held_gpu_s += held * (until_s - view.now_s)
 
 
-def drawn_replay(seed: int) -> Replay:
+def drawn_replay(seed):
     """Return a small replay whose jobs can all run."""
     rng = random.Random(seed)
     sizes = [rng.randint(1, 4) for _ in range(rng.randint(1, 4))]
@@ -76,13 +69,13 @@ def drawn_replay(seed: int) -> Replay:
     return Replay(sizes, jobs, rng.choice(QUEUES), rng.choice(PLACEMENTS))
 
 
-def cluster_of(sizes: list[int]) -> Cluster:
+def cluster_of(sizes):
     """Return servers with so many GPUs of one type."""
     servers = [Server(id=str(k), gpus={"V100": size}) for k, size in enumerate(sizes)]
     return Cluster(name="drawn", gpu_types=(GpuType(name="V100"),), servers=tuple(servers))
 
 
-def simulated(drawn: Replay, watch: EveryGpu) -> Kernel:
+def simulated(drawn, watch):
     """Return what the simulation makes of a drawn replay."""
     jobs = [
         job_of(
@@ -101,7 +94,7 @@ def simulated(drawn: Replay, watch: EveryGpu) -> Kernel:
     return simulate(workload_of(*jobs), cluster, scheme, observers=observers)
 
 
-def check(seed: int) -> bool:
+def check(seed):
     """Hold a replay against the second implementation; return whether a GPU was useless."""
     drawn, watch = drawn_replay(seed), EveryGpu()
     drawn.run()
@@ -119,22 +112,22 @@ def check(seed: int) -> bool:
 @pytest.mark.parametrize(
     "draws", [range(200), pytest.param(range(200, 5200), marks=pytest.mark.slow)]
 )
-def test_replays_are_those_of_a_second_implementation(draws: range) -> None:
+def test_replays_are_those_of_a_second_implementation(draws):
     """Which jobs start when, under each queue and placement rule, and what each GPU holds."""
     assert sum(check(seed) for seed in draws) > len(draws) / 4
 
 
-def part(name: str, submit_s: float, duration_s: float, thousandths: int, **fields: Any) -> Job:
+def part(name, submit_s, duration_s, thousandths, **fields):
     """Return a job that asks for so many thousandths of a GPU."""
     return job_of(name, submit_s, duration_s, gpu_thousandths=thousandths, **fields)
 
 
-def placed(rule: str, *jobs: Job, sizes: list[int]) -> list[tuple[int, int | None]]:
+def placed(rule, *jobs, sizes):
     """Return the host of each job, and for slices the number of its opened GPU, as they start."""
-    found: dict[int, tuple[int, int | None]] = {}
+    found = {}
 
     class Where(Observer):
-        def passes(self, view: View, until_s: float) -> None:
+        def passes(self, view, until_s):
             for order, run in view.running.items():
                 (part,) = run.parts
                 gpu = part.gpu if isinstance(part, SlicePart) else None
@@ -154,20 +147,20 @@ def placed(rule: str, *jobs: Job, sizes: list[int]) -> list[tuple[int, int | Non
         ("spread", [(0, 0), (0, 1), (0, 2), (0, None)]),
     ],
 )
-def test_where_rules_place(rule: str, where: list[tuple[int, int | None]]) -> None:
+def test_where_rules_place(rule, where):
     """By hand, on hosts of four and two GPUs."""
     jobs = [part("a", 0, 9, 600), part("b", 0, 9, 500), part("c", 0, 9, 300), job_of("d", 0, 9)]
     assert placed(rule, *jobs, sizes=[4, 2]) == where
 
 
 @pytest.mark.parametrize(("rule", "gpus"), [("best-fit", [0, 0, 1, 1]), ("fgd", [0, 1, 0, 2])])
-def test_fragmentation_by_hand(rule: str, gpus: list[int]) -> None:
+def test_fragmentation_by_hand(rule, gpus):
     """The room for another half is not spoilt by 300 thousandths, as most jobs need a half."""
     jobs = [part("a", 0, 9, 500), part("b", 0, 9, 300), part("c", 0, 9, 500), part("d", 0, 9, 500)]
     assert placed(rule, *jobs, sizes=[4]) == [(0, gpu) for gpu in gpus]
 
 
-def test_memory_needs_a_share_of_each_type() -> None:
+def test_memory_needs_a_share_of_each_type():
     """The same memory is half of a small GPU, a quarter of a large one, and too much for others."""
     types = [
         GpuType(name="unknown", relative_speed=4),
@@ -186,7 +179,7 @@ def test_memory_needs_a_share_of_each_type() -> None:
         simulate(workload_of(job_of("9", 0, 60, gpu_memory_mib=40_000)), cluster, "fifo")
 
 
-def test_measures() -> None:
+def test_measures():
     """Shares of GPUs in usage, cost and the two measures of slices, by hand."""
     gpu = GpuType(name="V100", price_per_hour=3600)
     cluster = Cluster.of_servers(1, gpus_per_server=1, gpu=gpu)
@@ -200,7 +193,7 @@ def test_measures() -> None:
     assert whole.opened_free_share is whole.useless_gpus_mean is None
 
 
-def test_refused() -> None:
+def test_refused():
     """Every scheme runs slices or says in one clause why not; so do tenures and quotas."""
     jobs = workload_of(part("a", 0, 10, 600))
     cluster = Cluster.of_servers(1, inference_servers=1)
@@ -222,7 +215,7 @@ def test_refused() -> None:
 
 
 @pytest.mark.parametrize("rule", PLACEMENTS)
-def test_rules_place_whole_gpus_too(rule: str) -> None:
+def test_rules_place_whole_gpus_too(rule):
     """Without slices a rule still decides, and best fit is as before."""
     jobs = [job_of(str(k), k, 5 + k % 7, 1 + k % 4) for k in range(40)]
     scheme = find_scheme("sjf").with_parameters({"placement": rule})
@@ -233,7 +226,7 @@ def test_rules_place_whole_gpus_too(rule: str) -> None:
 
 
 @pytest.mark.parametrize("reading", list(Reading))
-def test_bounds_hold(reading: Reading) -> None:
+def test_bounds_hold(reading):
     """Bounds on mean JCT and makespan price a slice by its share, and nothing beats them."""
     gaps = []
     for seed in range(12):
@@ -251,7 +244,7 @@ def test_bounds_hold(reading: Reading) -> None:
     assert makespan_bound_s(workload_of(*halves), one) == pytest.approx(20)
 
 
-def drawn_batch(seed: int) -> tuple[list[int], list[Job]]:
+def drawn_batch(seed):
     """Return hosts and a batch that may not fit them."""
     rng = random.Random(seed)
     sizes = [rng.randint(1, 3) for _ in range(rng.randint(1, 3))]
@@ -265,7 +258,7 @@ def drawn_batch(seed: int) -> tuple[list[int], list[Job]]:
     return sizes, jobs
 
 
-def test_best_batches_are_those_of_brute_force() -> None:
+def test_best_batches_are_those_of_brute_force():
     """The exact optimum of 200 small batches; no rule places more, and each often places less."""
     below = Counter[str]()
     for seed in range(200):
@@ -285,7 +278,7 @@ def test_best_batches_are_those_of_brute_force() -> None:
     assert max(below.values()) < 150
 
 
-def test_jobs_that_do_not_take_the_gpu_type_are_not_placed() -> None:
+def test_jobs_that_do_not_take_the_gpu_type_are_not_placed():
     """Neither a whole GPU nor a slice."""
     jobs = [
         Job(id=str(k), submit_s=0, work_worker_s=9, gpu_thousandths=part, gpu_types=("other",))
@@ -302,7 +295,7 @@ def test_jobs_that_do_not_take_the_gpu_type_are_not_placed() -> None:
         ([job_of("a", 0, 1)], 2, 'cluster is "two": must have one GPU type'),
     ],
 )
-def test_batches_refused(jobs: list[Job], types: int, message: str) -> None:
+def test_batches_refused(jobs, types, message):
     """Gangs of several workers, and several GPU types."""
     kinds = tuple(GpuType(name=str(k)) for k in range(types))
     servers = tuple(Server(id=kind.name, gpus={kind.name: 1}) for kind in kinds)

@@ -2,21 +2,18 @@
 
 import random
 from dataclasses import asdict, replace
-from typing import Any
 
 import pytest
 
 from lyra_opt.core.errors import FieldError, UserError
 from lyra_opt.preemption import LostPods, PlacedPods, Solution
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import measure
 from lyra_opt.simulation.policies.composition import BORROW, IGNORE, PARTITION
 from lyra_opt.simulation.preempting import PreemptionRule, preemption_instance
 from lyra_opt.simulation.quotas import Quota, Quotas
 from lyra_opt.simulation.scheme import Options, find_scheme, scheme_names, simulate
 from lyra_opt.simulation.tenure import Forever
-from lyra_opt.simulation.view import View
 from tests.lyra_opt.simulation.replays import (
     EVERY_EVENT,
     SAME_GPU,
@@ -33,16 +30,16 @@ from tests.tables import tables
 PAUSE_S = 5
 
 
-def drawn_members(rng: random.Random, gpus: int) -> list[Member]:
+def drawn_members(rng, gpus):
     """Return tenants with quotas in one level, or some of them in a group."""
     names = ["a", "b", "c", "d"][: rng.randint(1, 4)]
     left, members = gpus, []
-    groups: list[str | None] = [None]
+    groups = [None]
     if rng.random() < 0.5:
         quota = rng.randint(0, gpus)
         members.append(Member("team", quota, rng.choice([None, quota, gpus])))
         groups, left = [None, "team"], gpus - quota
-    left_of: dict[str | None, int] = {None: left, "team": gpus - left}
+    left_of = {None: left, "team": gpus - left}
     for name in names:
         group = rng.choice(groups)
         if groups[1:] and name == "a":
@@ -54,7 +51,7 @@ def drawn_members(rng: random.Random, gpus: int) -> list[Member]:
     return members
 
 
-def drawn_replay(seed: int) -> Replay:
+def drawn_replay(seed):
     """Return a small replay whose jobs can all run."""
     rng = random.Random(seed)
     gpus = rng.randint(4, 12)
@@ -84,7 +81,7 @@ def drawn_replay(seed: int) -> Replay:
     return replay
 
 
-def quotas_of(members: list[Member]) -> Quotas:
+def quotas_of(members):
     """Return the members as the simulation takes them."""
     return Quotas(
         quotas=tuple(
@@ -94,7 +91,7 @@ def quotas_of(members: list[Member]) -> Quotas:
     )
 
 
-def simulated(drawn: Replay, quotas: Quotas, **parameters: object) -> Kernel:
+def simulated(drawn, quotas, **parameters):
     """Return what the simulation makes of a drawn replay."""
     jobs = [
         job_of(str(job.order), job.submit_s, job.duration_s, job.gpus, tenant=job.tenant)
@@ -113,7 +110,7 @@ def simulated(drawn: Replay, quotas: Quotas, **parameters: object) -> Kernel:
     return simulate(workload_of(*jobs), cluster, scheme, options=options)
 
 
-def check(seed: int) -> int:
+def check(seed):
     """Hold a replay against the second implementation; return how many jobs were taken back."""
     drawn = drawn_replay(seed)
     if not drawn.jobs[0].gpus:
@@ -134,12 +131,12 @@ def check(seed: int) -> int:
 @pytest.mark.parametrize(
     "draws", [range(200), pytest.param(range(200, 5200), marks=pytest.mark.slow)]
 )
-def test_replays_are_those_of_a_second_implementation(draws: range) -> None:
+def test_replays_are_those_of_a_second_implementation(draws):
     """Order of service, borrowing, limits, what is taken back, and times above and below quota."""
     assert sum(check(seed) for seed in draws) > len(draws) / 10
 
 
-def test_one_tenant_changes_nothing() -> None:
+def test_one_tenant_changes_nothing():
     """A single tenant with all GPUs: every outcome of every composed scheme stays the same."""
     jobs = [
         job_of(str(k), k // 2, 3 + 7 * k % 11, 1 + k % 3, max_workers=1 + k % 3 + k % 2, tenant="a")
@@ -160,12 +157,12 @@ def test_one_tenant_changes_nothing() -> None:
                     assert with_quota[key] == value, (name, key)
 
 
-def starts(simulation: Kernel) -> list[float]:
+def starts(simulation):
     """Return when each job started first, in the order of the workload."""
     return [run.start_s for run in simulation.runs]
 
 
-def on_two_servers(takes_back: str | None, **parameters: Any) -> Kernel:
+def on_two_servers(takes_back, **parameters):
     """Tenant a borrows all of two servers; then b needs one server of its quota."""
     jobs = [job_of(f"a{k}", 0, 100 + k, 2, gpus_per_worker=1, tenant="a") for k in range(4)]
     jobs.append(job_of("b", 10, 20, 2, gpus_per_worker=2, tenant="b"))
@@ -176,14 +173,14 @@ def on_two_servers(takes_back: str | None, **parameters: Any) -> Kernel:
 
 
 @pytest.mark.parametrize("takes_back", ["exact", "kueue", "reclaim:exact", "reclaim:lyra-greedy"])
-def test_any_rule_can_take_back(takes_back: str) -> None:
+def test_any_rule_can_take_back(takes_back):
     """Preemption and reclaim solvers stop just enough borrowed jobs, those that started last."""
     simulation = on_two_servers(takes_back)
     assert starts(simulation)[4] == 10
     assert [run.preemptions for run in simulation.runs] == [0, 0, 1, 1, 0]
 
 
-def test_nothing_is_taken_back_without_a_rule_or_from_a_partition() -> None:
+def test_nothing_is_taken_back_without_a_rule_or_from_a_partition():
     """Without a rule the owner waits; in a partition nobody borrows; ignored quotas do nothing."""
     assert starts(on_two_servers(None))[4] > 10
     assert starts(on_two_servers(None, quotas=PARTITION))[:4] == [0, 0, 100, 101]
@@ -193,7 +190,7 @@ def test_nothing_is_taken_back_without_a_rule_or_from_a_partition() -> None:
     assert ignored.tenants.use_of_tenants()["a"].above_quota_gpu_s > 0
 
 
-def test_priorities_count_within_a_tenant() -> None:
+def test_priorities_count_within_a_tenant():
     """A preempter stops jobs of lower priority of the same tenant alone."""
     jobs = [
         job_of("a", 0, 100, 2, tenant="a"),
@@ -207,7 +204,7 @@ def test_priorities_count_within_a_tenant() -> None:
     assert [run.preemptions for run in simulation.runs] == [0, 1, 0]
 
 
-def test_elastic_jobs_grow_within_the_limit() -> None:
+def test_elastic_jobs_grow_within_the_limit():
     """Flexible workers are borrowed GPUs too."""
     job = job_of("a", 0, 100, 1, max_workers=8, tenant="a")
     quotas = Quotas(quotas=(Quota(name="a", gpus=2, most_gpus=3), Quota(name="b", gpus=2)))
@@ -228,16 +225,14 @@ def test_elastic_jobs_grow_within_the_limit() -> None:
         ([("a", 2, 1, None)], "must be an integer of at least 2"),
     ],
 )
-def test_wrong_quotas_are_refused(members: list[Any], words: str) -> None:
+def test_wrong_quotas_are_refused(members, words):
     """Names, groups, sums and limits."""
     with pytest.raises(FieldError, match=words):
         quotas_of([Member(*each) for each in members])
 
 
 @pytest.mark.parametrize(("scheme", "job", "words"), tables(__file__)["refused"])
-def test_what_cannot_run_with_quotas_is_refused(
-    scheme: str, job: dict[str, Any], words: str
-) -> None:
+def test_what_cannot_run_with_quotas_is_refused(scheme, job, words):
     """Unknown tenants, jobs above the limit, and schemes that cannot keep quotas."""
     quotas = Quotas(quotas=(Quota(name="a", gpus=2, most_gpus=3),))
     cluster = replace(Cluster.of_servers(1, gpus_per_server=8), tenants=quotas)
@@ -247,7 +242,7 @@ def test_what_cannot_run_with_quotas_is_refused(
         replace(Cluster.of_servers(1, gpus_per_server=1), tenants=quotas)
 
 
-def test_a_job_on_own_and_borrowed_gpus_gives_up_own_ones_alone() -> None:
+def test_a_job_on_own_and_borrowed_gpus_gives_up_own_ones_alone():
     """It shrinks by the own server that is emptied, and keeps its workers on loan."""
     jobs = [
         job_of("a", 0, 100, 4, max_workers=12, heterogeneous=True, tenant="a"),
@@ -276,7 +271,7 @@ def test_a_job_on_own_and_borrowed_gpus_gives_up_own_ones_alone() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_kept_answers_are_as_good_as_new_ones(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_answers_are_as_good_as_new_ones(seed, monkeypatch):
     """Among all jobs that may give way, including those that are alike, no others cost less."""
     rng = random.Random(seed)
     jobs = []
@@ -291,10 +286,10 @@ def test_kept_answers_are_as_good_as_new_ones(seed: int, monkeypatch: pytest.Mon
             Quota(name=name, gpus=gpus) for name, gpus in zip("abc", (2, 6, 6), strict=True)
         )
     )
-    costs: list[tuple[Any, Any]] = []
+    costs = []
     choose = PreemptionRule.choose
 
-    def compared(rule: PreemptionRule, view: View, pending: Any, victims: Any) -> Any:
+    def compared(rule, view, pending, victims):
         found = choose(rule, view, pending, victims)
         if found is not None:
             instance = preemption_instance(view, pending, victims)

@@ -35,7 +35,7 @@ def test_room_is_there_exactly_where_some_machines_span_the_tier(racks, gang):
     """Of unlike racks the largest may be one machine: every set of machines is asked."""
     topology = Topology(name="drawn", racks=tuple(racks))
     assume(gang <= topology.gpus)
-    fewest: dict[Tier, int] = {}
+    fewest = {}
     for count in range(1, min(gang, topology.machines) + 1):
         for places in combinations(range(topology.machines), count):
             if topology.gpus_of_machine[list(places)].sum() >= gang:

@@ -39,7 +39,7 @@ NAMED_JOBS = st.builds(
 )
 
 
-def workload(*jobs: tuple[str, float, float, int]) -> Workload:
+def workload(*jobs):
     """Return a workload of jobs (id, submission, duration, GPUs)."""
     return workload_of(*(job_of(*fields) for fields in jobs), name="made")
 

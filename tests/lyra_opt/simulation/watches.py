@@ -1,41 +1,33 @@
 """Rules whose states are held to what is always true of them, and who may be stopped for whom."""
 
 import math
-from typing import Any
 
-import numpy as np
-
-from lyra_opt.heterogeneous.heuristics.policy import NEVER, Decision, RoundPolicy, RoundState
+from lyra_opt.heterogeneous.heuristics.policy import NEVER, RoundPolicy
 from lyra_opt.network.heuristics.policy import (
-    Grant,
-    MachineState,
     PlacementPolicy,
-    PlacementState,
-    RunningGangs,
 )
 from lyra_opt.network.links import Tier
-from lyra_opt.simulation.view import Observer, View
-from lyra_opt.simulation.workload import Workload
+from lyra_opt.simulation.view import Observer
 
 
 class WatchedRounds(RoundPolicy):
     """Another rule, which is asked in every round, and whose states are looked at."""
 
-    def __init__(self, policy: RoundPolicy, submitted: Workload, *, keeps_servers: bool) -> None:
+    def __init__(self, policy, submitted, *, keeps_servers):
         self.policy, self.submitted, self.keeps_servers = policy, submitted, keeps_servers
         self.name, self.forks, self.takes_gangs = policy.name, policy.forks, policy.takes_gangs
         self.most_idle_s = policy.most_idle_s
         self.latest_s = -1.0
-        self.left: dict[str, float] = {}
-        self.done: set[str] = set()
-        self.ran: set[str] = set()
+        self.left = {}
+        self.done = set()
+        self.ran = set()
         self.moves = 0
 
-    def prepare(self, state: RoundState, rng: np.random.Generator) -> None:
+    def prepare(self, state, rng):
         assert not state.jobs or not self.keeps_servers
         self.policy.prepare(state, rng)
 
-    def decide(self, state: RoundState) -> Decision:
+    def decide(self, state):
         assert state.now_s > self.latest_s
         assert state.now_s % state.round_s == 0
         known = {job.id for job in self.submitted.jobs if job.submit_s <= state.now_s}
@@ -70,19 +62,17 @@ class WatchedRounds(RoundPolicy):
 class WatchedPlacements(PlacementPolicy):
     """Another rule, whose states are looked at."""
 
-    def __init__(
-        self, policy: PlacementPolicy, submitted: Workload, *, keeps_servers: bool
-    ) -> None:
+    def __init__(self, policy, submitted, *, keeps_servers):
         self.policy, self.name, self.keeps_servers = policy, policy.name, keeps_servers
         self.position = {job.id: place for place, job in enumerate(submitted.jobs)}
         self.latest_s = -1.0
 
-    def prepare(self, machines: MachineState, lease_s: float, rng: np.random.Generator) -> None:
+    def prepare(self, machines, lease_s, rng):
         if self.keeps_servers:
             assert (machines.free_gpus == machines.gpus).all()
         self.policy.prepare(machines, lease_s, rng)
 
-    def check(self, state: PlacementState) -> None:
+    def check(self, state):
         waiting, machines = state.waiting, state.machines
         assert state.now_s >= self.latest_s
         self.latest_s = state.now_s
@@ -99,20 +89,20 @@ class WatchedPlacements(PlacementPolicy):
         assert ((waiting.attained_gpu_s > 0) >= (waiting.score > 0)).all()
         assert ((waiting.remaining_s > 0) & (waiting.remaining_s < math.inf)).all()
 
-    def decide(self, state: PlacementState) -> list[Grant]:
+    def decide(self, state):
         self.check(state)
         before = state.machines.free_gpus.copy()
         grants = self.policy.decide(state)
         assert (before == state.machines.free_gpus).all(), "states are not changed"
         return grants
 
-    def next_decision_s(self, state: PlacementState) -> float:
+    def next_decision_s(self, state):
         self.check(state)
         wait_s = self.policy.next_decision_s(state)
         assert wait_s >= 0
         return wait_s
 
-    def migrate(self, state: PlacementState, running: RunningGangs) -> list[Grant]:
+    def migrate(self, state, running):
         self.check(state)
         held = state.machines.free_gpus.copy()
         for gang, gpus in zip(running.gang, running.placements, strict=True):
@@ -129,18 +119,18 @@ class PreemptsLower(Observer):
     For schemes that borrow no servers, and so stop nobody for another reason.
     """
 
-    def begins(self, view: View) -> None:
+    def begins(self, view):
         self.losses = [0] * len(view.runs)
-        self.asked: list[int] = []
+        self.asked = []
 
-    def decided(self, kind: str, instance: Any) -> None:
+    def decided(self, kind, instance):
         if kind == "preemption":
             asked = instance.demand.priority
             able = [gang for gang in instance.gangs if instance.may_lose_pods(gang)]
             assert all(gang.priority < asked for gang in able)
             self.asked.append(asked)
 
-    def passes(self, view: View, until_s: float) -> None:
+    def passes(self, view, until_s):
         for run in view.runs:
             if run.losses > self.losses[run.order]:
                 assert run.job.priority < max(self.asked), run.job.id

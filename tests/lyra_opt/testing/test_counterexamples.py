@@ -3,7 +3,6 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,12 +23,12 @@ TABLES = tables(__file__)
 SPACE = InstanceSpace(problem="reclaim", variant="rigid", limits={"servers": 2, "jobs": 1})
 
 
-def schedules(**limits: int) -> InstanceSpace:
+def schedules(**limits):
     """Return small instances of the mean JCT, without releases."""
     return InstanceSpace(problem="allocation", variant="mean_jct", limits={"release": 0, **limits})
 
 
-def counted_in(problem: str) -> str:
+def counted_in(problem):
     """Return what the work on a cluster is called."""
     return "gangs" if problem == "preemption" else "jobs"
 
@@ -59,7 +58,7 @@ class Late(SchedulePolicySolver):
 
     name = "late"
 
-    def __init__(self, factor: float) -> None:
+    def __init__(self, factor):
         self._factor = factor
 
     def apply(self, instance, rng):
@@ -133,7 +132,7 @@ def test_the_time_limit_ends_the_search():
 
 def test_progress_tells_of_smaller_and_smaller_ones():
     """The last of which is what is found."""
-    measures: list[Any] = []
+    measures = []
     space = InstanceSpace(problem="reclaim", variant="rigid", limits={"servers": 3, "jobs": 2})
     search = find_counterexample(
         space, find_solver("reclaim", "lyra-greedy"), progress=measures.append
@@ -180,7 +179,7 @@ def test_limits_are_kept(problem):
 
     @draws(30)
     @given(space.strategy({}))
-    def few(instance: Any) -> None:
+    def few(instance):
         assert space.measures(instance)[counted] == 2
         assert instance.variant == variant
         assert space.holds(instance)

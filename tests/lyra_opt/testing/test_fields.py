@@ -5,7 +5,6 @@ import pickle
 import re
 from copy import deepcopy
 from types import MappingProxyType
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -34,7 +33,7 @@ TABLES = (
 EVERY_PROBLEM = pytest.mark.parametrize("name", INSTANCES)
 
 
-def instance_of(name: str, data: st.DataObject) -> Any:
+def instance_of(name, data):
     """Draw an instance of a problem."""
     return data.draw(getattr(strategies, f"{name}_instances")())
 
@@ -54,13 +53,13 @@ def test_objects_come_back_from_documents_and_pickles(name, data):
             assert document[each.name] != each.default
 
 
-def with_fields(table: type[Any], document: dict[str, Any]) -> Any:
+def with_fields(table, document):
     """Return an object made by the constructor, whose arguments are what a document holds."""
     names = {each.in_documents: each.name for each in keys_of(table)}
     return table(**{names[key]: value for key, value in document.items()})
 
 
-def deepened(value: Any, draw: st.DrawFn) -> Any:
+def deepened(value, draw):
     """Return a value of a document, some lists as tuples, some objects as read-only mappings."""
     if isinstance(value, list):
         entries = [deepened(each, draw) for each in value]
@@ -95,7 +94,7 @@ def test_parameters_of_the_docstring_are_the_fields(table):
         assert f" {each.name} {each.meaning}" in said
 
 
-def places(table: type[Any], document: dict[str, Any], path: tuple[Any, ...] = ()) -> list[Any]:
+def places(table, document, path=()):
     """Return (path, schema) of each field of a document and of those in its lists."""
     found = []
     for each in keys_of(table):
@@ -125,7 +124,7 @@ def test_a_broken_rule_is_named_by_its_place(name, data):
     value = data.draw(st.sampled_from(VALUES))
     is_nan = value != value
     assume(is_nan or not Draft202012Validator(schema).is_valid(value))
-    target: Any = document
+    target = document
     for step in path[:-1]:
         target = target[step]
     target[path[-1]] = value

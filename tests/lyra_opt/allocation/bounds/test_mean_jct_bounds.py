@@ -56,7 +56,7 @@ def test_never_above_the_optimum(jobs, seed, fit, releases, loss):
         assert bound(instance) <= answer.objective * (1 + 1e-9), bound.__name__
 
 
-def least_cost(priced: PricedJob, prices: np.ndarray) -> float:
+def least_cost(priced, prices):
     """Return the least cost by one SciPy programme for each pair of start and completion.
 
     Variables: time run in the interval of the start and in that of the completion, and in each
@@ -170,7 +170,7 @@ def test_squashed_area_is_exact_without_caps():
     assert lo.solve(instance, "exact").objective == pytest.approx((1 + 3 + 6) / 3)
 
 
-def _has_ties(worth: np.ndarray) -> bool:
+def _has_ties(worth):
     """Whether two positive worths of a moment are equal but for rounding: either may be filled."""
     for of_moment in worth:
         positive = np.sort(of_moment[of_moment > 0])

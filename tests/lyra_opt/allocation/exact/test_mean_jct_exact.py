@@ -1,8 +1,6 @@
 """Both exact methods of mean JCT: the fact sheet, the reference, limits and odd magnitudes."""
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
-from lyra_opt.allocation import Instance, Schedule
 from lyra_opt.allocation.checker import check
 from lyra_opt.allocation.exact.mean_jct.orders import (
     Event,
@@ -20,7 +17,7 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
     replay,
 )
 from lyra_opt.allocation.exact.mean_jct.solver import starting_schedules
-from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
+from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver
 from lyra_opt.testing.strategies import allocation_instances
 from tests.draws import draws
@@ -38,22 +35,16 @@ every_method = pytest.mark.parametrize("name", METHODS)
 EXAMPLE_1 = ((2, 6, 300.0), (2, 6, 120.0))
 
 
-def of_rows(gpus: int, rows: Iterable[tuple[int, int, float]], **more: Any) -> Instance:
+def of_rows(gpus, rows, **more):
     """Return jobs A, B, ... of these ranges of workers and amounts of work."""
     return instance_of(
         gpus, *(job(name, *row, **more) for name, row in zip("ABCDEFGH", rows, strict=False))
     )
 
 
-def solved(
-    instance: Instance,
-    limits: Limits | None = None,
-    *,
-    name: str = "exact",
-    warm_start: Schedule | None = None,
-) -> SolveResult[Schedule]:
+def solved(instance, limits=None, *, name="exact", warm_start=None):
     """Solve, and hold the answer to the checker."""
-    result: SolveResult[Schedule] = find_solver("allocation", name).solve(
+    result = find_solver("allocation", name).solve(
         instance, limits=limits or Limits(), rng=np.random.default_rng(0), warm_start=warm_start
     )
     assert result.dual_bound is not None
@@ -63,7 +54,7 @@ def solved(
     return result
 
 
-def optimum(instance: Instance, name: str = "exact") -> float:
+def optimum(instance, name="exact"):
     result = solved(instance, name=name)
     assert result.status is Status.OPTIMAL
     assert 0 <= result.objective - result.dual_bound <= 1e-6 * result.objective

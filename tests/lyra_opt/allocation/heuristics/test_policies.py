@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import Instance, Schedule, check
+from lyra_opt.allocation import check
 from lyra_opt.allocation.heuristics.lookahead import BASE_POLICIES, FILLS
 from lyra_opt.allocation.heuristics.policy_solver import most_reduction
 from lyra_opt.allocation.schedules.evaluator import FluidState, mean_jct_s
@@ -29,7 +29,7 @@ POLICIES = (
 EVERY_POLICY = pytest.mark.parametrize("name", POLICIES)
 
 
-def scheduled(name: str, instance: Instance, seed: int = 0) -> Schedule:
+def scheduled(name, instance, seed=0):
     """Return the schedule of a policy, by its registered name."""
     result = find_solver("allocation", name).solve(
         instance, limits=Limits(), rng=np.random.default_rng(seed)
@@ -38,11 +38,11 @@ def scheduled(name: str, instance: Instance, seed: int = 0) -> Schedule:
     return result.solution
 
 
-def value(name: str, instance: Instance) -> float:
+def value(name, instance):
     return mean_jct_s(instance, scheduled(name, instance))
 
 
-def at(schedule: Schedule, time_s: float) -> dict[str, float]:
+def at(schedule, time_s):
     """Return how many workers each running job holds at a time."""
     return {
         piece.job: piece.workers
@@ -51,7 +51,7 @@ def at(schedule: Schedule, time_s: float) -> dict[str, float]:
     }
 
 
-def assert_valid(instance: Instance, schedule: Schedule) -> None:
+def assert_valid(instance, schedule):
     """Require the rules of schedules, whole workers, and pieces that are merged."""
     assert check(instance, schedule).violations == ()
     for each in instance.jobs:
@@ -153,7 +153,7 @@ def test_lyra_first_decision_is_worth_the_most(instance):
     held = at(scheduled("lyra", instance), 0)
     started = [each for each in instance.jobs if each.id in held]
 
-    def reduction(workers: tuple[int, ...]) -> float:
+    def reduction(workers):
         return sum(
             float(each.duration_s(each.min_workers) - each.duration_s(count))
             for each, count in zip(started, workers, strict=True)

@@ -1,7 +1,6 @@
 """The evaluator: what it makes of decisions, how exact it is, and what it refuses."""
 
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 
@@ -11,7 +10,7 @@ from hypothesis import example as pinned
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.allocation import Instance, Schedule, check
+from lyra_opt.allocation import check
 from lyra_opt.allocation.heuristics.policy_solver import (
     REMAINING_GPU_WORK,
     REMAINING_WORK,
@@ -55,21 +54,21 @@ RULES = (FILL_BASES_FIRST, FILL_ONE_BY_ONE, FILL_IN_TURN, FILL_WITH_FORESIGHT, M
 KEYS = (SHORTEST_JOB, REMAINING_WORK, REMAINING_GPU_WORK)
 
 
-def run_fill(instance: Instance, fill: Fill, *, compiled: bool | None = None) -> Schedule:
+def run_fill(instance, fill, *, compiled=None):
     state = FluidState(instance, compiled=compiled)
     fill.run(state, decides=False)
     return state.schedule()
 
 
-def smallest_remaining_work(instance: Instance) -> Schedule:
+def smallest_remaining_work(instance):
     return SmallestRemainingWork().schedule(instance, np.random.default_rng(0))
 
 
-def targets_in_turn(*decisions: dict[str, int]) -> Callable[[FluidState], None]:
+def targets_in_turn(*decisions):
     """Return a policy that takes these decisions, ids to workers, one after the other."""
     left = list(decisions)
 
-    def decide(state: FluidState) -> None:
+    def decide(state):
         decision = left.pop(0)
         for active in state.active:
             state.set_target(active, decision.get(state.instance.jobs[active].id, 0))
@@ -96,7 +95,7 @@ def test_decisions_come_at_every_release_and_completion(instance):
     """And at no other time; all events of one moment are one decision."""
     times = []
 
-    def decide(state: FluidState) -> None:
+    def decide(state):
         times.append(state.now_s)
         state.start_bases(by_key=False)
 

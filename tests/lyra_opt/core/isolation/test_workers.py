@@ -8,7 +8,6 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from lyra_opt.core.isolation.workers import Workers, grace_s
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Solver, find_solver, solver_names
-from lyra_opt.core.solving import Answer, solve_and_check
+from lyra_opt.core.solving import solve_and_check
 from lyra_opt.reclaim import Solution
 from tests.lyra_opt.core.isolation.faults import EATEN_MIB, SLEEPS, Faulty, first_servers
 from tests.tables import tables
@@ -28,7 +27,7 @@ TABLES = tables(__file__)
 
 
 PROBLEM = find_problem("reclaim")
-FLEET: Any = lo.generate("reclaim", "messy-dist", servers=20, reclaim_percent=30, seed=1)
+FLEET = lo.generate("reclaim", "messy-dist", servers=20, reclaim_percent=30, seed=1)
 LIMIT_S = 0.05
 
 
@@ -45,12 +44,12 @@ def kept():
         yield of_module
 
 
-def solved(workers: Workers, fault: str, **options: Any) -> Answer[Any]:
+def solved(workers, fault, **options):
     """Return the answer of a faulty solver."""
     return solve_and_check(PROBLEM, FLEET, Faulty(fault), executor=workers, **options)
 
 
-def ended(workers: Workers, fault: str, **options: Any) -> Answer[Any]:
+def ended(workers, fault, **options):
     """Return the answer of a faulty solver with a short time limit."""
     return solved(workers, fault, limits=Limits(time_s=LIMIT_S), **options)
 
@@ -156,7 +155,7 @@ def test_what_a_solver_starts_ends_with_it(workers, fault):
     wait_while(lambda: any(_command(each) == SLEEPS for each in processes.glob("[0-9]*")))
 
 
-def _command(process: Path) -> tuple[str, ...]:
+def _command(process):
     try:
         return tuple((process / "cmdline").read_text().split("\0")[:-1])
     except OSError:
@@ -175,10 +174,10 @@ class Speaker(Solver):
     name, problem, variants = "speaker", "reclaim", ("rigid", "interchangeable")
     gives_bound = True
 
-    def __init__(self) -> None:
-        self.earlier: Any = None
+    def __init__(self):
+        self.earlier = None
 
-    def solve(self, instance: Any, *, observer: Any = None, **_: Any) -> SolveResult[Any]:
+    def solve(self, instance, *, observer=None, **_):
         if self.earlier is None:
             self.earlier = observer
             for bound in (1, 0, 1):
@@ -191,7 +190,7 @@ class Speaker(Solver):
 
 def test_bounds_of_a_call_that_is_over_are_no_bounds_of_the_next(workers):
     """A thread of a solver may speak late: of another instance, whose bound may be beyond."""
-    asked: Any = {"problem": PROBLEM, "instance": FLEET, "solver": Speaker(), "executor": workers}
+    asked = {"problem": PROBLEM, "instance": FLEET, "solver": Speaker(), "executor": workers}
     assert solve_and_check(**asked).dual_bound == 1
     late = solve_and_check(**asked, limits=Limits(time_s=LIMIT_S))
     assert (late.stopped_by, late.dual_bound) == (StoppedBy.TIME, None)
@@ -199,10 +198,10 @@ def test_bounds_of_a_call_that_is_over_are_no_bounds_of_the_next(workers):
 
 def test_what_was_told_before_an_end_improves(workers):
     """A trajectory has improvements alone, also of a run that is ended from outside."""
-    told: list[Any] = []
+    told = []
 
     class Hanging(Speaker):
-        def solve(self, instance: Any, **given: Any) -> SolveResult[Any]:
+        def solve(self, instance, **given):
             super().solve(instance, **given)
             while True:
                 time.sleep(1)
@@ -225,12 +224,12 @@ def test_an_answer_in_time_counts_however_late_it_is_read(workers, monkeypatch, 
     """A machine under load, or Ctrl-Z, may keep the one who asked from reading."""
     is_sent, send = tmp_path / "sent", Server.send
 
-    def noted(self: Server, message: object, number: int) -> None:
+    def noted(self, message, number):
         send(self, message, number)
         if isinstance(message, Execution):
             is_sent.touch()
 
-    def dawdles(*_: Any) -> None:
+    def dawdles(*_):
         while not is_sent.exists():
             time.sleep(0.01)
         time.sleep(LIMIT_S + grace_s(LIMIT_S))
@@ -262,10 +261,10 @@ def test_what_is_raised_need_be_no_exception(workers, is_isolated):
         pass
 
     class Panicking(Speaker):
-        def solve(self, *_: Any, **__: Any) -> SolveResult[Any]:
+        def solve(self, *_, **__):
             raise PanicError("all is lost")
 
-    executor: Any = workers if is_isolated else execute
+    executor = workers if is_isolated else execute
     answer = solve_and_check(PROBLEM, FLEET, Panicking(), executor=executor)
     assert answer.status is Status.ERROR
     assert (answer.message or "").startswith("PanicError: all is lost")
@@ -293,7 +292,7 @@ def test_children_end_with_the_workers():
 def test_ctrl_c_ends_a_child_that_hears_nothing():
     """Whatever native code runs there."""
 
-    def told(*_: Any) -> None:
+    def told(*_):
         raise KeyboardInterrupt  # as Python raises it while the parent waits
 
     with pytest.raises(KeyboardInterrupt), Workers() as workers:
@@ -312,7 +311,7 @@ def test_own_solvers_answer_as_in_this_process(kept, name):
 
 def test_instances_follow_one_another():
     """A child that is kept gets each new instance, also one that is equal but for its name."""
-    other: Any = lo.generate("reclaim", "messy-dist", servers=20, reclaim_percent=30, seed=2)
+    other = lo.generate("reclaim", "messy-dist", servers=20, reclaim_percent=30, seed=2)
     solver = find_solver("reclaim", "lyra-greedy")
     with Workers() as workers:
         for instance in (FLEET, other, FLEET, other, other):
@@ -322,9 +321,9 @@ def test_instances_follow_one_another():
 
 def test_a_thread_of_its_own_may_have_workers():
     """As those of other engines do."""
-    found: list[Answer[Any]] = []
+    found = []
 
-    def work() -> None:
+    def work():
         with Workers() as workers:
             found.append(solved(workers, "prints"))
 
@@ -359,7 +358,7 @@ def test_a_child_ends_with_its_parent(tmp_path, does):
         child = int(parent.stdout.readline())
         parent.kill()
 
-    def is_alive() -> bool:
+    def is_alive():
         status = Path(f"/proc/{child}/stat")
         return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
 

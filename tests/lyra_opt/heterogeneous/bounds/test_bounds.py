@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -43,7 +42,7 @@ def test_no_shares_are_beyond_the_bounds(drawn):
     assert sign * dual_bound(drawn) >= sign * larger.objective
 
 
-def times(shares: Any, factor: float) -> Any:
+def times(shares, factor):
     """Return nested shares times a factor."""
     if isinstance(shares, Mapping):
         return {key: times(value, factor) for key, value in shares.items()}

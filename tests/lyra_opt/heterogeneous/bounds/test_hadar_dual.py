@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solver import find_solver
-from lyra_opt.heterogeneous import GangJob, Instance
 from lyra_opt.heterogeneous.bounds import utility_prices
 from lyra_opt.heterogeneous.bounds.utility_prices import PricedRounds, PricingOracle, price_bound
 from lyra_opt.heterogeneous.checker import due_steps, worth
@@ -24,14 +22,14 @@ UTILITIES = heterogeneous_instances(objective="utility", max_rounds=3)
 PRICES = st.sampled_from([0.0, 0.01, 0.1, 0.3, 1.0])
 
 
-def drawn_prices(data: st.DataObject, instance: Instance) -> NDArray[np.float64]:
+def drawn_prices(data, instance):
     shape = PricingOracle(instance).shape
     count = int(np.prod(shape))
     drawn = data.draw(st.lists(PRICES, min_size=count, max_size=count))
     return np.array(drawn).reshape(shape)
 
 
-def placements(instance: Instance, job: GangJob) -> list[dict[tuple[int, int], int]]:
+def placements(instance, job):
     """Return every placement of a gang by cells, by plain enumeration."""
     cells = {
         (server, kind): of_server.gpus[gpu_type.name]
@@ -46,9 +44,9 @@ def placements(instance: Instance, job: GangJob) -> list[dict[tuple[int, int], i
     ]
 
 
-def best_payoff(instance: Instance, job: GangJob, prices: NDArray[np.float64]) -> float:
+def best_payoff(instance, job, prices):
     """Return the answer to the pricing problem by trying every schedule by its speeds."""
-    options: list[list[tuple[float, float]]] = []
+    options = []
     for number in range(instance.horizon_rounds):
         cheapest = {0.0: 0.0}
         if number >= instance.first_round(job):

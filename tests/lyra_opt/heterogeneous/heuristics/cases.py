@@ -1,28 +1,24 @@
 """Small clusters and jobs for the tests of round policies."""
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 
 import lyra_opt as lo
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance, check
-from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, Decision, RoundPolicy, RoundState
+from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import (
     ROUND_POLICIES,
-    PolicySchedule,
     run_policy,
 )
 
 
-def job(name: str, steps: float, gang: int = 1, **changes: Any) -> GangJob:
+def job(name, steps, gang=1, **changes):
     """Return a job that does a step a second on type ``a``, unless told otherwise."""
     return GangJob(**{"id": name, "gang": gang, "steps": steps, "throughput": {"a": 1.0}} | changes)
 
 
-def instance_of(servers: list[dict[str, int]], jobs: Iterable[GangJob], **changes: Any) -> Instance:
+def instance_of(servers, jobs, **changes):
     """Return an instance in rounds of a second, many of them, unless told otherwise."""
     types = sorted({name for gpus in servers for name in gpus})
     settings = {
@@ -39,7 +35,7 @@ def instance_of(servers: list[dict[str, int]], jobs: Iterable[GangJob], **change
     )
 
 
-def state_of(instance: Instance, **changes: Any) -> RoundState:
+def state_of(instance, **changes):
     """Return what a policy sees first of all jobs of an instance."""
     jobs = [
         ActiveJob(job=each, order=order, steps_left=each.steps, submitted_s=each.release_s)
@@ -54,13 +50,13 @@ def state_of(instance: Instance, **changes: Any) -> RoundState:
     )
 
 
-def decided(policy: RoundPolicy, state: RoundState) -> Decision:
+def decided(policy, state):
     """Return the first decision of a policy."""
     policy.prepare(state, np.random.default_rng(0))
     return policy.decide(state)
 
 
-def run(policy: str | RoundPolicy, instance: Instance) -> PolicySchedule:
+def run(policy, instance):
     """Run a policy; its schedule is checked, but for jobs that do not complete."""
     made = ROUND_POLICIES[policy]() if isinstance(policy, str) else policy
     found = run_policy(made, instance, np.random.default_rng(0))
@@ -69,12 +65,12 @@ def run(policy: str | RoundPolicy, instance: Instance) -> PolicySchedule:
     return found
 
 
-def running(found: PolicySchedule, number: int) -> set[str]:
+def running(found, number):
     """Return who runs in a round."""
     return {entry.job for entry in found.schedule.entries if entry.round == number}
 
 
-def proved_optimum(instance: Instance) -> float:
+def proved_optimum(instance):
     """Return the optimum by trying all schedules, or by CP-SAT where there are too many."""
     brute_force = find_solver("heterogeneous", "brute-force")
     name = "brute-force" if brute_force.supports(instance) is None else "cpsat"

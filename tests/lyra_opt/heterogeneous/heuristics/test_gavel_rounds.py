@@ -1,20 +1,19 @@
 """Gavel's rounds: they come near the shares where they can, and never beyond what is there."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.heterogeneous import Deadline, Instance, Objective, TimeShares
+from lyra_opt.heterogeneous import Deadline, Objective, TimeShares
 from lyra_opt.heterogeneous.heuristics.gavel import (
     GavelRounds,
     isolated_shares,
 )
 from lyra_opt.heterogeneous.heuristics.gavel_policies import HierarchicalRounds
-from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, PolicySchedule
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of
 from tests.tables import tables
 
@@ -23,12 +22,10 @@ TABLES = tables(__file__)
 LAS = Objective.MAX_MIN_SHARE
 
 
-def given_shares(
-    shares: Mapping[str, Mapping[str, float]] | None = None, seen: list[Instance] | None = None
-) -> Callable[[Instance], TimeShares]:
+def given_shares(shares=None, seen=None):
     """Return what gives the same shares, half of `a` by default, and notes what it is asked."""
 
-    def tell(instance: Instance) -> TimeShares:
+    def tell(instance):
         if seen is not None:
             seen.append(instance)
         ids = [each.id for each in instance.jobs]
@@ -37,7 +34,7 @@ def given_shares(
     return tell
 
 
-def rounds_of(found: PolicySchedule) -> Counter[str]:
+def rounds_of(found):
     """Return how many rounds each job has had."""
     return Counter(entry.job for entry in found.schedule.entries)
 
@@ -91,7 +88,7 @@ def test_shares_are_computed_at_most_every_so_often():
     """1920 s after the last time, and only when jobs have come or gone."""
     jobs = [job("x", 1e6), job("y", 1e6, release_s=360.0), job("z", 1e6, release_s=7200.0)]
     instance = instance_of([{"a": 1}], jobs, objective="utility", round_s=360.0, horizon_rounds=25)
-    asked: list[Instance] = []
+    asked = []
     run(GavelRounds(LAS, given_shares(seen=asked)), instance)
     assert ["".join(each.id for each in one.jobs) for one in asked] == ["x", "xy", "xyz"]
 

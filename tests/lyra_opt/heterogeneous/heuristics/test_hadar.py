@@ -50,7 +50,7 @@ def test_prices_grow_exponentially_from_least_to_most():
     assert PriceRange(-inf, -inf).price(1, 4) == 0
 
 
-def priced(gangs: list[int], can_run: list[list[int]], **columns: list[float]) -> PricedJobs:
+def priced(gangs, can_run, **columns):
     """Return jobs by gangs, types they can run on, longest rounds, most and last worth."""
     numbers = {name: np.array(column, dtype=float) for name, column in columns.items()}
     return PricedJobs(gangs=np.array(gangs), can_run=np.array(can_run, dtype=bool), **numbers)

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 import lyra_opt as lo
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver, solver_names
-from lyra_opt.heterogeneous import Instance
-from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, SUMMARIES, run_policy
-from lyra_opt.heterogeneous.utility import Deadline, InverseJct, Utility, UtilityTable
+from lyra_opt.heterogeneous.utility import Deadline, InverseJct, UtilityTable
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of, job, run
@@ -37,7 +35,7 @@ def test_speeds_times_c_and_times_over_c_leave_decisions_alone(name, data):
     assert (first.schedule, first.last_round) == (second.schedule, second.last_round)
 
 
-def faster(instance: Instance, factor: float) -> Instance:
+def faster(instance, factor):
     """Return the instance with speeds times `factor`, a power of 2, and times over it."""
     jobs = tuple(
         replace(
@@ -55,7 +53,7 @@ def faster(instance: Instance, factor: float) -> Instance:
     return replace(instance, jobs=jobs, round_s=instance.round_s / factor)
 
 
-def sooner(utility: Utility, factor: float) -> Utility:
+def sooner(utility, factor):
     if isinstance(utility, Deadline):
         return replace(utility, deadline_s=utility.deadline_s / factor)
     if isinstance(utility, UtilityTable):
@@ -81,7 +79,7 @@ def test_what_a_policy_sees():
     jobs = [job("x", 2.5), job("y", 1, release_s=0.5)]
     seen = []
 
-    def see(number: int, state: RoundState, decision: Decision) -> None:
+    def see(number, state, decision):
         keys = "steps_left", "attained_gpu_s", "waiting_since_s", "started_s"
         jobs = [(active.job.id, *(getattr(active, key) for key in keys)) for active in state.jobs]
         seen.append((state.is_changed, *jobs))

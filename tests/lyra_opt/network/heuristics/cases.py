@@ -1,29 +1,24 @@
 """Small clusters and gangs that tests of placement policies share."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from lyra_opt.network.checker import check
-from lyra_opt.network.heuristics.policy import Grant, PlacementPolicy, PlacementState
-from lyra_opt.network.heuristics.policy_solver import Epoch, solution_of, state_of
+from lyra_opt.network.heuristics.policy_solver import solution_of, state_of
 from lyra_opt.network.instance import Instance, Machine, WaitingJob
 
 LEASE_S = 3600.0
 ALL_TIERS = {"machine": 0.9, "rack": 0.6, "network": 0.3}
 
 
-def gang(gpus: int, name: str = "x", **fields: Any) -> WaitingJob:
+def gang(gpus, name="x", **fields):
     """Return a gang that can run at every tier, slower the further apart."""
     efficiency = {"machine": 1.0} if gpus == 1 else ALL_TIERS
     return WaitingJob(**{"id": name, "gang": gpus, "efficiency": efficiency, **fields})
 
 
-def instance_of(
-    racks: Sequence[Sequence[int]], jobs: Iterable[WaitingJob], *, gpus: int = 8, **fields: Any
-) -> Instance:
+def instance_of(racks, jobs, *, gpus=8, **fields):
     """Return an instance whose racks have machines with so many free GPUs of `gpus`."""
     machines = [
         Machine(id=f"r{rack}m{number}", rack=f"r{rack}", gpus=gpus, free_gpus=free)
@@ -41,19 +36,17 @@ def instance_of(
     )
 
 
-def epoch_of(racks: Sequence[Sequence[int]], *jobs: WaitingJob, gpus: int = 8) -> Epoch:
+def epoch_of(racks, *jobs, gpus=8):
     """Return what a policy sees of such a cluster; leases last an hour."""
     return state_of(instance_of(racks, jobs, gpus=gpus))
 
 
-def state_for(racks: Sequence[Sequence[int]], *jobs: WaitingJob, gpus: int = 8) -> PlacementState:
+def state_for(racks, *jobs, gpus=8):
     """Return the state alone."""
     return epoch_of(racks, *jobs, gpus=gpus).state
 
 
-def decided(
-    policy: PlacementPolicy, state: PlacementState
-) -> dict[str, tuple[str, dict[int, int]]]:
+def decided(policy, state):
     """Return tier and GPUs by id of who starts, in the order in which the policy says so."""
     policy.prepare(state.machines, state.lease_s, np.random.default_rng(0))
     return {
@@ -62,12 +55,12 @@ def decided(
     }
 
 
-def without_timers(instance: Instance) -> Instance:
+def without_timers(instance):
     """Return the instance with all timers over."""
     jobs = tuple(replace(job, rack_timer_s=0.0, network_timer_s=0.0) for job in instance.jobs)
     return replace(instance, jobs=jobs)
 
 
-def assert_valid(instance: Instance, epoch: Epoch, grants: Sequence[Grant]) -> None:
+def assert_valid(instance, epoch, grants):
     """Assert what the checker asks of a decision, timers left out."""
     assert check(without_timers(instance), solution_of(instance, epoch, grants)).violations == ()

@@ -1,8 +1,6 @@
 """Where gangs fit: both fits against looking at every machine and every choice of machines."""
 
-from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ clusters = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4), min_siz
 offers = st.lists(st.tuples(st.integers(1, 12), st.sampled_from(Tier)), max_size=6)
 
 
-def machines_of(racks: Sequence[Sequence[int]]) -> MachineState:
+def machines_of(racks):
     """Return machines of 4 GPUs with so many free."""
     free = np.array([count for rack in racks for count in rack], np.int64)
     first = np.concatenate(([0], np.cumsum([len(rack) for rack in racks])))
@@ -30,7 +28,7 @@ def machines_of(racks: Sequence[Sequence[int]]) -> MachineState:
     )
 
 
-def spanned(racks: Racks, machines: Sequence[int]) -> Tier:
+def spanned(racks, machines):
     """Return what machines span, the plain way."""
     if len(machines) == 1:
         return Tier.MACHINE
@@ -38,7 +36,7 @@ def spanned(racks: Racks, machines: Sequence[int]) -> Tier:
     return Tier.RACK if len({home[machine] for machine in machines}) == 1 else Tier.NETWORK
 
 
-def choices(racks: Racks, gang: int, tier: Tier) -> list[tuple[int, ...]]:
+def choices(racks, gang, tier):
     """Return every set of open machines that spans the tier and can hold the gang, all in use."""
     free = [count for rack in racks for count in rack]
     numbers = [machine for machine, count in enumerate(free) if count]
@@ -50,7 +48,7 @@ def choices(racks: Racks, gang: int, tier: Tier) -> list[tuple[int, ...]]:
     ]
 
 
-def left(racks: Racks, gpus: dict[int, int]) -> Racks:
+def left(racks, gpus):
     """Return what is free after GPUs are taken."""
     numbers = iter(range(sum(map(len, racks))))
     return [[count - gpus.get(next(numbers), 0) for count in rack] for rack in racks]
@@ -109,7 +107,7 @@ class Counted(list[int]):
 
     reads = 0
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, place):
         self.reads += 1
         return super().__getitem__(place)
 

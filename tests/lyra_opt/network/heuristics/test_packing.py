@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from lyra_opt.network.heuristics import packing
 from lyra_opt.network.heuristics.packing import clear_market, clear_price_of_gpus, pack
 from lyra_opt.network.heuristics.packing_kernel import best_packing
-from lyra_opt.network.heuristics.policy import PlacementState
 from lyra_opt.network.heuristics.policy_solver import state_of, values_of
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
 from tests.lyra_opt.network.heuristics.cases import gang, state_for
 
 
-def _packed(state: PlacementState, value: list[list[float]], **given: object) -> dict[int, str]:
+def _packed(state, value, **given):
     """Return the tier of each gang that starts."""
     grants = pack(state.machines, state.waiting.gang, np.array(value, float), **given)
     return {grant.job: grant.tier.label for grant in sorted(grants, key=lambda grant: grant.job)}

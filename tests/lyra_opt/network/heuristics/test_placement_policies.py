@@ -7,7 +7,7 @@ from hypothesis import given
 from lyra_opt.network.heuristics.baselines import BestFitPlacement, ShortestRemainingTime
 from lyra_opt.network.heuristics.delay_scheduling import tiresias_skew
 from lyra_opt.network.heuristics.gandiva import GandivaAffinity
-from lyra_opt.network.heuristics.policy import PlacementState, RunningGangs
+from lyra_opt.network.heuristics.policy import RunningGangs
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, SUMMARIES, state_of
 from lyra_opt.network.links import Tier
 from lyra_opt.testing.strategies import network_instances
@@ -93,7 +93,7 @@ def test_tiresias_serves_those_who_had_least():
     assert found == ["long", "short"]
 
 
-def affine_state(affinity: list[int], free: list[int], *gangs: int) -> PlacementState:
+def affine_state(affinity, free, *gangs):
     """Return machines of a rack kept for gangs of these sizes, and gangs in order."""
     jobs = [gang(gpus, f"j{number}") for number, gpus in enumerate(gangs)]
     state = epoch_of([free], *jobs).state
@@ -136,9 +136,7 @@ def test_gandiva_lets_large_gangs_take_anything_and_small_ones_wait():
     assert decided(GandivaAffinity(), state_for([[3, 3]], gang(4))) == {}
 
 
-def running_on(
-    placements: list[dict[int, int]], tiers: list[Tier], efficiency: dict[str, float]
-) -> RunningGangs:
+def running_on(placements, tiers, efficiency):
     """Return gangs that run where they are placed."""
     shares = [efficiency.get(tier.label, 0.0) for tier in Tier]
     return RunningGangs(

@@ -7,7 +7,6 @@ from hypothesis import given
 import lyra_opt as lo
 from lyra_opt.network.bounds.dual_bound import dual_bound
 from lyra_opt.network.checker import value_of
-from lyra_opt.network.heuristics.policy import PlacementState
 from lyra_opt.network.heuristics.policy_solver import state_of, values_of
 from lyra_opt.network.heuristics.priced_placement import ExpectedRoom, PricedPlacement
 from lyra_opt.network.links import Tier
@@ -59,14 +58,14 @@ def test_the_best_packing_is_found_where_dally_misses_it():
 # In the simulated cluster.
 
 
-def _running(policy: PricedPlacement, state: PlacementState) -> None:
+def _running(policy, state):
     """Let the policy start everybody; their GPUs are free no longer."""
     for _, (_, gpus) in decided(policy, state).items():
         for machine, count in gpus.items():
             state.machines.free_gpus[machine] -= count
 
 
-def _next(policy: PricedPlacement, state: PlacementState, now_s: float, *jobs: object) -> list[str]:
+def _next(policy, state, now_s, *jobs):
     """Return the tiers of those who start at a later time, in order of jobs."""
     later = state_for([[8]], *jobs)
     later.machines = state.machines
@@ -75,7 +74,7 @@ def _next(policy: PricedPlacement, state: PlacementState, now_s: float, *jobs: o
     return [f"{later.waiting.ids[grant.job]} {grant.tier.label}" for grant in grants]
 
 
-def _busy_cluster() -> tuple[PricedPlacement, PlacementState]:
+def _busy_cluster():
     """Three machines with 3 GPUs of 8 free; who runs does so for a lease."""
     state = state_for([[8, 8, 8]], *(gang(5, f"run{k}", remaining_s=LEASE_S) for k in range(3)))
     policy = PricedPlacement()

@@ -1,7 +1,6 @@
 """Delay timers: Dally's formulas against numbers worked by hand."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -22,15 +21,13 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-def tuned(rule: AutoTuner, gpus: int = 4) -> tuple[float, float]:
+def tuned(rule, gpus=4):
     """Return the timers of gangs of that size, in leases."""
     rack_s, network_s = rule.timers_s(state_for([[8]], gang(gpus)), 0)
     return rack_s / LEASE_S, network_s / LEASE_S
 
 
-def observe(
-    rule: AutoTuner, tier: Tier, waits: Sequence[float], *, at: float = 0.0, gpus: int = 4
-) -> AutoTuner:
+def observe(rule, tier, waits, *, at=0.0, gpus=4):
     """Let gangs accept a tier after so many leases of waiting; `at` is in leases too."""
     for wait in waits:
         state = state_for([[8]], gang(gpus, waiting_s=wait * LEASE_S))

@@ -1,31 +1,26 @@
 """Small clusters whose only resource is the GPU, and what a rule does to them."""
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
 from lyra_opt.core.result import Limits
-from lyra_opt.preemption import Demand, Gang, Instance, Node, PodGroup, Shape, Solution
+from lyra_opt.preemption import Demand, Gang, Instance, Node, PodGroup, Shape
 from lyra_opt.preemption.checker import check
 
 
-def gang(name: str, *nodes: str, gpus: int = 1, request: Any = None, **others: Any) -> Gang:
+def gang(name, *nodes, gpus=1, request=None, **others):
     """Return a gang with one pod on each of the given nodes."""
     pods = [PodGroup(node=each, request=request or {"gpu": gpus}) for each in nodes]
     return Gang(id=name, pods=pods, **others)
 
 
-def pending(
-    count: int = 1, gpus: int = 1, min_count: int | None = None, request: Any = None, **others: Any
-) -> Demand:
+def pending(count=1, gpus=1, min_count=None, request=None, **others):
     shape = Shape(count=count, min_count=min_count, request=request or {"gpu": gpus})
     return Demand(priority=10, shapes=[shape], **others)
 
 
-def cluster(
-    gpus: dict[str, Any], *gangs: Gang, racks: str = "", must_be_empty: Any = (), **others: Any
-) -> Instance:
+def cluster(gpus, *gangs, racks="", must_be_empty=(), **others):
     """Return a cluster of nodes, each given with its GPUs or its capacity.
 
     `racks` has one letter per node, `-` for none.
@@ -51,7 +46,7 @@ def answer(rule, instance):
     return found.solution
 
 
-def lost_pods(instance: Instance, solution: Solution) -> dict[str, int]:
+def lost_pods(instance, solution):
     """Return the number of pods that each gang loses."""
     lost = Counter(
         {each.id: each.size for each in instance.gangs if each.id in solution.lost_gangs}

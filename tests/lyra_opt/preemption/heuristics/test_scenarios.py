@@ -2,13 +2,12 @@
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from lyra_opt.core.fields import written
 from lyra_opt.core.solver import find_solver
-from lyra_opt.preemption import Budget, Gang, Instance
+from lyra_opt.preemption import Budget
 from lyra_opt.preemption.heuristics.karpenter import Karpenter
 from tests.lyra_opt.preemption.heuristics import small
 from tests.lyra_opt.preemption.heuristics.small import answer, cluster, gang, lost_pods
@@ -18,19 +17,17 @@ from tests.tables import tables
 SCENARIOS = tables(__file__)
 
 
-def gangs_of(name: str, on: str, **others: Any) -> list[Gang]:
+def gangs_of(name, on, **others):
     nodes = on.split()
     if "*" in name:
         return [gang(name.replace("*", node), node, **others) for node in nodes]
     return [gang(name, *nodes, **others)]
 
 
-def instance_of(
-    *, gangs: Any, nodes: Any = None, budgets: Any = None, pending: Any = None, **others: Any
-) -> Instance:
+def instance_of(*, gangs, nodes=None, budgets=None, pending=None, **others):
     """Return the instance of a scenario; the head of the table explains the keys."""
     running = [each for name, given in gangs.items() for each in gangs_of(name, **given)]
-    held: Counter[str] = Counter()
+    held = Counter()
     for group in (group for each in running for group in each.pods):
         held[group.node] += group.request["gpu"]
     is_drain = {"must_be_empty", "empty_nodes"} & others.keys()
@@ -46,7 +43,7 @@ def instance_of(
     )
 
 
-def outcome(rule: str, instance: Instance) -> Any:
+def outcome(rule, instance):
     has_singles = rule != "karpenter-without-single-nodes"
     solver = find_solver("preemption", rule) if has_singles else Karpenter(tries_single_nodes=False)
     if (why_not := solver.supports(instance)) is not None:

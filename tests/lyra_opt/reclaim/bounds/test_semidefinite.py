@@ -20,7 +20,7 @@ from lyra_opt.reclaim.bounds.semidefinite_certificate import (
     twice_slack,
     with_sums,
 )
-from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
+from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim.reduced import choices, least_cost, wrong_cholesky
 
@@ -28,27 +28,27 @@ RIGID = reclaim_instances(semantics="rigid", max_servers=7, max_jobs=8, max_weig
 NO_LIMIT = 10**15
 
 
-def bound_of(reduced: ReducedReclaim, objective: int = NO_LIMIT) -> int:
+def bound_of(reduced, objective=NO_LIMIT):
     return semidefinite_bound(reduced, objective, np.random.default_rng(0))
 
 
-def sizes(reduced: ReducedReclaim) -> tuple[int, int]:
+def sizes(reduced):
     """Return how many variables there are, and how many entries."""
     return reduced.losses.servers + reduced.losses.jobs, reduced.losses.entries
 
 
-def of_sums(reduced: ReducedReclaim, each: float) -> Multipliers:
+def of_sums(reduced, each):
     """Return multipliers of 0, but for those of sums."""
     size, entries = sizes(reduced)
     return Multipliers(level=0, sums=np.full(size, each), entries=np.zeros(entries, dtype=np.int64))
 
 
-def hyp8(servers: int, reclaim: int, seed: int) -> ReducedReclaim:
+def hyp8(servers, reclaim, seed):
     return reduce_instance(generate("reclaim", "hyp8", servers=servers, reclaim=reclaim, seed=seed))
 
 
 @st.composite
-def certificates(draw, most: int = 60) -> tuple[ReducedReclaim, SemidefiniteCertificate]:
+def certificates(draw, most=60):
     """Draw an instance and numbers for it that no search would find."""
     reduced = reduce_instance(draw(RIGID))
     number = st.integers(-most, most)
@@ -67,7 +67,7 @@ def certificates(draw, most: int = 60) -> tuple[ReducedReclaim, SemidefiniteCert
     )
 
 
-def slack_matrix(reduced: ReducedReclaim, denominator: int, multipliers: Multipliers) -> np.ndarray:
+def slack_matrix(reduced, denominator, multipliers):
     """Return 2 S in full."""
     cost, weight = reduced.server_cost * denominator, reduced.weight * denominator
     sparse = twice_slack(reduced, cost, weight, multipliers)

@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +42,7 @@ LITTLE_EFFORT = Effort(
 
 
 @pytest.fixture(params=[FULL_EFFORT, LITTLE_EFFORT], ids=["in earnest", "with little effort"])
-def effort(request: pytest.FixtureRequest) -> Effort:
+def effort(request):
     """Bound nodes as usual, or so badly that the tree has to do the work."""
     assert isinstance(request.param, Effort)
     return request.param
@@ -87,9 +86,7 @@ def drawn_cluster(seed, servers):
     return fleet(names, *jobs, reclaim=reclaim, gpus=10**4, semantics="interchangeable")
 
 
-def root_of(
-    problem: ThresholdProblem, prices: Any = None, *, pairs: Dominance = NO_PAIRS, state: int = OPEN
-) -> NodeBound:
+def root_of(problem, prices=None, *, pairs=NO_PAIRS, state=OPEN):
     """Return the bound where no server is decided and all jobs are in one state; prices of 0."""
     if prices is None:
         prices = np.zeros(problem.losses.entries, dtype=np.int64)
@@ -98,7 +95,7 @@ def root_of(
 
 
 def messy(servers, reclaim):
-    asked: dict[str, Any] = {"servers": servers, "reclaim": reclaim}
+    asked = {"servers": servers, "reclaim": reclaim}
     return reduce_instance(
         generate("reclaim", "messy-dist", **asked, semantics="interchangeable", seed=0)
     )
@@ -141,7 +138,7 @@ class TestProof:
 
         @given(st.integers(0, 10**6), st.integers(1, 7))
         @draws(80)
-        def holds(seed: int, servers: int) -> None:
+        def holds(seed, servers):
             draw = random.Random(seed)
             reduced = reduce_instance(drawn_cluster(seed, servers))
             problem = ThresholdProblem.of(reduced, range(reduced.reclaim_servers))
@@ -242,11 +239,11 @@ class TestProof:
         monkeypatch.setattr(kernels, "COMPILE_FROM_WORK", 0)
         draw = random.Random(seed)
 
-        def nonsense(self: Relaxation) -> list[int]:
+        def nonsense(self):
             problem = self._problem
             return [draw.randint(0, problem.unit) for _ in range(problem.losses.entries)]
 
-        def anything(*arguments: Any) -> float:
+        def anything(*arguments):
             climb(*arguments)
             return draw.choice([float("nan"), float("inf"), -1.0, 1e9])
 
@@ -324,7 +321,7 @@ class TestLimits:
 
     def test_observer_sees_each_improvement(self):
         """Objectives fall, bounds rise, and the last of both are what is returned."""
-        seen: dict[str, list[int | float]] = {"objective": [], "dual_bound": []}
+        seen = {"objective": [], "dual_bound": []}
         found = search(messy(80, 40), observer=lambda name, value: seen[name].append(value))
         assert seen["objective"] == sorted(set(seen["objective"]), reverse=True)
         assert seen["dual_bound"] == sorted(set(seen["dual_bound"]))

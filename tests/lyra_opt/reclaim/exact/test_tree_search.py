@@ -10,18 +10,18 @@ from lyra_opt.core.stopwatch import limited_to
 from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.exact.tree import search as tree_search
 from lyra_opt.reclaim.exact.tree.search import TreeSearch
-from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_instance
+from lyra_opt.reclaim.reduction import reduce_instance
 from lyra_opt.testing.strategies import reclaim_instances
 from tests.lyra_opt.reclaim.reduced import least_cost
 
 RIGID = reclaim_instances(semantics="rigid", max_servers=8, max_jobs=9, max_weight=6)
 
 
-def with_picks(reduced: ReducedReclaim, picks: int) -> ReducedReclaim:
+def with_picks(reduced, picks):
     return dataclasses.replace(reduced, reclaim_servers=picks)
 
 
-def search(reduced: ReducedReclaim, limits: Limits = Limits()):  # noqa: B008
+def search(reduced, limits=Limits()):  # noqa: B008
     with limited_to(limits):
         return TreeSearch(reduced, range(reduced.reclaim_servers), dual_bound=0).search()
 

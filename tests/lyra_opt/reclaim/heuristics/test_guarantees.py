@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from lyra_opt.instances.family import find_family, generate
-from lyra_opt.reclaim import Instance, check
+from lyra_opt.reclaim import check
 from lyra_opt.reclaim.bounds.dual_bound import rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.greedy import (
@@ -45,24 +45,24 @@ def incidences(jobs):
     return sum(job.weight * len(plain_rules.servers_of(job, base_only=True)) for job in jobs)
 
 
-def first_costs(instance: Instance) -> list[Fraction]:
+def first_costs(instance):
     """Return Lyra's costs of the N_R cheapest servers on loan before any is taken."""
     costs = server_preemption_costs(instance)
     return sorted(costs[s] for s in instance.index.on_loan.tolist())[: instance.reclaim_servers]
 
 
-def harmonic(number: int) -> Fraction:
+def harmonic(number):
     """Return 1 + 1/2 + ... + 1/number."""
     return sum((Fraction(1, i) for i in range(1, number + 1)), Fraction(0))
 
 
-def is_root_of(square: Fraction | int, rounded: str) -> bool:
+def is_root_of(square, rounded):
     """Return whether the root of `square` is `rounded`, to one decimal."""
     middle, half = Fraction(rounded), Fraction(1, 20)
     return (middle - half) ** 2 <= square < (middle + half) ** 2
 
 
-def known_optimum(family: str, reclaim: int, instance: Instance) -> int:
+def known_optimum(family, reclaim, instance):
     """Return the optimum that the family states, once the checker has confirmed its solution."""
     known = find_family("reclaim", family).known_optimum({"reclaim": reclaim})
     solution, optimum = known

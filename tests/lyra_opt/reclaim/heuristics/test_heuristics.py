@@ -3,7 +3,6 @@
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +78,7 @@ class TestLyraGreedy:
 def by_shares(instance, *, tie_rule):
     """Return Lyra's choice: shares in fractions, then the GPUs that are vacated elsewhere."""
 
-    def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
+    def key(server, taken):
         jobs = plain_rules.living_jobs(instance, server, taken)
         vacated = plain_rules.gpus_elsewhere(jobs, server, taken)
         return plain_rules.lyra_cost(instance, server, taken), TIE_KEYS[tie_rule] * vacated
@@ -90,7 +89,7 @@ def by_shares(instance, *, tie_rule):
 def by_new_preemptions(instance):
     """Return the choice by the weight of the jobs that each server preempts anew."""
 
-    def key(server: str, taken: set[str]) -> tuple[int, ...]:
+    def key(server, taken):
         jobs = plain_rules.living_jobs(instance, server, taken)
         return sum(job.weight for job in jobs), -plain_rules.gpus_elsewhere(jobs, server, taken)
 
@@ -104,7 +103,7 @@ def by_slack(instance, *, is_shared):
         servers = plain_rules.servers_of(job, base_only=False) if is_shared else [job]
         return Fraction(job.weight, len(servers))
 
-    def key(server: str, taken: set[str]) -> tuple[Fraction | int, ...]:
+    def key(server, taken):
         cost, price = Fraction(0), 0
         for job in instance.jobs:
             lost = sum(group.workers for group in job.workers if group.server == server)
@@ -129,7 +128,7 @@ def peeled(instance):
         {names[s]: count for s, count in index.losses.row(j)} for j in range(len(instance.jobs))
     ]
 
-    def key(server: str) -> tuple[int, int]:
+    def key(server):
         saving = share = 0
         for job, row, slack in zip(instance.jobs, rows, index.slack.tolist(), strict=True):
             excess = sum(count for s, count in row.items() if s in chosen) - slack
@@ -153,7 +152,7 @@ def by_count(instance):
     return sorted(on_loan, key=counts.__getitem__)[: instance.reclaim_servers]
 
 
-RULES: dict[str, tuple[ReclaimHeuristic, str | None, Any]] = {
+RULES = {
     **{tie: (LyraGreedy(tie), None, partial(by_shares, tie_rule=tie)) for tie in TieRule},
     "marginal, rigid": (Marginal(), "rigid", by_new_preemptions),
     "marginal": (Marginal(), "interchangeable", partial(by_slack, is_shared=False)),

@@ -121,7 +121,7 @@ class TestWalk:
         """The same kernel in both ways, and in one way after the other."""
         reduced = reduce_instance(cluster(60, 18, semantics))
 
-        def memory(*thresholds: int) -> list[list[int]]:
+        def memory(*thresholds):
             walk = _SwapSearch(reduced, first_places(reduced), 400)
             rng = np.random.default_rng(5)
             for threshold in thresholds:

@@ -8,7 +8,6 @@ Jobs share GPUs in the mean over an interval alone, so that no schedule costs le
 found, and the bound must not exceed it.
 """
 
-from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -16,10 +15,7 @@ import highspy
 import numpy as np
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.simulation.cluster import Cluster, LoanPlan
 from lyra_opt.simulation.job_run import Part
-from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.product import share_rate
 
 
@@ -42,9 +38,7 @@ class Exact(NamedTuple):
 # What a job may hold.
 
 
-def states_of(
-    job: Job, speed: Speed, *, borrows: bool, copy_efficiency: Sequence[float] | None = None
-) -> tuple[State, ...]:
+def states_of(job, speed, *, borrows, copy_efficiency=None):
     """Return all that a job may hold on an empty cluster, but for what is worse than another."""
     cluster = speed.cluster
     hosts = [host for pool in cluster.pools for host in pool.hosts if borrows or not pool.is_lent]
@@ -70,7 +64,7 @@ def states_of(
     return _best(found)
 
 
-def states_on(job: Job, speed: Speed, hosts: Sequence[int], workers: int) -> Iterator[State]:
+def states_on(job, speed, hosts, workers):
     """Yield what a job of so many workers may hold on some hosts."""
     cluster = speed.cluster
     pools = sorted({cluster.pool_of_host[host] for host in hosts})
@@ -100,7 +94,7 @@ def states_on(job: Job, speed: Speed, hosts: Sequence[int], workers: int) -> Ite
                     yield State(tuple(held), rate)
 
 
-def _divided(workers: int, places: int) -> Iterator[tuple[int, ...]]:
+def _divided(workers, places):
     """Yield all ways to divide workers on places."""
     if places == 1:
         yield (workers,)
@@ -110,7 +104,7 @@ def _divided(workers: int, places: int) -> Iterator[tuple[int, ...]]:
             yield (first, *others)
 
 
-def _is_allowed(job: Job, cluster: Cluster, pools: Sequence[int]) -> bool:
+def _is_allowed(job, cluster, pools):
     """Whether a job may be on these kinds of GPUs, and on all of them at once."""
     kinds = {cluster.pools[pool].is_lent for pool in pools}
     if True in kinds and not (job.fungible or job.heterogeneous):
@@ -122,9 +116,7 @@ def _is_allowed(job: Job, cluster: Cluster, pools: Sequence[int]) -> bool:
     )
 
 
-def _placed(
-    job: Job, cluster: Cluster, hosts: Sequence[int], needed: Sequence[tuple[int, int, int]]
-) -> Iterator[tuple[dict[int, int], ...]]:
+def _placed(job, cluster, hosts, needed):
     """Yield the GPUs by host of each pool, whole workers on a host."""
     of_pools = []
     for pool, count, replicas in needed:
@@ -138,10 +130,10 @@ def _placed(
     yield from product(*of_pools)
 
 
-def _best(states: Sequence[State] | Iterator[State]) -> tuple[State, ...]:
+def _best(states):
     """Return states none of which holds as much as another that does as much."""
     found = sorted(set(states), key=lambda state: (-state.rate, state.gpus))
-    kept: list[State] = []
+    kept = []
     for state in found:
         if not any(
             all(mine <= theirs for mine, theirs in zip(other.gpus, state.gpus, strict=True))
@@ -161,10 +153,10 @@ class Room(NamedTuple):
     gpus: tuple[int, ...]
 
 
-def rooms_of(cluster: Cluster, plan: LoanPlan | None) -> list[Room]:
+def rooms_of(cluster, plan):
     """Return what there is, from 0 on."""
     steps = [0] if plan is None else plan.on_loan
-    rooms: list[Room] = []
+    rooms = []
     for tick, on_loan in enumerate(steps):
         gpus = tuple(
             sum(sorted(pool.gpus, reverse=True)[: on_loan if pool.is_lent else None])
@@ -193,23 +185,17 @@ class Problem:
         Whether they are to wait little, rather than to complete soon.
     """
 
-    def __init__(self, jobs: Sequence[Exact], rooms: Sequence[Room], *, is_queue: bool) -> None:
+    def __init__(self, jobs, rooms, *, is_queue):
         self.jobs = [job for job in jobs if job.weight > 0]
         self.rooms, self.is_queue = rooms, is_queue
         moments = {job.release_s for job in self.jobs} | {room.since_s for room in rooms}
         self.fixed_s = sorted(moments - {0.0})
 
-    def orders(self) -> Iterator[list[tuple[int, int]]]:
+    def orders(self):
         """Yield all orders of events: (FIXED, place), (START, job) and (END, job)."""
         yield from self._from([], 0, frozenset(), frozenset())
 
-    def _from(
-        self,
-        events: list[tuple[int, int]],
-        place: int,
-        started: frozenset[int],
-        ended: frozenset[int],
-    ) -> Iterator[list[tuple[int, int]]]:
+    def _from(self, events, place, started, ended):
         if len(ended) == len(self.jobs):
             yield events
             return
@@ -226,7 +212,7 @@ class Problem:
                 more = ended | {number}
                 yield from self._from([*events, (END, number)], place, started, more)
 
-    def least(self) -> float:
+    def least(self):
         """Return what all jobs cost at least."""
         if not self.jobs:
             return 0.0
@@ -237,9 +223,7 @@ class Problem:
             for chosen in product(*pieces)
         )
 
-    def _least_in_order(
-        self, events: list[tuple[int, int]], chosen: Sequence[State | None]
-    ) -> float:
+    def _least_in_order(self, events, chosen):
         """Return what jobs cost at least in an order of events, with these states of pieces."""
         model = highspy.Highs()
         model.silent()
@@ -259,8 +243,8 @@ class Problem:
             if state is not None:
                 model.addConstr(end_of[number] - start_of[number] == 1 / state.rate)
         done = [model.expr(0.0) for _ in self.jobs]
-        is_running: set[int] = set()
-        over: set[int] = set()
+        is_running = set()
+        over = set()
         now_s = 0.0
         for place, (kind, number) in enumerate(events):
             length = moments[place + 1] - moments[place]

@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +9,12 @@ from numpy.typing import NDArray
 from lyra_opt.pricing.ascent import Pricer
 from lyra_opt.simulation.bounds.execution_modes import priced_jobs
 from lyra_opt.simulation.bounds.scope import Reading
-from lyra_opt.simulation.bounds.whole import ClusterBound, borders, room_of, safe_value, whole_bound
+from lyra_opt.simulation.bounds.whole import borders, room_of, safe_value, whole_bound
 from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
 from lyra_opt.simulation.least_run import least_run_s
 from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.topology import Rack, Topology
-from lyra_opt.simulation.workload import Job, Workload
+from lyra_opt.simulation.workload import Workload
 from tests.lyra_opt.simulation.bounds.optimum import Exact, Problem, rooms_of, states_of
 from tests.lyra_opt.simulation.in_rounds import gang
 from tests.lyra_opt.simulation.on_racks import slowdowns_of
@@ -36,15 +35,15 @@ class Small:
     weight: NDArray[np.float64]
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self):
         return self.speed.cluster
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self):
         """What jobs may hold."""
         return {"borrows": self.plan is not None, "copy_efficiency": self.copy_efficiency}
 
-    def bound(self, reading: Reading, **given: Any) -> ClusterBound:
+    def bound(self, reading, **given):
         """Return the bound of the product."""
         return whole_bound(
             self.workload,
@@ -57,7 +56,7 @@ class Small:
             **given,
         )
 
-    def problem(self, reading: Reading, *, is_queue: bool) -> Problem:
+    def problem(self, reading, *, is_queue):
         """Return what is to be solved exactly.
 
         Jobs that lose their work when they are stopped run in one piece.
@@ -71,7 +70,7 @@ class Small:
             jobs.append(Exact(job.submit_s - first_s, weight, states, is_one_piece))
         return Problem(jobs, rooms_of(self.cluster, self.plan), is_queue=is_queue)
 
-    def pricer(self, reading: Reading, *, is_queue: bool, cell_s: float | None = None) -> Pricer:
+    def pricer(self, reading, *, is_queue, cell_s=None):
         """Return who prices it."""
         settings = self.settings
         run_s = least_run_s(self.workload, self.speed, **settings)
@@ -82,13 +81,13 @@ class Small:
         return Pricer(jobs, room, is_queue=is_queue)
 
 
-def draw(seed: int, reading: Reading, *, most_jobs: int = 3) -> Small:
+def draw(seed, reading, *, most_jobs=3):
     """Draw a case that the reading is for; copies are for tenures that lose no work."""
     rng = random.Random(f"{seed} {reading}")
     kind = rng.choice(KINDS if reading is Reading.CONSERVED else KINDS[:-1])
     cluster, plan = _cluster(rng, kind)
     speed = Speed(cluster, mixed_efficiency=rng.choice([0.5, 0.7, 1.0]))
-    jobs: list[Job] = []
+    jobs = []
     submit_s = rng.choice([0.0, 1e5 / 7])
     # Each change of a loan is an event more.
     changes = 0 if plan is None else len(rooms_of(cluster, plan)) - 1
@@ -109,7 +108,7 @@ def draw(seed: int, reading: Reading, *, most_jobs: int = 3) -> Small:
     )
 
 
-def _cluster(rng: random.Random, kind: str) -> tuple[Cluster, LoanPlan | None]:
+def _cluster(rng, kind):
     if kind == "loans":
         lent = rng.randint(1, 2)
         cluster = Cluster.of_servers(
@@ -140,7 +139,7 @@ def _cluster(rng: random.Random, kind: str) -> tuple[Cluster, LoanPlan | None]:
     return Cluster(name="typed", gpu_types=tuple(types), servers=tuple(servers)), None
 
 
-def _job(rng: random.Random, kind: str, speed: Speed, number: int, submit_s: float) -> Job:
+def _job(rng, kind, speed, number, submit_s):
     """Draw a job that the cluster can run."""
     while True:
         least = rng.randint(1, 2)
@@ -175,7 +174,7 @@ def _job(rng: random.Random, kind: str, speed: Speed, number: int, submit_s: flo
             return job
 
 
-def prices_for(small: Small, pricer: Pricer) -> list[NDArray[np.float64]]:
+def prices_for(small, pricer):
     """Return prices that nobody would choose: none, huge ones, random ones, those of one cell."""
     rng = np.random.default_rng(small.seed)
     shape = pricer.room.gpu_s.shape
@@ -193,7 +192,7 @@ def prices_for(small: Small, pricer: Pricer) -> list[NDArray[np.float64]]:
     ]
 
 
-def safe_values(small: Small, reading: Reading, *, is_queue: bool) -> list[float]:
+def safe_values(small, reading, *, is_queue):
     """Return what these prices prove of the weighted sum over jobs."""
     total_s = sum(job.work_worker_s / job.min_workers for job in small.workload.jobs)
     cell_s = random.Random(small.seed).choice([None, total_s / 7, total_s])

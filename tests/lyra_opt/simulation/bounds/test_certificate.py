@@ -2,15 +2,11 @@
 
 import json
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from lyra_opt.core.errors import FieldError, InputError
-from lyra_opt.pricing.ascent import Pricer, safe_value
+from lyra_opt.pricing.ascent import safe_value
 from lyra_opt.simulation.bounds.certificate import (
     JCT,
     QUEUE,
@@ -25,7 +21,7 @@ from lyra_opt.simulation.bounds.whole import whole_bound
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.speed import Speed
 from tests.draws import sampled
-from tests.lyra_opt.simulation.bounds.small import Small, draw, prices_for
+from tests.lyra_opt.simulation.bounds.small import draw, prices_for
 from tests.lyra_opt.simulation.replays import job_of, workload_of
 from tests.tables import tables
 
@@ -39,7 +35,7 @@ JOBS = workload_of(
 
 
 @pytest.fixture
-def documents() -> dict[str, dict[str, Any]]:
+def documents():
     """Return the certificates of both objectives."""
     bound = whole_bound(JOBS, CLUSTER, reading=Reading.RESTART)
     assert bound.queue is not None
@@ -50,7 +46,7 @@ def documents() -> dict[str, dict[str, Any]]:
     }
 
 
-def written(tmp_path: Path, document: dict[str, Any]) -> Path:
+def written(tmp_path, document):
     """Return where a document is written."""
     path = tmp_path / "proof.json"
     path.write_text(json.dumps(document))
@@ -97,7 +93,7 @@ NEAR = 1e-6
 """How far the safe value may be below the exact one, beside the sums that it is made of."""
 
 
-def exact(small: Small, pricer: Pricer, price: NDArray[np.float64], *, is_queue: bool) -> Fraction:
+def exact(small, pricer, price, *, is_queue):
     """Return what prices prove of the weighted sum over jobs."""
     border_s = pricer.room.border_s.tolist()
     checker = Checker(pricer.jobs, border_s, price.tolist(), is_queue=is_queue)

@@ -15,7 +15,7 @@ from tests.lyra_opt.simulation.replays import job_of, workload_of
 TOLERANCE = 1e-9
 
 
-def require_none_cheaper(seed: int, reading: Reading, *, is_queue: bool) -> int:
+def require_none_cheaper(seed, reading, *, is_queue):
     """Check each thing that a job may hold, for as long as it takes; return how many there are.
 
     From its release on, at prices of their own in each pool.

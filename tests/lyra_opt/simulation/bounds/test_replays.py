@@ -11,17 +11,16 @@ import pytest
 from lyra_opt.core.errors import UserError
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
-from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.scheme import OwnScheme
 from lyra_opt.simulation.tenure import Forever, Rounds
 from tests.draws import sampled
-from tests.lyra_opt.simulation.product import Drawn, draw, prepared
+from tests.lyra_opt.simulation.product import draw, prepared
 
 TOLERANCE = 1e-8
 """Rounds count a job as complete that has a billionth of its work left."""
 
 
-def readings_of(drawn: Drawn) -> list[Reading]:
+def readings_of(drawn):
     """Return the readings that permit all that a scheme does.
 
     Whoever is stopped without a checkpoint starts anew, where the tenure is for ever; policies of
@@ -33,7 +32,7 @@ def readings_of(drawn: Drawn) -> list[Reading]:
     return [Reading.CONSERVED]
 
 
-def require_above_bounds(drawn: Drawn, kernel: Kernel) -> float:
+def require_above_bounds(drawn, kernel):
     """Check mean JCT and queuing, weighted and not; return how near the bound on JCT is."""
     jct_s = np.array([run.jct_s for run in kernel.runs])
     queued_s = np.array([run.queued_s for run in kernel.runs])
@@ -69,7 +68,7 @@ def require_above_bounds(drawn: Drawn, kernel: Kernel) -> float:
 @pytest.mark.parametrize("seeds", sampled([(range(3, 10_000, 293),), (range(10_000),)], 2))
 def test_no_replay_is_below_its_bound(seeds):
     """Protects the statement of the bound: for which schemes it holds, at which speeds."""
-    readings: Counter[tuple[Reading, ...]] = Counter()
+    readings = Counter()
     near = []
     for seed in seeds:
         drawn = draw(seed)

@@ -7,9 +7,8 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.pricing.ascent import safe_value
 from lyra_opt.simulation.bounds.scope import Reading
 from lyra_opt.simulation.bounds.whole import whole_bound
-from lyra_opt.simulation.cluster import Cluster, LoanPlan
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.workload import Job
 from tests.draws import sampled
 from tests.lyra_opt.simulation.bounds.small import Small, draw, safe_values
 from tests.lyra_opt.simulation.replays import borrowing, job_of, lending, workload_of
@@ -18,7 +17,7 @@ TOLERANCE = 1e-6
 """Of the linear programmes."""
 
 
-def require_below_optimum(seed: int, reading: Reading) -> tuple[float, float]:
+def require_below_optimum(seed, reading):
     """Check all bounds of a case; return the bound on JCT with prices that were looked for."""
     small = draw(seed, reading)
     found = small.bound(reading, passes=25)
@@ -52,7 +51,7 @@ def test_no_bound_is_above_the_optimum(reading, seeds):
 TWO = Cluster.of_servers(1, gpus_per_server=2)
 
 
-def small_of(*jobs: Job, cluster: Cluster = TWO, plan: LoanPlan | None = None) -> Small:
+def small_of(*jobs, cluster=TWO, plan=None):
     return Small(
         seed=0,
         workload=workload_of(*jobs),

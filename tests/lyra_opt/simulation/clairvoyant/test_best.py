@@ -18,7 +18,6 @@ from lyra_opt.simulation.clairvoyant.lists import ListScheduler
 from lyra_opt.simulation.cluster import Cluster, GpuType
 from lyra_opt.simulation.scheme import simulate
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.workload import Workload
 from tests.draws import draws
 from tests.lyra_opt.simulation.clairvoyant.small import (
     FEW_GANGS,
@@ -32,7 +31,7 @@ from tests.lyra_opt.simulation.replays import job_of, workload_of
 BORDER_S = np.arange(60) * 2.0
 
 
-def many() -> tuple[Gangs, Capacity, np.ndarray]:
+def many():
     """Return a loaded cluster: many small jobs, some long ones, and some that are wide."""
     rng = np.random.default_rng(5)
     jobs = 600
@@ -125,7 +124,7 @@ FAST = GpuType(name="fast", relative_speed=1.25)
 CLUSTER = Cluster.of_servers(2, gpus_per_server=4, gpu=FAST)
 
 
-def workload(*jobs: tuple[float, int, float]) -> Workload:
+def workload(*jobs):
     """Return rigid jobs given by submission, GPUs and seconds on a reference GPU."""
     return workload_of(
         *(

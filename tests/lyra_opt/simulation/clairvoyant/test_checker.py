@@ -5,12 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.problem import CheckReport
 from lyra_opt.simulation.clairvoyant.checker import check_starts
 from lyra_opt.simulation.clairvoyant.gangs import MICROSECONDS, Capacity, Gangs
 from tests.lyra_opt.simulation.clairvoyant.small import (
     GANGS,
-    Fields,
     capacity_of,
     free_by_second,
     gangs_of,
@@ -54,7 +52,7 @@ def test_a_lie_is_named(capacity, starts_us, violation):
     assert report.objective is None
 
 
-def checked(jobs: list[Fields], room: list[tuple[int, int]], starts: list[int]) -> CheckReport:
+def checked(jobs, room, starts):
     starts_us = [start * MICROSECONDS for start in starts]
     return check_starts(gangs_of(jobs), capacity_of(room), starts_us)
 

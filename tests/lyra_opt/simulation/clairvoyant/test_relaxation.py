@@ -12,7 +12,6 @@ from lyra_opt.simulation.clairvoyant.relaxation import Relaxation
 from tests.lyra_opt.simulation.clairvoyant.small import (
     FEW_GANGS,
     GANGS,
-    Fields,
     capacity_of,
     free_by_second,
     gangs_of,
@@ -21,7 +20,7 @@ from tests.lyra_opt.simulation.clairvoyant.small import (
 )
 
 
-def relaxed(jobs: list[Fields], capacity: Capacity) -> Relaxation:
+def relaxed(jobs, capacity):
     """Return a relaxation in cells of 2 s, after some passes."""
     relaxation = Relaxation(gangs_of(jobs), capacity, np.arange(60) * 2.0)
     relaxation.advance(20)

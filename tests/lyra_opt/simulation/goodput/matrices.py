@@ -1,7 +1,7 @@
 """Epochs on small clusters, and all of their allocation matrices."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +11,7 @@ from lyra_opt.simulation.goodput.allocation import PolluxEpoch
 Row = Mapping[int, int]
 
 
-def drawn_epoch(
-    rng: np.random.Generator, *, jobs: int, servers: int, gpus: int, most: int, concave: bool
-) -> PolluxEpoch:
+def drawn_epoch(rng, *, jobs, servers, gpus, most, concave):
     """Return an epoch, of speed-ups without any shape or as those of goodput.
 
     Parameters
@@ -43,9 +41,9 @@ def drawn_epoch(
     return replace(epoch, held=drawn_rows(rng, epoch))
 
 
-def drawn_rows(rng: np.random.Generator, epoch: PolluxEpoch) -> list[dict[int, int]]:
+def drawn_rows(rng, epoch):
     """Return rows that are possible together."""
-    rows: list[dict[int, int]] = [{} for _ in range(epoch.jobs)]
+    rows = [{} for _ in range(epoch.jobs)]
     for job in rng.permutation(epoch.jobs).tolist():
         for row in rng.permutation(np.array(list(rows_of(epoch, job)), dtype=object)).tolist():
             rows[job] = row
@@ -55,7 +53,7 @@ def drawn_rows(rng: np.random.Generator, epoch: PolluxEpoch) -> list[dict[int, i
     return rows
 
 
-def rows_of(epoch: PolluxEpoch, job: int) -> Iterator[dict[int, int]]:
+def rows_of(epoch, job):
     """Yield all rows of a job that fit when nobody else is there."""
     width = int(epoch.gpus_per_worker[job])
     ranges = [range(gpus // width + 1) for gpus in epoch.gpus.tolist()]
@@ -64,7 +62,7 @@ def rows_of(epoch: PolluxEpoch, job: int) -> Iterator[dict[int, int]]:
             yield {server: count for server, count in enumerate(counts) if count}
 
 
-def is_possible(epoch: PolluxEpoch, rows: Sequence[Row]) -> bool:
+def is_possible(epoch, rows):
     """Whether rows fit together, with at most one spread job on a server."""
     used = np.zeros(len(epoch.gpus), np.int64)
     spread_on = np.zeros(len(epoch.gpus), np.int64)
@@ -78,13 +76,13 @@ def is_possible(epoch: PolluxEpoch, rows: Sequence[Row]) -> bool:
     return bool(np.all(used <= epoch.gpus) and np.all(spread_on <= 1))
 
 
-def fitness_as_written(epoch: PolluxEpoch, rows: Sequence[Row]) -> float:
+def fitness_as_written(epoch, rows):
     """Return the fitness, without the costs of the epoch."""
     terms = [_term(epoch, job, row) ** -1 for job, row in enumerate(rows)]
     return float((sum(terms) / len(terms)) ** -1)
 
 
-def greatest_fitness(epoch: PolluxEpoch) -> float:
+def greatest_fitness(epoch):
     """Return that of the best of all matrices."""
     rows_of_job = [
         [(row, 1 / _term(epoch, job, row)) for row in rows_of(epoch, job)]
@@ -92,7 +90,7 @@ def greatest_fitness(epoch: PolluxEpoch) -> float:
     ]
     free, is_spread = epoch.gpus.tolist(), [False] * len(epoch.gpus)
 
-    def least(job: int) -> float:
+    def least(job):
         """Return the least sum of the jobs from this one on, beside those before."""
         if job == epoch.jobs:
             return 0.0
@@ -116,7 +114,7 @@ def greatest_fitness(epoch: PolluxEpoch) -> float:
     return epoch.jobs / least(0)
 
 
-def _term(epoch: PolluxEpoch, job: int, row: Row) -> float:
+def _term(epoch, job, row):
     """Return what a job's row counts for, without the costs of the epoch."""
     speed_up = 0.0
     if row:

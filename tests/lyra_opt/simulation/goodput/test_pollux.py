@@ -25,7 +25,7 @@ from tests.lyra_opt.simulation.goodput.matrices import (
 SEEDS = st.integers(0, 2**32)
 
 
-def small(seed: int, *, servers: int | None = None) -> PolluxEpoch:
+def small(seed, *, servers=None):
     rng = np.random.default_rng(seed)
     return drawn_epoch(
         rng,
@@ -37,7 +37,7 @@ def small(seed: int, *, servers: int | None = None) -> PolluxEpoch:
     )
 
 
-def cluster_epoch(seed: int) -> PolluxEpoch:
+def cluster_epoch(seed):
     """Return an epoch of Pollux's testbed: 16 servers of 4 GPUs, 20 jobs."""
     rng = np.random.default_rng(seed)
     epoch = drawn_epoch(rng, jobs=20, servers=1, gpus=1, most=32, concave=True)
@@ -91,7 +91,7 @@ def test_a_limit_leaves_a_possible_allocation():
         assert is_possible(epoch, best_allocation(epoch))
 
 
-def linear(jobs: int, most: int, **changes: object) -> PolluxEpoch:
+def linear(jobs, most, **changes):
     """Return an epoch on two servers of four GPUs, where spread workers do half as much."""
     near = np.tile(np.arange(most + 1.0), (jobs, 1))
     epoch = PolluxEpoch(

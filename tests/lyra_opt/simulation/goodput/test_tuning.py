@@ -1,7 +1,6 @@
 """Which models jobs train, and how fast they are when tuned."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,11 +11,10 @@ from lyra_opt.simulation.goodput.model import BERT, CIFAR, DEEP_SPEECH, IMAGENET
 from lyra_opt.simulation.goodput.tuning import TunedSpeed, draw_profile
 from lyra_opt.simulation.job_run import JobRates, JobRun, Part
 from lyra_opt.simulation.speed import Speed
-from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import job_of
 
 
-def elastic(gpu_hours: float, workers: int = 2, **fields: Any) -> Job:
+def elastic(gpu_hours, workers=2, **fields):
     """Return a job by its work, of up to twice its workers unless told otherwise."""
     fields = {"max_workers": 2 * workers, "name": "job", **fields}
     work_s = gpu_hours * 3600 / fields.get("gpus_per_worker", 1)

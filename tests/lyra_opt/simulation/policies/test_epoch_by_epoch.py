@@ -6,23 +6,15 @@ import pytest
 from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.goodput.model import CIFAR, NCF, STAGES, fixed_goodput, tuned_goodput
-from lyra_opt.simulation.kernel import Kernel
 from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.scheme import Options, find_scheme
 from lyra_opt.simulation.tenure import Epochs
-from lyra_opt.simulation.view import Observer, View
+from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import job_of, replay
 
 
-def run_pollux(
-    jobs: list[Job],
-    *observers: Observer,
-    servers: int = 1,
-    gpus: int = 4,
-    queue: str | None = None,
-    **options: float,
-) -> Kernel:
+def run_pollux(jobs, *observers, servers=1, gpus=4, queue=None, **options):
     """Replay jobs, by submission; options are those of `Epochs`."""
     parameters = {} if queue is None else {"queue": queue}
     kernel = replay(
@@ -36,7 +28,7 @@ def run_pollux(
     return kernel
 
 
-def cifar(name: str, submit_s: float, hours: float = 10.0, **fields: int) -> Job:
+def cifar(name, submit_s, hours=10.0, **fields):
     """Return an elastic job that trains ResNet-18, by its hours on one GPU."""
     fields = {"min_workers": 1, "max_workers": 16} | fields
     return Job(id=name, submit_s=submit_s, work_worker_s=hours * 3600, model="cifar10", **fields)
@@ -45,11 +37,11 @@ def cifar(name: str, submit_s: float, hours: float = 10.0, **fields: int) -> Job
 class Held(Observer):
     """Notes how many workers jobs have, whenever that is another number than before."""
 
-    def __init__(self) -> None:
-        self.workers: dict[str, list[int]] = {}
-        self.changed_s: set[float] = set()
+    def __init__(self):
+        self.workers = {}
+        self.changed_s = set()
 
-    def passes(self, view: View, until_s: float) -> None:
+    def passes(self, view, until_s):
         for run in view.runs:
             noted = self.workers.setdefault(run.job.id, [0])
             if run.workers != noted[-1]:

@@ -29,14 +29,14 @@ GPUS = 100
 EIGHT_GPUS = Cluster.of_servers(1)
 
 
-def scheme(caps: RunTimeCaps | None) -> ComposedScheme:
+def scheme(caps):
     """Return a scheme with a queue, and with or without caps."""
     return ComposedScheme(
         name="capped", summary="for tests", queue="shortest-base", run_time_caps=caps
     )
 
 
-def caps_of(jobs: list[tuple[int, int, int]], rule: RunTimeCaps, now_s: float) -> list[float]:
+def caps_of(jobs, rule, now_s):
     """Return the caps by definition, from all jobs as (submitted, run time, GPUs), in seconds."""
     update_s = SAMPLE_S * SAMPLES_PER_UPDATE
     updated_s = (now_s - SAMPLE_S) // update_s * update_s + SAMPLE_S

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
@@ -15,17 +14,12 @@ from lyra_opt.network.heuristics.delay_scheduling import (
     AutoTuner,
     DelayScheduling,
 )
-from lyra_opt.network.heuristics.policy import (
-    Grant,
-    PlacementState,
-)
 from lyra_opt.network.heuristics.policy_solver import (
     PLACEMENT_POLICIES,
     Epoch,
     solution_of,
     state_of,
 )
-from lyra_opt.network.instance import Instance, Solution
 from lyra_opt.network.links import LINK_SETS, Tier
 from lyra_opt.simulation.cluster import GpuType
 from lyra_opt.simulation.kernel import Kernel
@@ -55,9 +49,9 @@ from tests.lyra_opt.simulation.replays import completions, lending, workload_of
 
 def test_one_decision_an_instant():
     """Jobs of one moment are offered together, and again only when something changes."""
-    seen: list[tuple[float, list[str]]] = []
+    seen = []
 
-    def watch(state: PlacementState) -> dict[str, dict[int, int]]:
+    def watch(state):
         seen.append((state.now_s, list(state.waiting.ids)))
         return {name: {0: 1} for name in list(state.waiting.ids)[:1]}
 
@@ -67,10 +61,10 @@ def test_one_decision_an_instant():
 
 def test_states():
     """A policy sees scores, waits and what is left, as they are at the decision."""
-    seen: list[PlacementState] = []
+    seen = []
 
     class Watching(FirstGpus):
-        def decide(self, state: PlacementState) -> list[Grant]:
+        def decide(self, state):
             seen.append(state)
             return super().decide(state)
 
@@ -97,7 +91,7 @@ def test_states():
     ]
 
 
-def patient(wait_s: float, gpus: dict[int, int]) -> Scripted:
+def patient(wait_s, gpus):
     """Return a rule that starts the first gang when it has waited so long, and asks for that."""
     return Scripted(
         lambda state: {state.waiting.ids[0]: gpus} if state.waiting.waiting_s[0] >= wait_s else {},
@@ -126,9 +120,9 @@ def test_who_is_called_back_goes_on_elsewhere():
     half = GpuType(name="half", relative_speed=0.5)
     cluster = cluster_of(1, 1, 2).with_lent(1, gpus_per_server=2, gpu_type=half)
     jobs = job("x", 70, gang=2), replace(job("y", 80, gang=2, submit_s=10), fungible=True)
-    made: list[FirstGpus] = []
+    made = []
 
-    def make() -> FirstGpus:
+    def make():
         made.append(FirstGpus())
         return made[-1]
 
@@ -208,11 +202,11 @@ def test_a_gang_that_started_far_apart_moves_later():
 class WatchedDally(DelayScheduling):
     """Dally, which keeps what it decides on, and what it decides."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__("dally", AutoTuner())
-        self.found: list[tuple[Instance, Solution]] = []
+        self.found = []
 
-    def decide(self, state: PlacementState) -> list[Grant]:
+    def decide(self, state):
         """Decide as Dally does."""
         if len(state.waiting) < 2:
             return super().decide(state)
@@ -224,9 +218,9 @@ class WatchedDally(DelayScheduling):
 
 
 @pytest.fixture(scope="module")
-def decisions() -> list[tuple[Instance, Solution]]:
+def decisions():
     """What is decided on 30 jobs, on 32 GPUs in two racks; it is what an observer is given."""
-    captured: list[Any] = []
+    captured = []
     dally = WatchedDally()
     cluster = linked(Topology.uniform(racks=2, machines_per_rack=2), "congested-2")
     jobs = [each for each in dally_batch(seed=1, jobs=30).jobs if each.min_gpus <= cluster.gpus]

@@ -28,14 +28,14 @@ SOLVERS = ("exact", "kube-pods", "kueue", "slurm")
 CLUSTER = Cluster.of_servers(8)
 
 
-def crowded(seed: int, **assumed: object) -> Workload:
+def crowded(seed, **assumed):
     """Return two days of jobs with wide workers, for which 64 GPUs hardly suffice."""
     given = {"elastic_percent": 0, "checkpoint_percent": 50, "most_gpus_per_worker": 8, **assumed}
     drawn = lyra_like(days=2, training_gpus=64, seed=seed, assumptions=JobAssumptions(**given))
     return rescaled(drawn, load=1.1, gpus=64)
 
 
-def of_parts(preempter: object, **parts: object) -> ComposedScheme:
+def of_parts(preempter, **parts):
     given = {"queue": "priority", "preempter": preempter, **parts}
     return ComposedScheme(name="of-parts", summary="for tests", **given)
 
@@ -73,7 +73,7 @@ def test_schemes_that_cannot_preempt_are_refused():
         replay([job_of("a", 0, 1)], CLUSTER, of_parts("fastt"))
 
 
-def crowded_loans(seed: int) -> dict[str, object]:
+def crowded_loans(seed):
     """Return elastic jobs on servers on loan, where several GPUs may replace a training GPU."""
     rng = random.Random(seed)
     speed, servers, size = rng.choice([0.5, 1 / 3, 0.4]), rng.randint(3, 5), rng.randint(3, 5)

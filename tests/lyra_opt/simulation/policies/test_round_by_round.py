@@ -9,7 +9,6 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds
-from lyra_opt.heterogeneous.heuristics.policy import Decision, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.simulation.metrics import require_conserved
@@ -42,7 +41,7 @@ def test_a_round_is_decided_once(rate, rounds):
     """Also if rounding leaves a job that ends with the round a little to do."""
     asked_s = []
 
-    def first_fit(state: RoundState) -> Decision:
+    def first_fit(state):
         asked_s.append(state.now_s)
         return FirstFit().decide(state)
 

@@ -1,7 +1,6 @@
 """Water filling: lexicographically max-min where there is one entity, and fair between several."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.solver import SharePoint
 from lyra_opt.heterogeneous.exact.shares.water_filling import JobGroup, fill
-from lyra_opt.heterogeneous.instance import Instance
 from lyra_opt.heterogeneous.problem import PROBLEM
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
@@ -26,7 +24,7 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-def lexicographic(arrays: ShareArrays) -> np.ndarray:
+def lexicographic(arrays):
     """Return the sorted-best levels over weights by the textbook sequence of programmes.
 
     Maximise the least level of the open jobs; then, job by job, ask with a programme of its own
@@ -35,7 +33,7 @@ def lexicographic(arrays: ShareArrays) -> np.ndarray:
     jobs, types = arrays.rate.shape
     value = arrays.share_value
     pairs = [(j, k) for j in range(jobs) for k in range(types) if arrays.usable[j, k]]
-    fixed: dict[int, float] = {}
+    fixed = {}
     limits = [[1.0 * (j == row) for j, _ in pairs] + [0.0] for row in range(jobs)]
     limits += [
         [arrays.gang[j] / max(1.0, arrays.gpus[k]) * (k == row) for j, k in pairs] + [0.0]
@@ -44,7 +42,7 @@ def lexicographic(arrays: ShareArrays) -> np.ndarray:
     right = [1.0] * len(limits)
     bounds = [(0, None)] * len(pairs) + [(None, None)]
 
-    def best(costs: list[float], levels: dict[int, float], with_level: set[int]) -> float:
+    def best(costs, levels, with_level):
         rows = [
             [-value[pair] * (pair[0] == j) for pair in pairs] + [1.0 * (j in with_level)]
             for j in range(jobs)
@@ -65,7 +63,7 @@ def lexicographic(arrays: ShareArrays) -> np.ndarray:
     return np.array([fixed[j] for j in range(jobs)])
 
 
-def promised(arrays: ShareArrays, shares: np.ndarray) -> np.ndarray:
+def promised(arrays, shares):
     return (arrays.share_value * arrays.weight[:, None] * shares).sum(axis=1)
 
 
@@ -81,7 +79,7 @@ def test_small_instances_are_lexicographically_max_min(instance):
     )
 
 
-def one_type(jobs: int, gpus: int) -> ShareArrays:
+def one_type(jobs, gpus):
     alike = [job(f"j{n}", 1, throughput={"a": 1.0 + n}) for n in range(jobs)]
     return ShareArrays.of(instance_of([{"a": gpus}], alike, objective="max_min_share"))
 
@@ -178,7 +176,7 @@ def test_engine_without_a_solution_is_named():
         fill(one_type(2, 1), engine=lambda programme: SharePoint(None, None))
 
 
-def of_entities(*entities: dict[str, Any]) -> Instance:
+def of_entities(*entities):
     """Return four jobs on one GPU, three of them of one entity."""
     jobs = [job(f"j{n}", 1, entity="one" if n else "two") for n in range(4)]
     return instance_of([{"a": 1}], jobs, objective="max_min_share", entities=entities)
@@ -193,7 +191,7 @@ def test_entities_of_an_instance_come_first():
     assert solved_shares(kept) == pytest.approx([1 / 2, 1 / 2, 0, 0], abs=1e-6)
 
 
-def solved_shares(instance: Instance) -> list[float]:
+def solved_shares(instance):
     """Return the share of each job on the only type."""
     shares = lo.solve(instance, "water-filling").solution.shares
     return [shares.get(each.id, {}).get("a", 0.0) for each in instance.jobs]
