@@ -1,18 +1,13 @@
 """The array form of a reclaim instance, in which jobs and servers are numbered in file order."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import IntArray
+from lyra_opt.core.arrays import IntArray
 
 
 class Incidence(NamedTuple):
@@ -43,7 +38,7 @@ class Incidence(NamedTuple):
     @classmethod
     def of_entries(
         cls, jobs: int, servers: int, entries: Iterable[tuple[int, int, int]]
-    ) -> Incidence:
+    ) -> "Incidence":
         """Build the matrix from distinct (job, server, value) triples in O(n log n) time."""
         table = np.array(sorted(entries), dtype=np.int64).reshape(-1, 3)
         return cls.of_rows(
@@ -53,7 +48,7 @@ class Incidence(NamedTuple):
     @classmethod
     def of_rows(
         cls, job_start: IntArray, job_servers: IntArray, job_counts: IntArray, servers: int
-    ) -> Incidence:
+    ) -> "Incidence":
         """Build the matrix from its rows, each ordered by server, in O(entries + servers) time."""
         jobs = np.repeat(np.arange(len(job_start) - 1), np.diff(job_start))
         by_server = stable_order(job_servers, servers)
@@ -66,7 +61,7 @@ class Incidence(NamedTuple):
             job_counts[by_server],
         )
 
-    def keeping(self, is_kept: NDArray[np.bool_]) -> Incidence:
+    def keeping(self, is_kept: NDArray[np.bool_]) -> "Incidence":
         """Return a copy of the matrix in which the rows of all jobs not in `is_kept` are empty.
 
         `is_kept` has shape (jobs,). Jobs keep their numbers. Time O(entries).
@@ -83,7 +78,7 @@ class Incidence(NamedTuple):
         )
 
     @classmethod
-    def _read_only(cls, *arrays: IntArray) -> Incidence:
+    def _read_only(cls, *arrays: IntArray) -> "Incidence":
         for array in arrays:
             array.flags.writeable = False
         return cls(*arrays)

@@ -1,17 +1,12 @@
 """The `Problem` object of reclaiming: file format, checker, dual bound and proof data."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from lyra_opt.core.pictures import Drawing
 from lyra_opt.core.problem import Problem
 from lyra_opt.reclaim.checker import Report, check
 from lyra_opt.reclaim.instance import Instance, Semantics, Solution
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lyra_opt.core.pictures import Drawing
 
 
 class ReclaimProblem(Problem):

@@ -9,31 +9,24 @@ never all optimal ones.
 The proofs are in ``formulations/reclaim/README.md``, section 4.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.arithmetic import exact_sum
+from lyra_opt.core.arrays import IntArray
+from lyra_opt.core.result import StoppedBy
+from lyra_opt.core.solver import Observer
 from lyra_opt.core.stopwatch import within_time
 from lyra_opt.reclaim.incidence import Incidence, partial_sums, sums_of_runs
-from lyra_opt.reclaim.instance import Solution
+from lyra_opt.reclaim.instance import Instance, Solution
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import IntArray
-    from lyra_opt.core.result import StoppedBy
-    from lyra_opt.core.solver import Observer
-    from lyra_opt.reclaim.instance import Instance
-
-    Row = dict[int, int]
+Row = dict[int, int]
 
 LARGEST_INT64_WEIGHT = 2**62  # with a larger total, sums of weights can overflow int64
 

@@ -6,14 +6,14 @@ N_R cheapest servers together. A flow or a floating-point linear programme finds
 the proof does not depend on either: `PriceCertificate.bound` checks the prices in integers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.arithmetic import exact_sum
+from lyra_opt.core.arrays import IntArray
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER
 from lyra_opt.core.stopwatch import loading, remaining_s
 from lyra_opt.reclaim.bounds.flow_kernel import (
@@ -24,17 +24,9 @@ from lyra_opt.reclaim.bounds.flow_kernel import (
     balance,
     envelope_segment,
 )
-from lyra_opt.reclaim.incidence import partial_sums, stable_order, sums_of_runs
-from lyra_opt.reclaim.instance import Semantics
-from lyra_opt.reclaim.reduction import reduce_with_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import IntArray
-    from lyra_opt.reclaim.incidence import ReclaimIndex
-    from lyra_opt.reclaim.instance import Instance
-    from lyra_opt.reclaim.reduction import ReducedReclaim
+from lyra_opt.reclaim.incidence import ReclaimIndex, partial_sums, stable_order, sums_of_runs
+from lyra_opt.reclaim.instance import Instance, Semantics
+from lyra_opt.reclaim.reduction import ReducedReclaim, reduce_with_rows
 
 
 def dual_bound(instance: Instance) -> int:

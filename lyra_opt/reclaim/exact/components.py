@@ -5,14 +5,15 @@ in the components. Let f_c(k) be the least weight of k servers of component c. T
 (min,+) knapsack: the best division of N_R over the components.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyra_opt.core.arithmetic import exact_sum
+from lyra_opt.core.arrays import IntArray
 from lyra_opt.core.kernels import kernel
 from lyra_opt.core.stopwatch import (
     OutOfTimeError,
@@ -25,13 +26,6 @@ from lyra_opt.reclaim.exact.tree.kernel import Split, level_prices
 from lyra_opt.reclaim.exact.tree.search import TreeSearch, price_unit
 from lyra_opt.reclaim.incidence import Incidence
 from lyra_opt.reclaim.reduction import ReducedReclaim, SearchResult
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import IntArray
 
 
 @kernel

@@ -3,16 +3,16 @@
 `peeling` starts from all servers on loan, and gives back one after the other until N_R are left.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from enum import StrEnum
 from fractions import Fraction
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lyra_opt.core.arithmetic import FractionTerms, exact_sum
+from lyra_opt.core.arrays import IntArray
 from lyra_opt.core.kernels import LARGEST_COMPILED_INTEGER, read_only
 from lyra_opt.reclaim.bounds.dual_bound import PASSES as BOUND_PASSES
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
@@ -26,15 +26,9 @@ from lyra_opt.reclaim.heuristics.greedy_kernels import (
     take_by_share,
     take_with_slack,
 )
-from lyra_opt.reclaim.instance import Semantics
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.core.arrays import IntArray
-    from lyra_opt.reclaim.incidence import Incidence
-    from lyra_opt.reclaim.instance import Instance
-    from lyra_opt.reclaim.reduction import ReducedReclaim
+from lyra_opt.reclaim.incidence import Incidence
+from lyra_opt.reclaim.instance import Instance, Semantics
+from lyra_opt.reclaim.reduction import ReducedReclaim
 
 
 class RandomChoice(ReclaimHeuristic):

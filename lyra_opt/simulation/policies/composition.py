@@ -1,26 +1,20 @@
 """The parts of a composed scheme: queue, scaling, reclaiming, preemption, loans, with settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.fields import Settings
 from lyra_opt.core.own_files import is_reference
 from lyra_opt.core.rules import require_choice, require_flag
+from lyra_opt.core.solver import SolverLike
 from lyra_opt.simulation.policies.fluid import PricedPreemption
 from lyra_opt.simulation.policies.parts import LoanRule, RunTimeCaps, VoluntaryPreemption
 from lyra_opt.simulation.policies.selection import Backfill, Serving
-from lyra_opt.simulation.queue_orders import GITTINS, ORDERS, PRIORITY, own_order
+from lyra_opt.simulation.queue_orders import GITTINS, ORDERS, PRIORITY, Order, own_order
+from lyra_opt.simulation.quotas import Quotas
 from lyra_opt.simulation.slices import BEST_FIT, PLACEMENTS
-
-if TYPE_CHECKING:
-    from lyra_opt.core.solver import SolverLike
-    from lyra_opt.simulation.queue_orders import Order
-    from lyra_opt.simulation.quotas import Quotas
-
 
 OF_GOODPUT = "goodput:knapsack"
 """The scaling that tunes jobs while they run."""

@@ -13,30 +13,23 @@ Source: Pollux (OSDI 2021), section 4, and its public artifact (petuum/adaptdl, 
 osdi21-artifact, simulator/simulator.py and pollux.py), whose jobs are all elastic.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.result import Limits
 from lyra_opt.core.stopwatch import Stopwatch, limited_to
 from lyra_opt.simulation.decisions import LONGEST_DECISION_S
 from lyra_opt.simulation.goodput.allocation import PolluxEpoch, best_allocation, restart_factor
-from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD, stage_of
+from lyra_opt.simulation.goodput.tuning import NEAR, SPREAD, GoodputSpeed, stage_of
+from lyra_opt.simulation.job_run import JobRun
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queue_orders import FIRST_COME, sort_key
 from lyra_opt.simulation.queues import JobQueue
 from lyra_opt.simulation.tenure import Epochs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lyra_opt.core.arrays import FloatArray
-    from lyra_opt.simulation.goodput.tuning import GoodputSpeed
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.view import View
+from lyra_opt.simulation.view import View
 
 MOST_GROWTH = 2
 """Factor by which a job may exceed the most workers that it has had."""

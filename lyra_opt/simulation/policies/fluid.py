@@ -13,21 +13,15 @@ Source: this project. `lyra_opt.pricing.ascent` starts the prices of bounds with
 knows all jobs.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 from lyra_opt.core.rules import require_number
 from lyra_opt.simulation.policies.parts import DAY_S, HOUR_S
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 
 CLASSES = 48
 """Number of classes of jobs by GPU-seconds."""

@@ -10,26 +10,19 @@ fill the cluster and keep their GPUs until they complete.
 mean JCT.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush, nsmallest
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.core.rules import require_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from lyra_opt.simulation.hosts import PoolRoom
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.view import View
-
+from lyra_opt.simulation.hosts import PoolRoom
+from lyra_opt.simulation.job_run import JobRun
+from lyra_opt.simulation.view import View
 
 HOUR_S = 3600.0
 

@@ -5,17 +5,18 @@ policy is called when a job is submitted, when GPUs become free, or when one of 
 The calls after timers are ours: they prevent jobs from waiting for ever next to idle GPUs.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from lyra_opt.core.seeding import generator
+from lyra_opt.core.solver import SolverLike
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.network.heuristics.policy import (
+    Grant,
     MachineState,
     PlacementPolicy,
     PlacementState,
@@ -25,21 +26,14 @@ from lyra_opt.network.heuristics.policy import (
 )
 from lyra_opt.network.instance import Instance, Machine, Objective, WaitingJob
 from lyra_opt.network.links import Tier
+from lyra_opt.simulation.cluster import Pool
 from lyra_opt.simulation.communication import SCATTERED_MODELS
+from lyra_opt.simulation.job_run import JobRun
 from lyra_opt.simulation.policy import DEFAULT_RECLAIMER, Policy
+from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import LEASE_S
 from lyra_opt.simulation.topology import Rack, Topology
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lyra_opt.core.solver import SolverLike
-    from lyra_opt.network.heuristics.policy import Grant
-    from lyra_opt.simulation.cluster import Pool
-    from lyra_opt.simulation.job_run import JobRun
-    from lyra_opt.simulation.speed import Speed
-    from lyra_opt.simulation.view import View
-
+from lyra_opt.simulation.view import View
 
 Answer = TypeVar("Answer")
 

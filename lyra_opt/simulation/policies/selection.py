@@ -1,16 +1,11 @@
 """Backfilling around reservations, and preemptive serving, as parts of composed schemes."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lyra_opt.core.rules import require_choice, require_integer, require_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 FIRST_FIT, SERVER_FILLING = RULES = ("first-fit", "server-filling")
 """How `Serving` chooses jobs: in order if they fit; or the widest of the first jobs."""

@@ -1,13 +1,14 @@
 """A branch-and-bound node for jobs that survive some losses, with its decisions and price bound."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from lyra_opt.core.arrays import IntArray
 from lyra_opt.reclaim.exact.threshold.kernels import (
     CHOSEN,
     PAID,
@@ -22,16 +23,8 @@ from lyra_opt.reclaim.exact.threshold.kernels import (
     propagate,
     raise_prices,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import IntArray
-    from lyra_opt.reclaim.incidence import Incidence
-    from lyra_opt.reclaim.reduction import ReducedReclaim
-
+from lyra_opt.reclaim.incidence import Incidence
+from lyra_opt.reclaim.reduction import ReducedReclaim
 
 FINEST_OBJECTIVE = 2**36
 """The unit of prices is the finest in which no objective of interest exceeds this number."""
@@ -82,7 +75,7 @@ class ThresholdProblem:
     largest: int
 
     @classmethod
-    def of(cls, reduced: ReducedReclaim, incumbent: Sequence[int]) -> ThresholdProblem:
+    def of(cls, reduced: ReducedReclaim, incumbent: Sequence[int]) -> "ThresholdProblem":
         """Build the scaled problem of finding a choice that costs less than `incumbent`.
 
         Time O(entries * largest tightened slack / word length).

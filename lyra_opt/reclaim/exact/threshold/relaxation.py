@@ -16,23 +16,17 @@ holds. Of all sets T, the row for the servers with x_s > y_j is the most violate
 This makes these rows much stronger than rows over all servers of the job.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.kernels import kernel
 from lyra_opt.core.stopwatch import loading
+from lyra_opt.reclaim.exact.threshold.bound import NodeBound, ThresholdProblem
 from lyra_opt.reclaim.exact.threshold.kernels import CHOSEN, FREE, KEPT, OPEN, PAID, SPARED
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from lyra_opt.core.arrays import FloatArray
-    from lyra_opt.reclaim.exact.threshold.bound import NodeBound, ThresholdProblem
-
 
 LEAST_VIOLATION = 1e-4
 """A row is added only if it is violated by more than this."""
@@ -311,7 +305,7 @@ class _Rows:
     entry: NDArray[np.int64]
     coefficient: FloatArray
 
-    def with_more(self, other: _Rows) -> _Rows:
+    def with_more(self, other: "_Rows") -> "_Rows":
         """Return these cuts followed by the cuts of `other`."""
         return _Rows(
             self.number + other.number,
@@ -320,7 +314,7 @@ class _Rows:
             np.concatenate((self.coefficient, other.coefficient)),
         )
 
-    def keeping(self, stays: NDArray[np.bool_]) -> _Rows:
+    def keeping(self, stays: NDArray[np.bool_]) -> "_Rows":
         """Return the cuts for which `stays`, shape (rows,), is true."""
         of_entry = stays[self.row]
         return _Rows(
