@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lyra_opt.core.numbers import HOUR_S
 from lyra_opt.instances.network.jobs import BATCH
 from lyra_opt.instances.traces import TRACES_VARIABLE
 from lyra_opt.network.links import LINK_SETS, Tier
@@ -24,7 +25,7 @@ from lyra_opt.paper_figures.dally_reductions import (
     over_seeds,
 )
 from lyra_opt.paper_figures.document import by_name
-from lyra_opt.paper_figures.results import HOUR_S, Outcome, Part, short
+from lyra_opt.paper_figures.results import Outcome, Part, short
 from lyra_opt.paper_figures.setting import PaperRun
 from lyra_opt.simulation.communication import ClosedForm
 from lyra_opt.simulation.scheme import PlacementScheme, RoundScheme, find_scheme

@@ -5,9 +5,10 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from lyra_opt.core.numbers import HOUR_S
 from lyra_opt.paper_figures.comparison import MISSING, Computed, FurtherTable
 from lyra_opt.paper_figures.document import PaperTable
-from lyra_opt.paper_figures.results import HOUR_S, Outcome, Part, not_none, short
+from lyra_opt.paper_figures.results import Outcome, Part, not_none, short
 from lyra_opt.paper_figures.setting import PaperRun
 
 DALLY, OURS = "dally", "priced-placement"

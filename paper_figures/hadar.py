@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from lyra_opt.core.numbers import HOUR_S
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
@@ -18,7 +19,6 @@ from lyra_opt.instances.traces import locate
 from lyra_opt.paper_figures.comparison import MISSING, Computed, FurtherTable
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure, by_name
 from lyra_opt.paper_figures.results import (
-    HOUR_S,
     Outcome,
     Part,
     gains_of,

@@ -22,13 +22,13 @@ import numpy as np
 
 from lyra_opt.allocation.instance import Schedule, SchedulePiece
 from lyra_opt.allocation.knapsack.of_instance import AllocationKnapsack
+from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import solve_and_check
 from lyra_opt.experiments.tuning.tuning_file import frozen_result
 from lyra_opt.instances.library import load_library_instance
 from lyra_opt.instances.workloads.lyra_like import (
-    DAY_S,
     PUBLISHED_DAYS,
     PUBLISHED_JOBS,
     STEPS_PER_HOUR,
@@ -36,7 +36,7 @@ from lyra_opt.instances.workloads.lyra_like import (
 )
 from lyra_opt.paper_figures.comparison import MISSING, Computed, Entry, FurtherTable
 from lyra_opt.paper_figures.document import LESS, Measure, by_name
-from lyra_opt.paper_figures.results import HOUR_S, not_none
+from lyra_opt.paper_figures.results import not_none
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, server_preemption_costs
 
 if TYPE_CHECKING:

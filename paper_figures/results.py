@@ -16,6 +16,7 @@ import numpy as np
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.experiments.simulation.running.replay import step_means
 from lyra_opt.experiments.simulation.running.replays import load_replays
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure, by_name
@@ -66,7 +67,6 @@ class Outcome:
         return self.replays.series(self.record)
 
 
-HOUR_S, DAY_S = 3600, 86_400
 GPUS_PER_LENT_SERVER = 8
 
 

@@ -15,6 +15,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from lyra_opt.commands.messages import is_notebook, is_quiet
+from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.core.run_progress import words_of_run
 from lyra_opt.core.terms import ONE_NUMBER
 from lyra_opt.core.trajectory import Improvements
@@ -37,8 +38,6 @@ WIDTH_OF_SPINNER = 3
 LEAST_SHARE_DONE = 0.01
 """With a smaller share done, the time left is unknown."""
 
-HOUR_S = 3600
-DAY_S = 86_400
 LONGEST_IN_HOURS_S = 2 * DAY_S
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from lyra_opt.core.errors import FieldError, methods_without_inner_frames
 from lyra_opt.core.fields import declared, key
 from lyra_opt.core.nearest_names import one_of
+from lyra_opt.core.numbers import HOUR_S
 from lyra_opt.core.representations import html_of_object, short_repr
 from lyra_opt.core.rules import Flag, require_integer, require_number, require_text
 from lyra_opt.heterogeneous import instance as heterogeneous
@@ -27,7 +28,6 @@ LENT = " (lent)"
 REPLICA_TOLERANCE = 1e-9
 """Fraction of a GPU that counts as a rounding error of a relative speed."""
 
-HOUR_S = 3600
 
 DEFAULT_PRICE_PER_HOUR = 1.0
 """Price of a GPU whose type has no given price."""

@@ -14,10 +14,10 @@ import numpy as np
 
 from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.simulation.workload import InferenceDemand
 
-DAY_S = 86_400
 DAYS_OF_A_WEEK = 7
 
 

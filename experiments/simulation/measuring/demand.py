@@ -9,8 +9,8 @@ import numpy as np
 
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import counted
-from lyra_opt.core.numbers import duration
-from lyra_opt.experiments.simulation.scenario.setup import DAY_S, Setup
+from lyra_opt.core.numbers import DAY_S, duration
+from lyra_opt.experiments.simulation.scenario.setup import Setup
 from lyra_opt.simulation.speed import Speed
 
 MOST_DAYS_SHOWN = 31

@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.core.stopwatch import Stopwatch
 from lyra_opt.experiments.simulation.measuring.demand import load_by_type
 from lyra_opt.experiments.simulation.measuring.measures import TIME_PARTS
 from lyra_opt.experiments.simulation.scenario.keys import DECISION_KINDS
-from lyra_opt.experiments.simulation.scenario.setup import (
-    DAY_S,
-    POOLS,
-    RACKS,
-    SimulationError,
-)
+from lyra_opt.experiments.simulation.scenario.setup import POOLS, RACKS, SimulationError
 from lyra_opt.instances.rows import GPU_TYPE_SEPARATOR
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.least_run import time_parts

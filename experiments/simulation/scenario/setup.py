@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from lyra_opt.core.errors import counted
+from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.experiments.intervals import Resampling
 from lyra_opt.experiments.simulation.scenario.keys import DEFAULT_FORECASTER, DEFAULT_HEADROOM
 from lyra_opt.instances.workloads.lyra_like import (
@@ -22,8 +23,6 @@ from lyra_opt.simulation.speed import Speed
 from lyra_opt.simulation.tenure import RESTART_S
 from lyra_opt.simulation.workload import InferenceDemand, Workload
 
-HOUR_S = 3600
-DAY_S = 86_400
 LOAN_INTERVAL_S = 300.0
 LEAST_DRAIN_DAYS = 10
 LONGEST_PLAN_DAYS = 1000

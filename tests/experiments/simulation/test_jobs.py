@@ -3,9 +3,9 @@
 import pytest
 
 from lyra_opt.core.errors import InputError
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.experiments.simulation.scenario.building import make_setup
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario, parse_change
-from lyra_opt.experiments.simulation.scenario.setup import DAY_S
 from lyra_opt.network.links import Tier, find_link_set
 from lyra_opt.simulation.speed import Speed
 from tests.tables import tables
@@ -73,7 +73,6 @@ def test_slices_of_a_trace(tmp_path):
 def test_day_of_demand_passes_within_the_hours_of_a_testbed():
     """The demand of a day is compressed to a third of the time; measured usage cannot be."""
     setup = setup_of("lyra-testbed")
-    assert setup.loaning is not None
     assert setup.loaning.demand.step_s == 100
     assert len(setup.loaning.plan.on_loan) * setup.loaning.plan.interval_s >= 86_400
     with pytest.raises(InputError, match=r"cluster\.loans\.day_s"):
@@ -86,7 +85,6 @@ def test_free_links_cost_nothing():
     assert all(links.at(tier).latency_s == 0 for tier in Tier)
     cluster = setup_of("dally-batch", "cluster.network.links=free").cluster
     assert cluster.network == "free"
-    assert cluster.communication is not None
     model = next(iter(cluster.communication.models()))
     assert cluster.communication.efficiency(model, 16, Tier.NETWORK, 2) == pytest.approx(1)
 
