@@ -212,5 +212,4 @@ def test_an_instance_that_is_not_taken_is_refused_with_the_reason():
         assert_conforms(solver, find_problem(problem), instance)
     for problem, name, position in set(PAIRS) - set(TAKEN):
         skip = find_solver(problem, name).supports(INSTANCES[problem][position])
-        assert skip is not None
         assert skip.reason

@@ -6,12 +6,12 @@ from lyra_opt.paper_figures.verdicts import RULE, Verdict
 
 def entry(paper, ours, **further):
     """Return an entry of row a and column b."""
-    return Entry(row="a", column="b", paper=paper, ours=ours, **further)  # type: ignore[arg-type]
+    return Entry(row="a", column="b", paper=paper, ours=ours, **further)
 
 
 def page_of(*entries, **further):
     """Return a page of entries."""
-    return Comparison(name="n", title="T", entries=entries, **further).as_markdown()  # type: ignore[arg-type]
+    return Comparison(name="n", title="T", entries=entries, **further).as_markdown()
 
 
 def test_value_and_gain_are_judged_apart():

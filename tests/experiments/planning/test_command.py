@@ -104,7 +104,7 @@ def test_lo_plan_takes_files_and_snapshots():
     with pytest.raises(lo.UserError, match="snapshot is .*: must be a file of kubectl or Slurm"):
         lo.plan({"items": []}, "drain", nodes=1)
     with pytest.raises(lo.UserError, match="the snapshot comes before the question"):
-        lo.plan("drain", "cluster.json", "n1")  # type: ignore[arg-type]
+        lo.plan("drain", "cluster.json", "n1")
 
 
 def test_described_pods_tolerate_the_taints_of_their_resources(file):

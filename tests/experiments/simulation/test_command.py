@@ -87,7 +87,6 @@ class TestCapture:
         samples = "contested allocation", "easy allocation", "contested reclaim", "easy reclaim"
         counts = ", ".join(found.format(sample) for sample in samples)
         summary = re.search(rf"scheme lyra: captured {counts}\n", err)
-        assert summary is not None
         kept = dict(zip(samples, map(int, summary.groups()), strict=True))
         assert kept["easy reclaim"] == 50
         assert kept["contested reclaim"] > 0

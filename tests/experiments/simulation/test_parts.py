@@ -174,7 +174,6 @@ class TestPlan:
         loaning = make_loaning(
             jobs, Cluster.of_servers(1, inference_servers=5), seed=0, headroom=0.1
         )
-        assert loaning is not None
         assert len(loaning.plan.on_loan) == len(loaning.plan.busy_share) == 11 * 288
         assert 0 < max(loaning.plan.on_loan) <= 4
         assert loaning.plan.busy_share[:288] == loaning.demand.busy_share[:288]

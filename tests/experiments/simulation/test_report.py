@@ -305,7 +305,6 @@ def test_a_captured_decision_is_drawn_as_two_solvers_take_it(folders, figure_5_d
     (store.folder / "elsewhere").mkdir()
     (elsewhere / name).rename(store.folder / "elsewhere" / name)
     plot = decision(store, outside[0])
-    assert plot is not None
     assert name in plot.title
     assert "lyra (solver lyra-greedy)" in plot.svg
     assert "solver exact" in plot.svg
@@ -394,7 +393,6 @@ def test_replays_that_do_not_tell_have_no_picture(three_jobs, tmp_path):
     assert exit_code == 0, err
     replays = load_replays(tmp_path / "out")
     first, *others = replays.runs
-    assert first.figures is not None
     figures = {key: value for key, value in first.figures.items() if key != "pause_mean_s"}
     runs = [replace(first, figures=figures), *others]
     with house_style():

@@ -145,13 +145,11 @@ class TestMaking:
         """Identical servers can have racks, a network and loans."""
         network = ("cluster.servers_per_rack=1", "cluster.network.links=congested-2")
         cluster = make_cluster(small(folder, *network, "cluster.loans.servers=3"))
-        assert cluster.topology is not None
         assert cluster.communication is not None
         assert (len(cluster.topology.racks), cluster.network) == (3, "congested-2")
         assert cluster.inference_servers == 3
         bundled_cluster = ("cluster.like=gavel-108", "cluster.servers_per_rack=9", network[1])
         cluster = make_cluster(load_scenario("plain", map(parse_change, bundled_cluster)))
-        assert cluster.topology is not None
         assert (len(cluster.topology.racks), cluster.network) == (3, "congested-2")
 
     def test_loans_in_proportion(self):
@@ -170,7 +168,7 @@ class TestMaking:
         found = [f"{scheme.name}: {scheme.tenure}" for scheme in schemes]
         named = ["fifo: forever", "fifo tenure=leases: leases"]
         assert found == [*named, "dally window_leases=3: leases", "mine: forever"]
-        assert schemes[3].queue == "first-come"  # type: ignore[attr-defined]
+        assert schemes[3].queue == "first-come"
         every = make_schemes(small(folder, "tenure.all=rounds"))
         assert [scheme.tenure for scheme in every] == ["rounds"]
 

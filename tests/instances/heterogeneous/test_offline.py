@@ -18,7 +18,7 @@ CLUSTER = cluster_of({"v100": 4, "p100": 4, "k80": 4})
 def test_bad_input(changes, field):
     """The field and its rule are named."""
     with pytest.raises(FieldError, match=field):
-        offline_instance(CLUSTER, **{"jobs": 3, "rounds": 5, "seed": 0} | changes)  # type: ignore[arg-type]
+        offline_instance(CLUSTER, **{"jobs": 3, "rounds": 5, "seed": 0} | changes)
 
 
 def test_family_makes_what_is_documented():

@@ -177,4 +177,4 @@ class TestGangs:
 def test_bad_tables(changes, message):
     """The field, its value and the rule are named."""
     with pytest.raises(FieldError, match=message):
-        replace(SMALL, **changes)  # type: ignore[arg-type]
+        replace(SMALL, **changes)

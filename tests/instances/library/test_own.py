@@ -108,7 +108,6 @@ def test_what_is_proved_follows_from_the_bound(
     """A bound that a solution refutes is dropped, and said to be wrong."""
     shelf = LibraryWithOwn(knowing(**known).folder, tmp_path / "own")
     (found,) = submitted(shelf, [str(optimum)], "me")
-    assert found.now is not None
     assert (found.now.grade, found.now.proof, found.denies_bound) == (grade, proof, denies)
     assert ("please report it" in found.in_words()) == denies
     assert (found.now.best_bound is None) == (denies or known.get("id") == "")

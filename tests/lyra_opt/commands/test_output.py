@@ -24,7 +24,7 @@ NUMBERS = st.floats(-1e6, 1e6).map(lambda value: f"{value:.6g}") | st.sampled_fr
 def terminal(columns):
     """Make stdout a terminal of so many columns, without styles; yield what it shows."""
     screen = io.StringIO()
-    screen.isatty = lambda: True  # type: ignore[method-assign]
+    screen.isatty = lambda: True
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("COLUMNS", str(columns))
         monkeypatch.setenv("TERM", "dumb")

@@ -56,7 +56,7 @@ def test_a_long_solve_says_what_it_knows_and_how_long_it_lasts(monkeypatch):
     monkeypatch.setattr("lyra_opt.commands.progress.time.monotonic", lambda: 0.0)
     with solving("exact", Semantics.RIGID, 10.0, runs_behind=2) as observer:
         assert observer is None
-    screen.isatty = lambda: True  # type: ignore[method-assign]
+    screen.isatty = lambda: True
     with as_loud_as(Loudness.QUIET), solving("exact", Semantics.RIGID, 10.0, 2) as observer:
         assert observer is None
     with solving("exact", Semantics.RIGID, 10.0, runs_behind=2) as observer:

@@ -151,7 +151,7 @@ class Hold(QueuePolicy):
     Not hashable, as a user's data class is that can be changed.
     """
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __init__(self, gpus=0):
         super().__init__()

@@ -33,7 +33,7 @@ def test_python_values_are_validated_too():
     with pytest.raises(FieldError, match="min_pods is 2: must be at most the gang's 1 pods"):
         Gang(id="g", pods=[PodGroup(node="n", request={})], min_pods=2)
     with pytest.raises(FieldError, match=r"request.gpu is 0.5: must be an integer"):
-        PodGroup(node="n", request={"gpu": 0.5})  # type: ignore[dict-item]
+        PodGroup(node="n", request={"gpu": 0.5})
     group = PodGroup(node="n", request={}, count=3)
     assert Gang(id="g", pods=[group, group]).min_pods == 6
 

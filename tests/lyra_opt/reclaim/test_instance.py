@@ -49,7 +49,7 @@ def test_python_values_are_validated_too():
     with pytest.raises(FieldError, match="gpus is 0: must be an integer of at least 1"):
         Server(id="s", gpus=0)
     with pytest.raises(FieldError, match="base is 1.5: must be an integer"):
-        WorkerGroup(server="s", base=1.5)  # type: ignore[arg-type]
+        WorkerGroup(server="s", base=1.5)
 
 
 @pytest.mark.parametrize(("kind", "workers"), [("base", (9, 0)), ("flexible", (1, 9))])

@@ -133,7 +133,6 @@ def share_rate(speed, job, held):
     if speed.tuned is not None:
         scaled = speed.tuned.rate(job, workers)
     if is_measured(job, cluster):
-        assert job.measured is not None
         table = job.measured.throughput
         if places.machines > 1 and job.measured.spread_throughput is not None:
             table = job.measured.spread_throughput
@@ -455,8 +454,6 @@ class Watch(Observer):
     def _add_copies(self, view, run, until_s):
         """Each copy works after what its start costs it, until they are merged."""
         tenure, copies, book = view.tenure, run.copies, self.books[run.order]
-        assert isinstance(tenure, Rounds)
-        assert copies is not None
         began_s = copies.began_s
         assert began_s % tenure.round_s == pytest.approx(0.0, abs=1e-9)
         assert copies.trains_s == tenure.round_s - tenure.merge_s
@@ -1165,4 +1162,4 @@ if __name__ == "__main__":
     found = draw(parser.parse_args().seed)
     print(found)
     outcome = run_drawn(found)
-    print(outcome.refusal or [run.completion_s for run in outcome.kernel.runs])  # type: ignore[union-attr]
+    print(outcome.refusal or [run.completion_s for run in outcome.kernel.runs])

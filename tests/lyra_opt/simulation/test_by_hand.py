@@ -55,7 +55,7 @@ def workload(case):
 
 def packed(jobs, part):
     """Return rates that give any two kinds of the same size this part of their speed."""
-    kinds = {job.measured.kind: job.measured for job in jobs.jobs}  # type: ignore[union-attr]
+    kinds = {job.measured.kind: job.measured for job in jobs.jobs}
     return tuple(
         PackedRate(
             kind=one.kind,

@@ -24,7 +24,7 @@ def test_a_list_of_tables_is_the_file(tmp_path):
     with pytest.raises(FieldError, match="timers.class\\[0\\].rack_leases is -1"):
         manual(timers=[tables[0] | {"rack_leases": -1}])
     with pytest.raises(FieldError, match="must be a file or a list of tables"):
-        manual(timers=3)  # type: ignore[arg-type]
+        manual(timers=3)
 
 
 def test_there_is_at_least_one_class():

@@ -120,7 +120,6 @@ def check(seed):
     simulation = simulated(drawn, quotas)
     assert completions(simulation) == [job.completed_s for job in drawn.jobs]
     assert [run.preemptions for run in simulation.runs] == [job.stops for job in drawn.jobs]
-    assert simulation.tenants is not None
     for name, use in simulation.tenants.use_of_tenants().items():
         assert use.above_quota_gpu_s == drawn.above_gpu_s.get(name, 0)
         assert use.below_quota_s == drawn.below_s.get(name, 0)
@@ -186,7 +185,6 @@ def test_nothing_is_taken_back_without_a_rule_or_from_a_partition():
     assert starts(on_two_servers(None, quotas=PARTITION))[:4] == [0, 0, 100, 101]
     ignored = on_two_servers("exact", quotas=IGNORE)
     assert starts(ignored)[4] > 10
-    assert ignored.tenants is not None
     assert ignored.tenants.use_of_tenants()["a"].above_quota_gpu_s > 0
 
 

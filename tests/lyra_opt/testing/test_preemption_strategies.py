@@ -65,7 +65,6 @@ def test_limits_and_switches_are_kept(instance):
     assert (len(instance.nodes), len(instance.gangs)) == (1, 1)
     assert all(pods.count == 1 for pods in instance.gangs[0].pods)
     assert instance.gangs[0].min_pods == instance.gangs[0].size
-    assert instance.demand is not None
     (shape,) = instance.demand.shapes
     assert (shape.count, shape.min_count) == (1, 1)
     assert (instance.empty_nodes, instance.budgets, instance.demand.level) == (0, (), None)

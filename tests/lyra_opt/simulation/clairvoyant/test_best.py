@@ -164,5 +164,4 @@ def test_found_is_between_the_proof_and_a_simulation(jobs):
 def test_what_is_no_gang_is_said(change, cluster, told):
     """A schedule of other jobs than those of the workload would say nothing of the bound."""
     found = obstacle(workload_of(job_of("j0", 0, 4, **change)), Speed(cluster))
-    assert found is not None
     assert told in found

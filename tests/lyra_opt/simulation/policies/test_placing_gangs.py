@@ -177,7 +177,6 @@ def test_nobody_waits_for_a_tier_that_cannot_be(name, links):
     """A machine of 8 GPUs is the largest rack; the rack of two machines does not hold the gang."""
     racks = (Rack(machines=1, gpus_per_machine=8), Rack(machines=2, gpus_per_machine=2))
     cluster = linked(Topology(name="odd", racks=racks), links)
-    assert cluster.communication is not None
     for model in cluster.communication.models():
         jobs = workload_of(job("j0", 9000, gang=8, model=model))
         (run,) = run_rule(PLACEMENT_POLICIES[name](), jobs, cluster).runs
