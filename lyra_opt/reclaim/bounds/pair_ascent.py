@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lyra_opt.core.arrays import FloatArray, IntArray
     from lyra_opt.reclaim.bounds.pair_certificate import PairForm
 
+    Start = tuple[int, IntArray, FloatArray]
+
 FIRST_PENALTY, LAST_PENALTY, PENALTY_FACTOR = 0.1, 1e-4, 0.75
 """Size of the regularisation: at the start, at least, and its factor after each round of cuts."""
 STEPS, LEAST_STEPS = 60, 20
@@ -53,7 +55,7 @@ class PairAscent:
     objective
         Objective of the incumbent; the ascent stops at a bound that reaches it.
     start
-        Cuts and point to start from, as `start_of_child` returns them.
+        Unit of weights, cuts and point to start from, as `start_of_child` returns them.
 
     Notes
     -----
@@ -61,11 +63,9 @@ class PairAscent:
     who bound k-cluster problems with it. O(servers^3) for each step, and for each round of cuts.
     """
 
-    def __init__(
-        self, form: PairForm, objective: int, start: tuple[IntArray, FloatArray] | None = None
-    ) -> None:
+    def __init__(self, form: PairForm, objective: int, start: Start | None = None) -> None:
         self.exact_form = form
-        self.unit = max(1, round(float(form.shared.mean())))
+        self.unit = start[0] if start else max(1, round(float(form.shared.mean())))
         self.form, self.target = form.times(1 / self.unit), (objective - 1) / self.unit
         self.count = len(form.cost)
         self.penalty, self.patience = WARM_PENALTY, WARM_PATIENCE
@@ -75,8 +75,9 @@ class PairAscent:
             for servers in form.ends:
                 np.subtract.at(prices, servers, self.form.shared / 2)
             level = np.sort(prices)[: form.picks].mean()
-            start = np.zeros((3, 0), dtype=np.int64), np.append(level, np.zeros(self.count))
-        self.cuts, self.point = start
+            point = np.append(level, np.zeros(self.count))
+            start = self.unit, np.zeros((3, 0), dtype=np.int64), point
+        _, self.cuts, self.point = start
         self.squares = np.full(self.count, form.picks / self.count)
         self.best_value, self.best_shift = -np.inf, 0.0
         self.best_cuts, self.best_point = self.cuts, self.point
@@ -161,8 +162,8 @@ class PairAscent:
         """The memory of the best multipliers."""
         return int(self.best_cuts.nbytes + self.best_point.nbytes)
 
-    def start_of_child(self, server: int, value: int) -> tuple[IntArray, FloatArray]:
-        """Return the best cuts and point for `exact_form.fixed(server, value)`.
+    def start_of_child(self, server: int, value: int) -> Start:
+        """Return unit, best cuts and point for `exact_form.fixed(server, value)`.
 
         The point proves the same bound as before, apart from the shift. A term x_t x_server that
         becomes x_t is written as x_t (sum of x) / N_R, which keeps the matrix S semidefinite.
@@ -178,7 +179,8 @@ class PairAscent:
             own = twice[server, server] / 2 / picks
             level += each.sums[server] - own
             sums = sums - (np.delete(twice[server], server) + own) / picks
-        return number[self.best_cuts], np.concatenate(([level], sums, each.triangles))
+        point = np.concatenate(([level], sums, each.triangles))
+        return self.unit, number[self.best_cuts], point
 
     def proved(self) -> int:
         """Return the integer bound that the best multipliers prove, or 0."""

@@ -12,6 +12,7 @@ from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.bounds.pair_ascent import PairAscent, triangle_values
 from lyra_opt.reclaim.bounds.pair_certificate import (
     PairCertificate,
+    PairForm,
     PairMultipliers,
     in_integers,
     pair_form,
@@ -170,12 +171,25 @@ def test_a_server_is_fixed_in_the_form(reduced, server, value):
     if part.ends.size and 0 < part.picks < len(places):
         whole = PairAscent(form, NO_LIMIT)
         whole.run()
+        whole.cuts = whole.best_cuts
+        bound, _, _ = whole.negative_part(whole.best_point)
         child = PairAscent(part, NO_LIMIT, whole.start_of_child(server, value))
-        bound, values, _ = child.negative_part(child.point)
-        least = whole.unit * (whole.best_value - 2 * part.picks * whole.best_shift)
-        bound = child.unit * (bound + part.picks * min(0.0, float(values[0])))
-        if child.unit == whole.unit:
-            assert paid + bound >= least - 1e-3 * whole.unit
+        child_bound, values, _ = child.negative_part(child.point)
+        assert child_bound + paid / child.unit == pytest.approx(bound)
+        most = whole.best_shift * (1 + value * len(places) / part.picks)
+        assert float(values[0]) >= -most - 1e-6
+
+
+def test_the_constant_of_a_cut_counts():
+    """With (1 - x_0) (1 - x_1) >= 0 and without its constant, 5 would be proved instead of 1."""
+    one = np.ones(1, dtype=np.int64)
+    certificate = PairCertificate(
+        denominator=2000,
+        triangles=np.array([[3], [0], [1]]),
+        multipliers=PairMultipliers(5000, np.zeros(2, dtype=np.int64), 8000 * one),
+        shift=1,
+    )
+    assert certificate.bound(PairForm(2, np.ones(2), np.array([[0], [1]]), one)) == 1
 
 
 @pytest.mark.parametrize("factor", [1, pytest.param(10**6, marks=pytest.mark.slow)])
