@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 import lyra_opt as lo
-from lyra_opt.core.errors import UserError
 from lyra_opt.core.picture_styles import STYLES, house_style
 from lyra_opt.core.pictures import fit, legend_above, make_logarithmic, new_figure
 from tests.pictures import faults_of
@@ -129,7 +128,7 @@ def test_large_instances_fit_on_a_page(problem):
                 assert figure.get_size_inches()[1] < 6.5
                 named = [axes for axes in figure.axes if "many to name" in axes.get_ylabel()]
                 assert named or problem == "allocation" or "Drawn: " in figure.get_supxlabel()
-    with pytest.raises(UserError, match="7 solutions do not fit on a page"):
+    with pytest.raises(lo.UserError, match="7 solutions do not fit on a page"):
         lo.plot(instance, [answer] * 7, style="paper")
 
 

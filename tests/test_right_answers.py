@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import lyra_opt as lo
 from lyra_opt import preemption
 from lyra_opt.allocation import WorkerAllocation
-from lyra_opt.core.errors import UserError
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, same_value
 from lyra_opt.core.solver import find_solver, solver_names
@@ -181,7 +180,7 @@ def test_an_answer_at_the_edge_of_a_rule_is_right(problem, data):
     document = document_of(data.draw(odd_instances(problem, variant)))
     at_the_edge(Draw(data.draw(st.integers(0, 2**32))), document)
     instance = None
-    with suppress(UserError):
+    with suppress(lo.UserError):
         instance = find_problem(problem).parse_instance(document)
     assume(instance is not None)
     truth = Truth(problem, document, UNKNOWN)

@@ -11,10 +11,8 @@ from matplotlib.figure import Figure
 
 import lyra_opt as lo
 from lyra_opt.__main__ import main
-from lyra_opt.core.errors import UserError
 from lyra_opt.core.gaps import EXCESS
 from lyra_opt.core.picture_styles import house_style
-from lyra_opt.core.result import Status
 from lyra_opt.experiments.analysis import Analysis
 from lyra_opt.experiments.chosen_pictures import drawn
 from lyra_opt.experiments.plots.excess import excess_ticks, plot_excess_over_axis
@@ -30,7 +28,7 @@ from tests.html_page import assert_needs_no_other_file
 from tests.pictures import faults_of
 from tests.tables import tables
 
-OPTIMAL, FEASIBLE = Status.OPTIMAL, Status.FEASIBLE
+OPTIMAL, FEASIBLE = lo.Status.OPTIMAL, lo.Status.FEASIBLE
 TABLES = tables(__file__)
 AXIS = ("reclaim_percent", "reclaim_percent")
 
@@ -62,7 +60,7 @@ def test_differences_of_solvers_are_paired_by_instance(folder, run):
     """By hand: objectives 3, 2, 4 and 2, 2, 2; the missing fourth one is left out."""
     objectives = {"slow": (2, 2, 2, None), "quick": (3, 2, 4, 9)}
     runs = [
-        make_run(f"c{place}", name, Status.FEASIBLE, objective=objective, known_optimum=None)
+        make_run(f"c{place}", name, lo.Status.FEASIBLE, objective=objective, known_optimum=None)
         for name, of_solver in objectives.items()
         for place, objective in enumerate(of_solver)
     ]
@@ -348,7 +346,7 @@ def test_a_picture_of_a_study_for_a_paper(folder, tmp_path):
     assert len(proofs) == Analysis(hand_made_runs()).frame.proof_time_s.notna().sum()
     for plot in drawn(make_report(folder).plot_makers()):
         assert plot.figure.data, plot.name
-    with pytest.raises(UserError, match="picture cactos: .* did you mean cactus"):
+    with pytest.raises(lo.UserError, match="picture cactos: .* did you mean cactus"):
         lo.plot_study(folder, "cactos")
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import lyra_opt as lo
 from lyra_opt.allocation import WorkerAllocation
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.result import Limits, Status, StoppedBy, same_value
@@ -152,7 +153,7 @@ def test_an_invalid_start_is_refused(problem, name):
 def test_a_worse_solution_does_not_replace_the_start(problem):
     """What a backend offers is judged by the checker."""
     case, of = CASES[problem], find_problem(problem)
-    best = solve_and_check(of, case.instance, find_solver(problem, "cpsat"))
+    best = lo.solve(case.instance, "cpsat")
     worse = lying(backend_of(problem), values=values_of(problem, case.poor))
     answer = solve_and_check(of, case.instance, worse, warm_start=best.solution)
     assert (answer.solution, answer.objective) == (best.solution, best.objective)
@@ -175,7 +176,7 @@ def test_starts_satisfy_every_row_and_become_a_solution_that_is_no_worse(problem
     assume(solver.supports(one) is None)
     drawn = data.draw(solutions(one))
     if of.check(one, drawn).violations:
-        drawn = solve_and_check(of, one, find_solver(problem, "brute-force")).solution
+        drawn = lo.solve(one, "brute-force").solution
     assume(drawn is not None)
     drawn = solver.formulation.tidied(one, drawn)
     value = of.check(one, drawn).objective

@@ -7,8 +7,6 @@ import pulp
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.core.errors import UserError
-from lyra_opt.core.result import Status
 from lyra_opt.core.solver import MAKERS, find_solver
 from lyra_opt.formulations.backends import foreign
 from lyra_opt.formulations.backends.pulp import CBC
@@ -44,7 +42,7 @@ def test_every_form_has_every_name(problem):
 @pytest.mark.parametrize("name", ["pulp-gurobbi", "pulp-gurobi-patterns", "mathopt-glop", "pulp"])
 def test_a_name_that_nobody_has_is_refused(name):
     """A form of another problem and a solver of linear programmes included."""
-    with pytest.raises(UserError, match="unknown solver"):
+    with pytest.raises(lo.UserError, match="unknown solver"):
         find_solver("reclaim", name)
 
 
@@ -56,7 +54,7 @@ def test_a_name_that_nobody_has_is_refused(name):
 def test_what_is_not_installed_is_unsupported_with_the_reason(problem, name, reason):
     """No error, and no guess."""
     answer = lo.solve(CASES[problem].instance, name)
-    assert answer.status is Status.UNSUPPORTED
+    assert answer.status is lo.Status.UNSUPPORTED
     assert reason in answer.message
 
 
@@ -76,7 +74,7 @@ def test_a_limit_that_pulp_calls_optimal_is_a_limit():
     """Nothing is found in a millisecond, and the start stays."""
     stranger, start = run_by_pulp("reclaim", pulp.HiGHS), lo.solve(FLEET, "random")
     answer = lo.solve(FLEET, stranger, start=start, time_limit_s=0.05, isolated=False)
-    assert answer.status is Status.FEASIBLE
+    assert answer.status is lo.Status.FEASIBLE
 
 
 class Liar(pulp.LpSolver):
@@ -94,7 +92,7 @@ class Liar(pulp.LpSolver):
 def test_what_is_no_solution_is_an_error():
     """Whatever the backend calls it."""
     answer = lo.solve(FLEET, run_by_pulp("reclaim", Liar))
-    assert answer.status is Status.ERROR
+    assert answer.status is lo.Status.ERROR
     assert "chose 0 servers instead of 6" in answer.message
 
 
@@ -115,11 +113,11 @@ def test_bounds_that_are_believed_prove_the_optimum(problem, name, package):
     case = CASES[problem]
     for form in case.forms:
         answer = lo.solve(case.instance, name + form)
-        assert answer.status is Status.OPTIMAL
+        assert answer.status is lo.Status.OPTIMAL
         assert answer.objective == lo.solve(case.instance, "cpsat").objective
 
 
 def test_an_unknown_name_is_answered_with_a_made_one():
     """Which no list of registered solvers has."""
-    with pytest.raises(UserError, match=r"'gurobi': .*; did you mean pulp-gurobi\?$"):
+    with pytest.raises(lo.UserError, match=r"'gurobi': .*; did you mean pulp-gurobi\?$"):
         find_solver("reclaim", "gurobi")

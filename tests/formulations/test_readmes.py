@@ -10,7 +10,6 @@ import pytest
 import lyra_opt as lo
 import lyra_opt.formulations
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Status
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.simulation.class_timers import read_timers
 from lyra_opt.simulation.communication import read_slowdowns
@@ -31,7 +30,7 @@ def test_the_example_is_solved(name):
     problem, (example, *solved) = find_problem(name), map(json.loads, blocks(name, "json"))
     instance = problem.parse_instance(example)
     answer = lo.solve(instance, "cpsat")
-    assert answer.status is Status.OPTIMAL
+    assert answer.status is lo.Status.OPTIMAL
     assert len(solved) == (name == "network")
     for each in solved:
         shown, claims = problem.parse_solution(each)

@@ -11,7 +11,6 @@ import time
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.core.errors import UserError
 from lyra_opt.experiments.frames import load_study
 from tests.reference.drawing import Draw
 from tests.signals import hear_signals
@@ -28,7 +27,7 @@ def rows_of(folder):
     """Return when each stored run began; a store that is whole can be read at any time."""
     try:
         runs = load_study(folder)
-    except UserError as error:  # not a row yet
+    except lo.UserError as error:  # not a row yet
         if not re.search("has no runs yet|has no store", str(error)):
             raise
         return {}

@@ -6,7 +6,6 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.allocation.checker import check
-from lyra_opt.core.result import Status
 from lyra_opt.formulations.allocation.mean_jct.cpsat_model import schedule_on_grid
 from lyra_opt.formulations.allocation.mean_jct.grid import ScheduleModel
 from lyra_opt.formulations.backends.backend import Settings
@@ -56,7 +55,7 @@ def test_a_piece_shorter_than_floats_are_apart_stays_in_the_schedule():
     """A slot late on a long grid, of a job of an instant: its start and end are one float."""
     one = instance_of(1, job("long", 1, 1, 1e9), job("short", 1, 1, 1e-9, release_s=9e8))
     answer = lo.solve(one, "cpsat")
-    assert answer.status is Status.FEASIBLE, answer.message
+    assert answer.status is lo.Status.FEASIBLE, answer.message
 
 
 def test_more_workers_than_fit_are_no_number_of_the_model():

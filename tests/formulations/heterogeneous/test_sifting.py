@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import lyra_opt as lo
-from lyra_opt.core.result import Status
 from lyra_opt.heterogeneous.exact.shares import highs_model, sifting
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.highs_model import LpHighs, LpSifting
@@ -208,7 +207,7 @@ def test_many_jobs_of_measured_rates(objective, seed):
     """The solver proves the same optimum as another engine where it sifts."""
     instance = drawn(400, objective, seed=seed, servers=9)
     ours, other = (lo.solve(instance, name) for name in ("lp-sifting", "lp-glop"))
-    assert ours.status is other.status is Status.OPTIMAL
+    assert ours.status is other.status is lo.Status.OPTIMAL
     assert ours.objective == pytest.approx(other.objective, rel=2e-9)
 
 

@@ -8,7 +8,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
-from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.formulations.backends.backend import Settings
 from lyra_opt.formulations.backends.cpsat import run_cpsat
@@ -33,7 +32,7 @@ every_model = pytest.mark.parametrize("name", MODELS)
 def solved(one, name):
     """Return the checked answer of a solver, which must not be an error."""
     found = lo.solve(one, name)
-    assert found.status is not Status.ERROR, found.message
+    assert found.status is not lo.Status.ERROR, found.message
     return found
 
 
@@ -100,7 +99,7 @@ def test_one_rack_beats_the_network(name):
         machines=(machine("a", "west", 2), machine("b", "east", 2), machine("c", "west", 1)),
     )
     found = solved(one, name)
-    assert (found.status, found.objective) == (Status.OPTIMAL, 3)
+    assert (found.status, found.objective) == (lo.Status.OPTIMAL, 3)
 
 
 BUSY = tuple(replace(each, free_gpus=0) for each in instance().machines)
@@ -117,7 +116,7 @@ IDLE = [
 def test_nothing_can_start(name, one):
     """Neither free GPUs nor a tier that is accepted; proved without a backend."""
     found = solved(one, name)
-    assert (found.status, found.objective) == (Status.OPTIMAL, 0.0)
+    assert (found.status, found.objective) == (lo.Status.OPTIMAL, 0.0)
 
 
 @pytest.mark.parametrize("name", [*MODELS, "brute-force", "lp-highs"])
@@ -125,7 +124,7 @@ def test_what_has_no_room_may_be_worth_far_more(name):
     """By more than floats can hold."""
     far = instance(job("a", 2, weight=1e-300), job("b", 11, weight=1e12))
     found = solved(far, name)
-    assert (found.status, found.objective) == (Status.OPTIMAL, 2e-300)
+    assert (found.status, found.objective) == (lo.Status.OPTIMAL, 2e-300)
 
 
 def test_patterns_are_counted_before_they_are_made():

@@ -5,7 +5,6 @@ from dataclasses import replace
 from hypothesis import given
 
 import lyra_opt as lo
-from lyra_opt.core.result import Status
 from lyra_opt.formulations.reclaim.brute_force import BruteForce
 from lyra_opt.reclaim import Solution
 from lyra_opt.testing.strategies import reclaim_instances
@@ -19,7 +18,7 @@ def test_first_of_the_best_choices_is_returned(instance):
     answer = lo.solve(instance, BruteForce)
     solutions = map(Solution, choices(document_of(instance)))
     best = min(solutions, key=lambda solution: objective(instance, solution))
-    assert (answer.status, answer.message) == (Status.OPTIMAL, None)
+    assert (answer.status, answer.message) == (lo.Status.OPTIMAL, None)
     assert answer.solution == best
 
 

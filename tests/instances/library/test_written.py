@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lyra_opt.core.result import Status
-from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
+import lyra_opt as lo
 from lyra_opt.instances.library import library, load_library_instance
 from tests.optima import objective, optimum
 
@@ -38,10 +36,10 @@ def test_waiting_pays():
     solution, claims = library().solution("waiting-pays")
     assert claims["objective"] == 45
     assert loaded.problem.check(loaded.instance, solution).mean_queuing_s > 0
-    proved = solve_and_check(loaded.problem, loaded.instance, find_solver("allocation", "exact"))
-    assert proved.status is Status.OPTIMAL
+    proved = lo.solve(loaded.instance, "exact")
+    assert proved.status is lo.Status.OPTIMAL
     assert proved.objective == pytest.approx(45, rel=1e-9)
-    greedy = solve_and_check(loaded.problem, loaded.instance, find_solver("allocation", "srw"))
+    greedy = lo.solve(loaded.instance, "srw")
     assert greedy.objective == pytest.approx(50, rel=1e-9)
 
 
@@ -51,10 +49,10 @@ def test_hadar_motivating():
     loaded = load_library_instance("hadar-motivating")
     short = replace(loaded.instance, horizon_rounds=8)  # in which the best known completes
     for name in ("cpsat", "pulp-cbc", "brute-force"):
-        found = solve_and_check(loaded.problem, short, find_solver("heterogeneous", name))
-        assert (found.status, found.objective) == (Status.OPTIMAL, 1800)
-    whole = solve_and_check(loaded.problem, loaded.instance, find_solver("heterogeneous", "cpsat"))
-    assert (whole.status, whole.objective) == (Status.OPTIMAL, 1800)
+        found = lo.solve(short, name)
+        assert (found.status, found.objective) == (lo.Status.OPTIMAL, 1800)
+    whole = lo.solve(loaded.instance, "cpsat")
+    assert (whole.status, whole.objective) == (lo.Status.OPTIMAL, 1800)
 
 
 def test_hurt_first():
@@ -65,6 +63,6 @@ def test_hurt_first():
     assert objective(instance, solution) == claims["objective"] == 4.9978
     assert float(optimum(instance)) == 4.9978
     assert "A" not in {placement.job for placement in solution.placements}
-    dally = solve_and_check(loaded.problem, instance, find_solver("network", "dally"))
+    dally = lo.solve(instance, "dally")
     assert dally.objective == pytest.approx(2.68692)
     assert {placement.job for placement in dally.solution.placements} == {"A", "E"}

@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.core.errors import UserError
 from lyra_opt.core.loading import load_instance
 from lyra_opt.instances.snapshots.placement_logs import read_moments
 from tests.tables import tables
@@ -130,7 +129,7 @@ DEFECTS = TABLES["defects"]
 def test_malformed(defect, log_files):
     case = DEFECTS[defect]
     paths = log_files(case["log"], *case.get("left_out", ()), **case.get("changed", {}))
-    with pytest.raises(UserError) as error:
+    with pytest.raises(lo.UserError) as error:
         read_moments(paths, [case["at"]])
     assert case["reason"] in str(error.value)
 

@@ -13,10 +13,8 @@ from matplotlib.colors import to_hex
 
 import lyra_opt as lo
 from lyra_opt import allocation, reclaim
-from lyra_opt.core.errors import UserError
 from lyra_opt.core.pictures import FORMATS
 from lyra_opt.core.problem import problem_of_instance, problems
-from lyra_opt.core.result import Status
 from lyra_opt.core.trajectory import TrajectoryPoint
 from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES
 from lyra_opt.heterogeneous.plot import blocks_of
@@ -48,7 +46,7 @@ def test_every_variant_is_drawn_alone_and_with_an_answer(problem, variant, data)
     assert instance.name in alone.axes[0].get_title(loc="left")
     answer = lo.solve(instance, time_limit_s=1)
     if answer.solution is None:
-        with pytest.raises(UserError, match=f"no solution to draw: .* is {answer.status}"):
+        with pytest.raises(lo.UserError, match=f"no solution to draw: .* is {answer.status}"):
             lo.plot(instance, answer)
         return
     figure = lo.plot(instance, {"mine": answer, "again": answer.solution})
@@ -239,7 +237,7 @@ def test_progress_without_a_change_has_plain_numbers():
     """Values that differ by rounding look equal, and only kinds of points that exist are named."""
     answer = lo.solve(instance_of(4, job("a", 1, 2, 60)), "srw")
     points = [TrajectoryPoint(time_s, "objective", 9120 + time_s / 1e9) for time_s in (1.0, 2.0)]
-    figure = lo.plot_progress(replace(answer, trajectory=tuple(points), status=Status.FEASIBLE))
+    figure = lo.plot_progress(replace(answer, trajectory=tuple(points), status=lo.Status.FEASIBLE))
     low, high = figure.axes[0].get_ylim()
     assert high - low > 100
     figure.draw_without_rendering()
@@ -258,7 +256,7 @@ def test_progress_stands_below_solutions_where_there_is_some():
     assert len(lo.plot(quick, progress=True).axes) == 2
     unsolved = replace(slow, status=lo.solve(slow.instance).status, solution=None, objective=None)
     assert len(lo.plot(unsolved).axes) == 1
-    with pytest.raises(UserError, match="no answer has recorded incumbents"):
+    with pytest.raises(lo.UserError, match="no answer has recorded incumbents"):
         lo.plot_progress(replace(slow, trajectory=()))
 
 
@@ -279,5 +277,5 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
         'answers must be objects that `solve` returned, not "x"': lambda: lo.plot_progress("x"),
     }
     for message, plot in refused.items():
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(lo.UserError, match=message):
             plot()

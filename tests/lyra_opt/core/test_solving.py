@@ -14,7 +14,6 @@ from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy, same_va
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import COMMON_ANSWER_KEYS, refute_claims, solve_and_check
 from lyra_opt.core.stopwatch import OutOfTimeError
-from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
 from tests.lyra_opt.allocation import examples as allocation
 from tests.lyra_opt.scripted import Scripted, claim
@@ -194,7 +193,7 @@ def force(it):
 def test_what_a_plug_in_does_to_an_instance_is_not_believed(change, message):
     """It gets the error, and the solver after it the instance as it was."""
     problem = find_problem("heterogeneous")
-    instance = generate("heterogeneous", "offline", jobs=2, seed=1)
+    instance = lo.generate("heterogeneous", "offline", jobs=2, seed=1)
     document = problem.instance_document(instance)
     alone = solve_and_check(problem, instance, find_solver("heterogeneous", "cpsat"))
     answer = solve_and_check(problem, instance, Tinkering(change))

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import lyra_opt as lo
 from lyra_opt.core.evidence import Claim, Evidence
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Status
 from lyra_opt.core.solving import OWN_BOUND, Witness
 from lyra_opt.core.terms import ONE_NUMBER, Terms
 from lyra_opt.preemption import Moves
@@ -41,20 +40,20 @@ def test_the_first_term_that_differs_is_named():
 
 def test_no_percentage_is_said_of_several_terms():
     """Of the integer it would be meaningless: 30 is not 50 % worse than 20."""
-    assert said(Claim("a", Status.FEASIBLE, 37), Claim("b", Status.FEASIBLE, 24, 15)) == [
+    assert said(Claim("a", lo.Status.FEASIBLE, 37), Claim("b", lo.Status.FEASIBLE, 24, 15)) == [
         "+1 big over the best found, at most +2 big over the optimum",
         "the best found, at most +1 big over the optimum",
     ]
-    assert said(Claim("a", Status.FEASIBLE, 3), Claim("b", Status.OPTIMAL, 0, 0)) == [
+    assert said(Claim("a", lo.Status.FEASIBLE, 3), Claim("b", lo.Status.OPTIMAL, 0, 0)) == [
         "+3 small over the optimum",
         "optimal",
     ]
-    assert said(Claim("a", Status.FEASIBLE, 3, 0)) == ["at most +3 small over the optimum"]
+    assert said(Claim("a", lo.Status.FEASIBLE, 3, 0)) == ["at most +3 small over the optimum"]
 
 
 def test_contradictions_name_terms():
     """Of an objective and of a bound."""
-    claims = [Claim("a", Status.FEASIBLE, 24), Claim("b", Status.UNKNOWN, None, 37)]
+    claims = [Claim("a", lo.Status.FEASIBLE, 24), Claim("b", lo.Status.UNKNOWN, None, 37)]
     (found,) = Evidence(claims, Moves.NONE, terms=TENS).contradictions()
     assert found.sentence == "a found objective 2, 4, but b (unknown) has dual bound 3, 7"
 

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
-from lyra_opt.core.errors import UserError
-from lyra_opt.core.result import Status
 from lyra_opt.core.solver import Solver, find_solver
 from lyra_opt.core.trajectory import Improvements, Recorder, TrajectoryPoint, ended
 from lyra_opt.network import Objective as Maximised
@@ -84,7 +82,7 @@ def test_an_own_solver_may_tell_scalars_of_numpy():
 def test_what_is_no_finite_number_is_the_error_of_who_tells_it(value):
     """In a line, not a fault of the toolkit's when the answer is written."""
     answer = lo.solve(FLEET, Telling(value))
-    assert answer.status is Status.ERROR
+    assert answer.status is lo.Status.ERROR
     said = f"ValueError: the reported objective must be a finite number, not {value!r}"
     assert (answer.message or "").startswith(f"{said} (test_trajectory.py, line ")
 
@@ -143,9 +141,9 @@ def test_several_threads_prove_the_same(solver):
 def test_a_start_is_checked_first():
     """Before anything runs, and naming what is wrong."""
     fewer = lo.reclaim.Solution(servers=())
-    with pytest.raises(UserError, match="start: cannot be the start of a run: .*server"):
+    with pytest.raises(lo.UserError, match="start: cannot be the start of a run: .*server"):
         lo.solve(FLEET, "exact", start=fewer)
-    with pytest.raises(UserError, match="threads is 0: must be an integer of at least 1"):
+    with pytest.raises(lo.UserError, match="threads is 0: must be an integer of at least 1"):
         lo.solve(FLEET, "exact", threads=0)
     unsolved = lo.solve(FLEET, "cpsat", time_limit_s=1e-6)
     assert unsolved.solution is not None

@@ -12,7 +12,6 @@ from lyra_opt.core.result import Status, StoppedBy
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import OWN_BOUND, Witness, evidence_of
 from lyra_opt.core.witnesses import OWN_ENGINE, engine_of
-from lyra_opt.instances.family import generate
 from lyra_opt.reclaim import Solution
 from tests.lyra_opt.scripted import claim
 
@@ -71,7 +70,7 @@ def test_the_witness_is_another_method(figure_5, name, method):
 
 def test_a_proof_that_the_own_bound_does_not_reach_asks_another_engine():
     """On a design the bound of prices is far off, so that CP-SAT confirms HiGHS."""
-    instance = generate("reclaim", "net", reclaim=6)
+    instance = lo.generate("reclaim", "net", reclaim=6)
     assert PROBLEM.dual_bound(instance) < 8
     answer = certified(instance, "pulp-highs")
     assert (answer.status, answer.objective) == (Status.OPTIMAL, 8)
@@ -95,7 +94,7 @@ def test_a_witness_that_did_not_run_proves_nothing(figure_5):
 
 def test_a_witness_that_is_stopped_says_how_far_it_got(monkeypatch):
     """In words and in JSON; what the run itself has proved stays proved."""
-    instance = generate("reclaim", "net", reclaim=6)
+    instance = lo.generate("reclaim", "net", reclaim=6)
     stopped = claim(Status.UNKNOWN, None, None, 1)
     stopped.name, stopped.engine = "cpsat-strengthened", "cpsat"
     stopped.result = replace(stopped.result, stopped_by=StoppedBy.TIME)
@@ -147,7 +146,7 @@ def test_a_witness_that_is_refuted_costs_no_valid_answer(figure_5, monkeypatch):
 
 def test_a_better_solution_of_the_witness_is_told():
     """And counts as the best found: a bound-giving heuristic beside CP-SAT."""
-    instance = generate("reclaim", "net", reclaim=6)
+    instance = lo.generate("reclaim", "net", reclaim=6)
     answer = certified(instance, "fast")
     witness = answer.witness
     assert answer.objective > 8

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.core.errors import UserError
 from lyra_opt.instances import family
 from tests.tables import tables
 
@@ -64,12 +63,12 @@ def test_a_share_of_the_servers_is_given_back_by_default():
 @pytest.mark.parametrize(("arguments", "message"), tables(__file__)["refused"])
 def test_refused(arguments, message):
     """In the words of Python: options of the command line are its arguments."""
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(lo.UserError, match=message):
         lo.generate("reclaim", "rnd-dist", **arguments)
 
 
 def test_seeds_that_say_nothing_are_refused():
     """As `--count` is: five times the same instance is no sample."""
-    with pytest.raises(UserError, match="seeds has 5 entries: must have 1 for family decoy"):
+    with pytest.raises(lo.UserError, match="seeds has 5 entries: must have 1 for family decoy"):
         lo.generate("reclaim", "decoy", reclaim=2, seeds=range(5))
     assert len(lo.generate("reclaim", "decoy", reclaim=[2, 3])) == 2

@@ -11,8 +11,6 @@ import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.allocation import Objective as AllocationObjective
 from lyra_opt.allocation.knapsack.of_instance import KNAPSACK_OBJECTIVES
-from lyra_opt.core.errors import UserError
-from lyra_opt.core.result import Status
 from lyra_opt.heterogeneous import GpuServer, GpuType
 from lyra_opt.heterogeneous.instance import SCHEDULE_OBJECTIVES, SHARE_OBJECTIVES, Objective
 from lyra_opt.testing.strategies import (
@@ -140,9 +138,9 @@ def assert_same(found, optimum):
 def brute_force(instance):
     """Return whether brute force takes an instance, and its optimum, None if it is infeasible."""
     answer = lo.solve(instance, "brute-force")
-    if answer.status is Status.UNSUPPORTED:
+    if answer.status is lo.Status.UNSUPPORTED:
         return False, None
-    assert answer.status in (Status.OPTIMAL, Status.INFEASIBLE)
+    assert answer.status in (lo.Status.OPTIMAL, lo.Status.INFEASIBLE)
     return True, answer.objective
 
 
@@ -211,14 +209,14 @@ def test_share_models_are_worth_what_the_solvers_prove(objective, data, tmp_path
     instance = data.draw(heterogeneous_instances(objective=objective))
     answer = lo.solve(instance, "lp-highs")
     found = optimum_by_mathopt(lo.model(instance, "mathopt"), "GLOP")
-    if answer.status is Status.OPTIMAL:
+    if answer.status is lo.Status.OPTIMAL:
         assert found == pytest.approx(answer.objective, rel=1e-4, abs=1e-6)
         path = tmp_path_factory.mktemp("shares") / "model.mps"
         lo.export_model(instance, path)
         optimum_by_highs(path)
         shares = lo.load_solution(instance, path.with_suffix(".highs.sol"))
         assert lo.verify(instance, shares).objective == pytest.approx(found, rel=1e-4, abs=1e-6)
-    elif answer.status is Status.INFEASIBLE:
+    elif answer.status is lo.Status.INFEASIBLE:
         assert found is None
 
 
@@ -229,7 +227,7 @@ def test_models_of_mean_jct_are_never_below_the_optimum(data):
     instance = data.draw(allocation_instances(objective=AllocationObjective.MEAN_JCT, max_jobs=2))
     exact = lo.solve(instance, "exact", time_limit_s=5)
     assert exact.objective is not None
-    if exact.status is not Status.OPTIMAL:
+    if exact.status is not lo.Status.OPTIMAL:
         return
     on_grid = optimum_by_cpsat(lo.model(instance, "cpsat"))
     assert exact.objective <= on_grid + TOLERANCE * (1 + exact.objective)
@@ -262,7 +260,7 @@ def test_damaged_solution_files_are_refused_in_a_line(old, new, says, tmp_path):
     text = TABLES["solution_files"]["gurobi"]
     assert old in text
     path.write_text(text.replace(old, new))
-    with pytest.raises(UserError, match=says) as refusal:
+    with pytest.raises(lo.UserError, match=says) as refusal:
         lo.verify(FLEET, path)
     assert "\n" not in str(refusal.value)
 
@@ -277,7 +275,7 @@ def test_a_file_that_states_infeasibility_is_refused(tmp_path):
     """Even if its values are a solution; the same word in the name of a model means nothing."""
     path = tmp_path / "solver.sol"
     path.write_text("solution status: infeasible\n" + TABLES["solution_files"]["scip"].lstrip())
-    with pytest.raises(UserError, match='states "infeasible", so its values are not a solution'):
+    with pytest.raises(lo.UserError, match='states "infeasible", so its values are not a solution'):
         lo.verify(FLEET, path)
     path.write_text(TABLES["solution_files"]["gurobi"].replace("fleet", "infeasible"))
     assert lo.verify(FLEET, path)
@@ -319,9 +317,9 @@ def test_a_solver_names_its_model(solver):
 def test_a_model_of_one_language_is_refused_in_files_of_the_other(tmp_path):
     """Shares are no integers, so that CP-SAT has no model of them; nothing is written."""
     shares = examples.instance(examples.job(), objective="throughput")
-    with pytest.raises(UserError, match=r"no cpsat version.*\*\.mps or \*\.lp"):
+    with pytest.raises(lo.UserError, match=r"no cpsat version.*\*\.mps or \*\.lp"):
         lo.export_model(shares, tmp_path / "model.pb", "mathopt")
-    with pytest.raises(UserError, match="convex"):
+    with pytest.raises(lo.UserError, match="convex"):
         lo.model(examples.instance(examples.job(), objective="finish_time_fairness"), "mathopt")
     assert not list(tmp_path.iterdir())
 

@@ -12,7 +12,6 @@ import pytest
 
 import lyra_opt as lo
 from lyra_opt.allocation.heuristics.policy_solver import Afs
-from lyra_opt.core.errors import UserError
 from lyra_opt.reclaim.heuristics.base import ReclaimHeuristic
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.policy import QueuePolicy
@@ -202,7 +201,7 @@ def test_jobs_that_differ_far_down_are_other_jobs(tmp_path):
     fifo = partial(lo.simulate, "plain", schemes=["fifo"], changes=ONE_SERVER)
     first, second = jct_s(fifo(jobs=rows, out=tmp_path)), jct_s(fifo(jobs=longer))
     assert second[0] - first[0] == pytest.approx(59_940 / len(rows))
-    with pytest.raises(UserError):
+    with pytest.raises(lo.UserError):
         fifo(jobs=longer, out=tmp_path, resume=True)
     path = tmp_path / "jobs.csv"
     for jobs, expected in ((rows, first), (longer, second)):
@@ -257,10 +256,10 @@ def test_folders(tmp_path, capsys):
     kept = lo.simulate(**given, out=out, progress=True)
     assert "1 run to do" in capsys.readouterr().err
     assert list(lo.load_study(out).jct_mean_s) == jct_s(kept)
-    with pytest.raises(UserError, match="already exists"):
+    with pytest.raises(lo.UserError, match="already exists"):
         lo.simulate(**given, out=out)
     assert jct_s(lo.simulate(**given, out=out, resume=True)) == jct_s(kept)
-    with pytest.raises(UserError, match="another study"):
+    with pytest.raises(lo.UserError, match="another study"):
         lo.simulate(**given | {"jobs": TRACE.head(2)}, out=out, resume=True)
     runs = lo.simulate(**given)
     folder = runs.replays.folder
@@ -283,7 +282,7 @@ def test_pictures_show_every_variant(tmp_path):
     assert [axes.get_title() for axes in figure.subfigs[0].axes] == names
     runs.plot("over_axis_1", style="paper", file=tmp_path / "a.pdf")
     assert set(pd.read_csv(tmp_path / "a.csv")["cluster.servers"]) == {1, 2}
-    with pytest.raises(UserError, match="do not have this picture; did you mean over_axis_1"):
+    with pytest.raises(lo.UserError, match="do not have this picture; did you mean over_axis_1"):
         runs.plot("over_axis_2")
 
 
@@ -338,6 +337,6 @@ OBJECTS |= {
 )
 def test_refused(given, message):
     """Before anything is simulated, in one line."""
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(lo.UserError, match=message) as caught:
         lo.simulate(**{"jobs": TRACE, "changes": ONE_SERVER} | given)
     assert "\n" not in str(caught.value)

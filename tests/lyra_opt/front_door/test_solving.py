@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import lyra_opt as lo
-from lyra_opt.core.errors import UserError
 from lyra_opt.core.fields import keys_of
 from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
@@ -115,7 +114,7 @@ def test_compare_begins_with_what_matters(fleet):
 def test_compare_refuses_before_it_solves(fleet, wrong, monkeypatch):
     """No solver, a name in place of a list, an unknown name."""
     monkeypatch.setattr("lyra_opt.front_door.solving.solve", lambda *_, **__: pytest.fail("solved"))
-    with pytest.raises(UserError, match="solvers must be a list|sorcery|named twice"):
+    with pytest.raises(lo.UserError, match="solvers must be a list|sorcery|named twice"):
         lo.compare(fleet, wrong)
 
 
@@ -133,7 +132,7 @@ def test_a_start_is_an_answer_a_solution_or_a_file(fleet, tmp_path):
         assert title.startswith("last-servers (start kept)")
     assert lo.solve(fleet, "exact", start=lo.solve(fleet, LastServers)).start_kept is False
     assert lo.compare(fleet, [LastServers], start=best).start_kept.tolist() == [True]
-    with pytest.raises(UserError, match="a solution of reclaim must be an answer, a file or"):
+    with pytest.raises(lo.UserError, match="a solution of reclaim must be an answer, a file or"):
         lo.solve(fleet, start=lo.solve)
 
 
@@ -143,7 +142,9 @@ def test_a_start_for_another_instance_is_refused(fleet, tmp_path):
     answer, saved = lo.solve(other, "exact"), tmp_path / "another.json"
     lo.save(answer, saved)
     for start in (answer, saved):
-        with pytest.raises(UserError, match='for the instance "another", not for "lyra-figure-5"'):
+        with pytest.raises(
+            lo.UserError, match='for the instance "another", not for "lyra-figure-5"'
+        ):
             lo.solve(fleet, start=start)
 
 
@@ -176,7 +177,7 @@ def test_verify_finds_what_is_wrong(fleet):
 @pytest.mark.parametrize("nonsense", [None, 3, {"servers": ["s1", "s2"]}])
 def test_verify_refuses_nonsense(fleet, nonsense):
     """Naming what it takes."""
-    with pytest.raises(UserError, match="a solution of reclaim must be an answer, a file or"):
+    with pytest.raises(lo.UserError, match="a solution of reclaim must be an answer, a file or"):
         lo.verify(fleet, nonsense)
 
 

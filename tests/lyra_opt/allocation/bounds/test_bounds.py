@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import lyra_opt as lo
 from lyra_opt.allocation import Objective
 from lyra_opt.allocation.bounds.dual_bound import dual_bound
-from lyra_opt.core.result import Status
 from lyra_opt.testing.strategies import allocation_instances
 from tests.lyra_opt.allocation.examples import NARROW, SHORT, example, instance_of, job
 from tests.optima import optimum
@@ -46,7 +45,7 @@ def test_certifies_what_is_trivially_optimal(instance, edge):
         instance = replace(instance, gpus=least.get(instance.objective, held))
     answer = lo.solve(instance, "mckp-greedy", certify=True)
     best = optimum(instance)
-    assert answer.status is Status.OPTIMAL
+    assert answer.status is lo.Status.OPTIMAL
     assert answer.objective == pytest.approx(float(best), rel=1e-12)
     if best == 0:
         assert dual_bound(instance) == 0

@@ -30,8 +30,6 @@ from lyra_opt.allocation.bounds.mean_jct.prices import (
 )
 from lyra_opt.allocation.exact.mean_jct.orders import OrderData
 from lyra_opt.allocation.exact.mean_jct.solver import starting_schedules
-from lyra_opt.core.result import Status
-from lyra_opt.instances.family import generate
 from tests.draws import draws
 from tests.lyra_opt.allocation import examples
 from tests.lyra_opt.allocation.examples import instance_of, job
@@ -51,7 +49,7 @@ BOUNDS = (
 def test_never_above_the_optimum(jobs, seed, fit, releases, loss):
     instance = examples.drawn(jobs, seed, fit=fit, releases=releases, loss=loss, wide=True)
     answer = lo.solve(instance, "exact")
-    assert answer.status is Status.OPTIMAL
+    assert answer.status is lo.Status.OPTIMAL
     for bound in BOUNDS:
         assert bound(instance) <= answer.objective * (1 + 1e-9), bound.__name__
 
@@ -212,7 +210,7 @@ def test_fewer_releases_give_a_weaker_bound(monkeypatch, most):
 def test_thousands_of_jobs(release_percent):
     """As sound and in bounded memory: arrays of a few megabytes, not nodes times jobs."""
     sizes = {"jobs": 3_000, "load_percent": 1_000, "release_percent": release_percent}
-    instance = generate("allocation", "load", **sizes, seed=1)
+    instance = lo.generate("allocation", "load", **sizes, seed=1)
     mean_busy_time_bound(instance, 1)  # loads the kernel, which takes memory of its own
     tracemalloc.start()
     bound = mean_busy_time_bound(instance, 3)
@@ -232,7 +230,7 @@ def test_thousands_of_jobs(release_percent):
 )
 def test_certified_gap_at_50_jobs(seed, family, sizes, gap):
     """The figures: 3 % in the note's light-load setting, 10 % overbooked with releases."""
-    instance = generate("allocation", family, jobs=50, **sizes, seed=seed)
+    instance = lo.generate("allocation", family, jobs=50, **sizes, seed=seed)
     data = OrderData(instance)
     best = min(in_units.value for in_units in starting_schedules(data)) - data.release.sum()
     assert mean_jct_bound(instance) >= (1 - gap) * best * data.unit_s / data.jobs

@@ -3,7 +3,6 @@
 import numpy as np
 
 import lyra_opt as lo
-from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance, check
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
@@ -75,5 +74,5 @@ def proved_optimum(instance):
     brute_force = find_solver("heterogeneous", "brute-force")
     name = "brute-force" if brute_force.supports(instance) is None else "cpsat"
     found = lo.solve(instance, name)
-    assert found.status is Status.OPTIMAL
+    assert found.status is lo.Status.OPTIMAL
     return found.objective

@@ -6,7 +6,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
-from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.heuristics.greedy import (
     LyraGreedy,
     ShareRule,
@@ -22,7 +21,7 @@ from lyra_opt.testing.strategies import reclaim_instances
 @pytest.mark.parametrize("family", ["messy-trace", "messy-dist", "rnd-dist", "bf-trace"])
 def test_proves_most_of_what_it_finds_optimal(family, semantics):
     """On fleets of some size, compiled: never worse than Lyra's rule, proofs hold."""
-    instance = generate(
+    instance = lo.generate(
         "reclaim", family, servers=120, reclaim=36, seed=2, semantics=semantics, off_loan_percent=10
     )
     answer = lo.solve(instance, "fast")
@@ -63,7 +62,7 @@ def test_peeling_the_reduced_instance(mode):
 
 def test_a_time_limit_keeps_the_first_answer_and_the_bound():
     """Stopped after one heuristic."""
-    instance = generate("reclaim", "messy-dist", servers=60, reclaim=18, seed=0)
+    instance = lo.generate("reclaim", "messy-dist", servers=60, reclaim=18, seed=0)
     result = lo.solve(instance, "fast", time_limit_s=1e-9)
     assert (result.status, result.stopped_by) == ("feasible", "time")
     assert result.counters["heuristics"] == 1

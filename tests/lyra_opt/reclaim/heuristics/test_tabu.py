@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import lyra_opt as lo
 from lyra_opt.core import kernels
-from lyra_opt.instances.family import generate
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy, LyraGreedyElastic, Marginal, Peeling
 from lyra_opt.reclaim.heuristics.tabu import LONGEST_BAN, Tabu, _SwapSearch, search_by_swaps
@@ -25,7 +24,7 @@ SEMANTICS = ["rigid", "interchangeable"]
 
 
 def cluster(servers, reclaim, semantics, seed=0):
-    return generate(
+    return lo.generate(
         "reclaim", "messy-dist", servers=servers, reclaim=reclaim, semantics=semantics, seed=seed
     )
 
@@ -185,7 +184,7 @@ class TestTabu:
 
     def test_weights_whose_sum_leaves_64_bits(self):
         """The same search in Python's integers: all jobs weigh as much as a job may."""
-        instance = generate("reclaim", "messy-trace", servers=250, reclaim=75)
+        instance = lo.generate("reclaim", "messy-trace", servers=250, reclaim=75)
         heaviest = tuple(replace(job, weight=LARGEST_WEIGHT) for job in instance.jobs)
         heavy = replace(instance, jobs=heaviest)
         assert heavy.total_weight > 2**62

@@ -26,9 +26,6 @@ from tests.lyra_opt.simulation.replays import (
 BORROWING = borrowing(1, 1, 1)
 
 
-# Measured jobs.
-
-
 # What is refused.
 
 

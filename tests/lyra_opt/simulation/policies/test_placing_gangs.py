@@ -5,9 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from lyra_opt.core.problem import find_problem
-from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
+import lyra_opt as lo
 from lyra_opt.instances.network.jobs import dally_batch
 from lyra_opt.network.checker import check, value_of
 from lyra_opt.network.heuristics.delay_scheduling import (
@@ -235,9 +233,7 @@ def test_dally_decides_by_itself_as_it_did_in_the_run(decisions):
     held = [instance for instance, _ in decisions if any(job.rack_timer_s for job in instance.jobs)]
     assert len(held) > 10
     for instance, taken in decisions:
-        alone = solve_and_check(
-            find_problem("network"), instance, find_solver("network", "dally"), certify=False
-        )
+        alone = lo.solve(instance, "dally")
         assert alone.objective == pytest.approx(check(instance, taken).objective)
 
 
