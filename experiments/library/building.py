@@ -37,7 +37,7 @@ from lyra_opt.instances.library.shelf import Library
 from lyra_opt.proofs.files import proof_in_words, proof_of
 
 WHO = f"lyra-opt {VERSION}"
-LARGEST_PROOF_BYTES = 60 * 2**10
+LARGEST_PROOF_BYTES = 192 * 2**10
 """Largest size of a compressed certificate that the library includes."""
 
 
@@ -152,8 +152,6 @@ def certify(
         if best is None or best.proof in (Proof.NONE, Proof.CERTIFICATE):
             continue
         loaded = library.load(entry.id)
-        if loaded.problem.proof_hints(loaded.instance) is None:
-            continue
         file = _certificate_file(library, entry.id)
         solution = None if best.best_known is None else library.solution(entry.id)[0]
         is_there, said = _write_certificate(file, loaded, solution, time_limit_s)

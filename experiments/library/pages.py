@@ -48,6 +48,29 @@ def write_pages(plan: LibraryPlan, library: Library, docs: Path) -> None:
         plot(library.load(page.typical).instance, file=picture)
 
 
+NO_CERTIFICATE = {
+    "allocation": "the search tree is too large: no search for a proof ended within its limit",
+    "heterogeneous": "no search for a proof ended within its limit; the linear relaxation is weak",
+    "network": "no search for a proof ended within its limit; the relaxation has many ties",
+    "reclaim": "no search for a proof ended within its limit, or the proof exceeds 192 KB; the "
+    "linear relaxation is weak",
+}
+"""Why proved instances have no certificate, by problem."""
+
+
+def _without_certificate(entries: Sequence[Entry], library: Library) -> list[str]:
+    """Return the lines that name the proved instances of a page without a certificate, and why."""
+    bare = [
+        e for e in entries if library.known[e.id].proof in (Proof.TWO_METHODS, Proof.ONE_METHOD)
+    ]
+    lines = []
+    for problem in dict.fromkeys(entry.problem for entry in bare):
+        ids = ", ".join(f"`{entry.id}`" for entry in bare if entry.problem == problem)
+        told = f"Proved without a [certificate](../proofs.md) ({NO_CERTIFICATE[problem]})"
+        lines += [f"{told}: {ids}.", ""]
+    return lines
+
+
 def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
@@ -139,6 +162,7 @@ def _page(
             "",
             _table(header, rows),
             "",
+            *_without_certificate(entries, library),
         ]
     )
 

@@ -13,7 +13,7 @@ from lyra_opt.core.fields import parsed
 from lyra_opt.core.loading import LoadedInstance, content_hash, load_instance, load_solution
 from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.problem import find_problem
-from lyra_opt.core.result import Number, same_value
+from lyra_opt.core.result import RELATIVE_TOLERANCE, Number, same_value
 from lyra_opt.core.texts import show_value_of
 from lyra_opt.core.verifying import verify
 from lyra_opt.instances.family import find_family
@@ -242,10 +242,14 @@ def _certificate(library: Library, loaded: LoadedInstance, best: BestKnown) -> t
         if proof.bound is None and proof.value is None:
             return True, "its certificate proves that no solution exists"
         return False, "its certificate does not prove that no solution exists"
-    if proof.value is None or not proof.is_optimal:
+    if not (proof.is_optimal or (proof.value is None and isinstance(proof.bound, Fraction))):
         return False, "its certificate does not prove an optimum"
-    value = _as_number(proof.value, loaded.instance)
-    if not same_value(value, best.best_known):
+    # A proof without a solution proves the optimum if the best known solution reaches its bound.
+    shown = proof.bound if proof.value is None else proof.value
+    assert shown is not None, "one of both is there"
+    value = _as_number(shown, loaded.instance)
+    slack = proof.slack if proof.value is None else RELATIVE_TOLERANCE
+    if not same_value(value, best.best_known, tolerance=slack):
         return False, f"its certificate proves {show_value_of(value)}"
     return True, "its certificate proves that no solution is better"
 

@@ -55,9 +55,9 @@ class AllocationProblem(Problem):
 
         return dual_bound(instance)
 
-    def proof_hints(self, instance: Instance) -> Mapping[str, Any] | None:
-        """Return an empty mapping, or None for ``mean_jct``, which has no proof files."""
-        return None if instance.objective is Objective.MEAN_JCT else {}
+    def proof_slack(self, instance: Instance) -> float:
+        """Return the relative gap that a proof may leave, which covers the rounding of prices."""
+        return instance.variant.proof_gap
 
     def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
         """Return the binary variables of the proof programme that are 1 in `solution`, by name."""

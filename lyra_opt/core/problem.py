@@ -409,16 +409,19 @@ class Problem(ABC):
         """Return a solver that solves instances by following the decisions of a policy."""
         raise NotImplementedError
 
-    def proof_hints(self, instance: Any) -> Mapping[str, Any] | None:
-        """Return hints that shorten optimality proofs, by keys of proof files; None without hints.
+    def proof_hints(self, instance: Any) -> Mapping[str, Any]:
+        """Return hints that shorten optimality proofs, by keys of proof files.
 
         `lyra_opt.proofs.stand_alone` checks hints before it uses them.
         """
         del instance
-        return None
+        return {}
 
-    def proof_point(self, instance: Any, solution: Any) -> Mapping[str, float]:
-        """Return the values of a proof's non-zero variables for a valid solution, by name."""
+    def proof_point(self, instance: Any, solution: Any) -> Mapping[str, float] | None:
+        """Return the values of a proof's non-zero variables for a valid solution, by name.
+
+        None if the proof has no solution.
+        """
         raise NotImplementedError
 
     def proof_slack(self, instance: Any) -> float:

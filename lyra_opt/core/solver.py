@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.result import Limits
 
 
@@ -111,6 +112,10 @@ class Solver(ABC):
         with loading():
             for module in self.modules:
                 import_module(module)
+
+    def proof_tree(self, instance: Any, solution: Any) -> JsonObject:
+        """Return a search tree that proves a solution, as keys of a proof file."""
+        raise NotImplementedError
 
     def supports(self, instance: Any) -> Unsupported | None:
         """Return why the solver does not support `instance`; None if it does.

@@ -79,15 +79,13 @@ class HeterogeneousProblem(Problem):
 
         return dual_bound(instance)
 
-    def proof_hints(self, instance: Instance) -> Mapping[str, Any] | None:
-        """Return an empty mapping of proof hints; None for schedules, which have no proofs."""
-        return {} if instance.objective in SHARE_OBJECTIVES else None
-
-    def proof_point(self, instance: Instance, solution: TimeShares) -> Mapping[str, float]:
+    def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, float] | None:
         """Return the values of the variables in proofs, by name, for given time shares.
 
-        The level is rounded to the worse side.
+        The level is rounded to the worse side. Proofs for schedules in rounds have no solution.
         """
+        if not isinstance(solution, TimeShares):
+            return None
         point: dict[str, float] = defaultdict(float)
         for job, shares in solution.shares.items():
             for name, share in shares.items():
@@ -107,7 +105,8 @@ class HeterogeneousProblem(Problem):
 
     def proof_slack(self, instance: Instance) -> float:
         """Return the relative gap that a proof may leave, which covers the checker's tolerances."""
-        return instance.variant.proof_gap
+        is_shares = instance.objective in SHARE_OBJECTIVES
+        return instance.variant.proof_gap if is_shares else super().proof_slack(instance)
 
     def drawing_of(self, instance: Instance, solutions: Mapping[str, Solution]) -> Drawing:
         """Return a drawing of valid solutions, keyed by solver name, or of the instance alone."""

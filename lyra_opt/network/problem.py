@@ -61,11 +61,6 @@ class NetworkProblem(Problem):
 
         return dual_bound(instance)
 
-    def proof_hints(self, instance: Instance) -> Mapping[str, Any]:
-        """Return an empty mapping, because proofs of this problem need no hints."""
-        del instance
-        return {}
-
     def proof_point(self, instance: Instance, solution: Solution) -> Mapping[str, int]:
         """Return the non-zero values of the variables in proofs, by name, for a given solution.
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt.core.documents import require_format
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted
 from lyra_opt.core.result import RELATIVE_TOLERANCE
-from lyra_opt.proofs import preemption_stand_alone
+from lyra_opt.core.solver import find_solver
+from lyra_opt.proofs import order_stand_alone, preemption_stand_alone
 from lyra_opt.proofs.preemption_prover import proof_of_infeasibility, proof_of_optimum
 from lyra_opt.proofs.prover import NotProved, Prover
 from lyra_opt.proofs.stand_alone import (
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
     Value = Fraction | Mapping[str, int]
 
-PREEMPTION = "lyra-opt/preemption"
-"""The format of the instances that `lyra_opt.proofs.preemption_stand_alone` reads."""
+PREEMPTION, ALLOCATION = "lyra-opt/preemption", "lyra-opt/allocation"
+"""The formats of the instances that the other two stand-alone checkers read."""
 
 
 def proof_of(
@@ -73,13 +74,14 @@ def proof_of(
             return proof_of_infeasibility(document, **(problem.proof_hints(instance) or {}))
         terms = getattr(problem.check(instance, solution), "terms", None)
         return proof_of_optimum(document, dict(problem.answer(instance, solution)), terms or {})
+    if _is_mean_jct(problem, instance):
+        return _proof_of_orders(problem, instance, document, solution)
     hints = problem.proof_hints(instance)
-    if hints is None:
-        rule = f"{problem.name} has no proofs for this objective"
-        raise UserError(f"cannot prove the answer of {instance.name}: {rule}")
     if solution is None:
         return _proof_of_infeasibility(instance, document)
     given = problem.proof_point(instance, solution)
+    if given is None:
+        return _proof_of_rounds(problem, instance, document, solution)
     try:
         without_hints = programme_of(document, {"solution": given})
     except ValueError as error:  # the programme is too large
@@ -99,14 +101,57 @@ def proof_of(
         shown = proved_cost(programme, {"denominator": prover.denominator, "nodes": prover.nodes})
         assert shown is not None, "the programme has a feasible point"
         bound = _rounded_down(shown)
-    claim = {"bound": str(programme.sense * bound), "solution": point, **hints}
+    claim = {"bound": str(programme.value_of(bound)), "solution": point, **hints}
+    return _proof(instance, document, claim, prover)
+
+
+def _is_mean_jct(problem: Problem, instance: ProblemInstance) -> bool:
+    return problem.instance_format == ALLOCATION and str(instance.variant) == "mean_jct"
+
+
+def _proof_of_orders(
+    problem: Problem, instance: ProblemInstance, document: JsonObject, solution: Any
+) -> JsonObject:
+    """Return the proof of a mean JCT: the tree of `order-tree`, with prices in its leaves."""
+    if solution is None:
+        raise UserError(f"cannot prove the answer of {instance.name}: it has a schedule")
+    tree = find_solver(problem.name, "order-tree").proof_tree(instance, solution)
+    head = _head(instance, document)
+    bound = _rounded_down(order_stand_alone.check(document, {**head, "bound": "0", **tree}))
+    value = problem.check(instance, solution).objective
+    if value is None or bound < Fraction(value) * (1 - Fraction(problem.proof_slack(instance))):
+        rule = f"the best bound found is {float(bound):.12g}; a better schedule may exist"
+        raise UserError(f"cannot prove the answer of {instance.name}: {rule}")
+    return {**head, "bound": str(bound), **tree}
+
+
+def _proof_of_rounds(
+    problem: Problem, instance: ProblemInstance, document: JsonObject, solution: Any
+) -> JsonObject:
+    """Return the proof that no schedule in rounds is better; it does not contain the schedule."""
+    value = Fraction(problem.check(instance, solution).objective or 0)
+    try:
+        programme = programme_of(document, {"bound": str(value)})
+    except ValueError as error:  # the programme is too large
+        raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
+    cost = programme.cost_at(value)
+    slack = Fraction(problem.proof_slack(instance)) * abs(cost)
+    target = Fraction(math.ceil(cost - slack)) if programme.is_integral else cost - slack
+    is_makespan = programme.cost_if_empty is not None
+    first = {k for k, name in enumerate(programme.names) if " completed " in name}
+    prover = Prover(programme, Fraction(1) if is_makespan else target, first)
+    try:
+        prover.prove()
+    except NotProved as error:
+        raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
+    claim = {"bound": str(programme.value_of(target)), "solution": None}
     return _proof(instance, document, claim, prover)
 
 
 def _proof_of_infeasibility(instance: ProblemInstance, document: JsonObject) -> JsonObject:
     """Return the proof that no solution exists, for a programme that depends on no solution."""
     try:
-        programme = programme_of(document, {})
+        programme = programme_of(document, {"bound": None})
     except ValueError as error:  # the programme is too large
         raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
     except LookupError:  # the programme needs the level of a solution
@@ -127,17 +172,20 @@ def _proof(
     instance: ProblemInstance, document: JsonObject, claim: JsonObject, prover: Prover
 ) -> JsonObject:
     """Return a proof as a document, after the stand-alone checker has accepted it."""
-    proof = {
+    tree = {"denominator": prover.denominator, "nodes": prover.nodes}
+    proof = {**_head(instance, document), **claim, **tree}
+    check(document, proof)
+    return proof
+
+
+def _head(instance: ProblemInstance, document: JsonObject) -> JsonObject:
+    """Return the keys with which every proof begins."""
+    return {
         "format": PROOF_FORMAT,
         "version": PROOF_VERSION,
         "instance": instance.name,
         "sha256": content_hash(document),
-        **claim,
-        "denominator": prover.denominator,
-        "nodes": prover.nodes,
     }
-    check(document, proof)
-    return proof
 
 
 def proof_in_words(proof: JsonObject) -> str:
@@ -248,12 +296,16 @@ def checked_proof(
         if loaded.problem.instance_format == PREEMPTION:
             terms = preemption_stand_alone.check(document, proof)
             return CheckedProof(file=file, bound=terms[0], value=terms[1])
-        bound, value = check(document, proof)
+        bound: Fraction | None
+        if _is_mean_jct(loaded.problem, loaded.instance):
+            bound, value = order_stand_alone.check(document, proof), None
+        else:
+            bound, value = check(document, proof)
         for number in (bound, value):
             float(number or 0)  # raises OverflowError if it cannot be shown as a float
     except FieldError as error:
         raise InputError(file, str(error)) from None
-    except (Refuted, preemption_stand_alone.Refuted) as error:
+    except (Refuted, order_stand_alone.Refuted, preemption_stand_alone.Refuted) as error:
         return CheckedProof(file=file, refutation=str(error))
     except UNREADABLE as error:
         why = f"{type(error).__name__}: {error}"[:200]

@@ -17,7 +17,7 @@ from lyra_opt.core.stopwatch import loading, require_time
 from lyra_opt.proofs.stand_alone import Refuted, cost_of, leaf_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from lyra_opt.core.arrays import FloatArray
     from lyra_opt.core.documents import JsonObject
@@ -66,6 +66,8 @@ class Prover:
     target
         The cost below which no point may be. In an integer programme it suffices that no point
         costs at most `target` - 1.
+    first
+        Variables that are branched on before all others.
 
     Notes
     -----
@@ -75,11 +77,13 @@ class Prover:
     programme, plus some for each candidate. A continuous programme is a single leaf.
     """
 
-    def __init__(self, programme: ProofProgramme, target: Fraction) -> None:
+    def __init__(
+        self, programme: ProofProgramme, target: Fraction, first: Container[int] = ()
+    ) -> None:
         with loading():
             import highspy
         self._highspy, self._programme = highspy, programme
-        self.target = target
+        self.target, self._first = target, first
         self._enough = target - 1 if programme.is_integral else target
         # Costs are scaled so that the largest cost is about 1, whatever their unit is.
         # In continuous programmes, coefficients and bounds are scaled as well as costs.
@@ -271,8 +275,13 @@ class Prover:
         point = node.point
         costly = sorted(
             node.fractional,
-            key=lambda column: -min(point[column] % 1, 1 - point[column] % 1),
+            key=lambda column: (
+                column not in self._first,
+                -min(point[column] % 1, 1 - point[column] % 1),
+            ),
         )[:MOST_CANDIDATES]
+        if costly[0] in self._first:
+            costly = [column for column in costly if column in self._first]
         if len(costly) == 1:
             return costly[0]
 

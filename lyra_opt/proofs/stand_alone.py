@@ -27,8 +27,8 @@ import sys
 from collections import defaultdict
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain, combinations
-from math import ceil
+from itertools import chain, combinations, pairwise
+from math import ceil, inf, nextafter
 from pathlib import Path
 from typing import Any
 
@@ -62,16 +62,29 @@ DEFAULTS: dict[str, Any] = {
     },
     "lyra-opt/heterogeneous": {
         "objective": "max_min_share",
+        "round_s": 360.0,
+        "horizon_rounds": 1,
+        "restart_s": 0.0,
+        "forking": False,
         "packed": (),
         "gpu_types": {"price_per_hour": 1.0},
         "servers": {},
-        "jobs": {"weight": 1.0, "kind": None, "elapsed_s": 0.0, "isolated_elapsed_s": 0.0},
+        "jobs": {
+            "spread_throughput": None,
+            "release_s": 0.0,
+            "weight": 1.0,
+            "kind": None,
+            "elapsed_s": 0.0,
+            "isolated_elapsed_s": 0.0,
+            "current": (),
+        },
     },
 }
 """Values of missing keys of an instance; a nested table applies to each object of a list."""
 WHOLE = {"gpus", "free_gpus", "gang", "base", "flexible", "min_workers", "max_workers"}
-WHOLE |= {"gpus_per_worker", "reclaim_servers"}
+WHOLE |= {"gpus_per_worker", "reclaim_servers", "horizon_rounds"}
 POSITIVE = {"gang", "max_workers", "gpus_per_worker", "work_worker_s", "steps", "price_per_hour"}
+POSITIVE |= {"round_s", "scale"}
 
 UNREADABLE: tuple[type[Exception], ...] = (
     *(OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError),
@@ -94,6 +107,8 @@ class ProofProgramme:
     def __init__(self, sense: int, *, is_continuous: bool = False) -> None:
         self.sense = sense  # -1 if the problem maximises; costs are then negated values
         self.is_continuous = is_continuous  # otherwise all variables are integers
+        self.unit, self.offset = Fraction(1), Fraction(0)  # value = sense * cost * unit + offset
+        self.cost_if_empty: Fraction | None = None  # for makespan: proved if rounds are too few
         self.names: list[str] = []
         self.upper: list[Any] = []
         self.cost: list[Any] = []
@@ -111,6 +126,14 @@ class ProofProgramme:
     def row(self, coefficients: Row, right: Any, *, equal: bool = False) -> None:
         """Add the constraint "sum of coefficients * x >= right", or an equation if `equal`."""
         self.rows.append((dict(coefficients), right, equal))
+
+    def value_of(self, cost: Fraction) -> Fraction:
+        """Return the value of the objective that has a cost."""
+        return self.sense * cost * self.unit + self.offset
+
+    def cost_at(self, value: Fraction) -> Fraction:
+        """Return the cost of a value of the objective."""
+        return self.sense * (value - self.offset) / self.unit
 
     @cached_property
     def is_integral(self) -> bool:
@@ -406,11 +429,133 @@ def share_programme(instance: Document, proof: Document) -> ProofProgramme:
     return found
 
 
+# --- This part builds the programme for rounds (formulations/heterogeneous/README.md, section 8) --
+def float_up(value: Fraction) -> Fraction:
+    """Return a float that is at least the value; the worth of schedules is rounded up."""
+    near = float(value)
+    return Fraction(near if near >= value else nextafter(near, inf))
+
+
+def utility_at(utility: Document, jct_s: float) -> Fraction:
+    """Return the utility of a job that completes `jct_s` after its release."""
+    if utility["kind"] == "inverse_jct":
+        return Fraction(float(utility.get("scale", 1)) / jct_s)
+    if utility["kind"] == "deadline":
+        is_met = jct_s <= number(utility["deadline_s"])
+        return number(utility.get("value", 1) if is_met else utility.get("late_value", 0))
+    return next(
+        (number(each) for time_s, each in utility["entries"] if jct_s <= number(time_s)), Fraction()
+    )
+
+
+def rates_of(instance: Document, job: Document, gpus: dict[str, int]) -> dict[str, Fraction]:
+    """Return the most steps per second of a gang that uses a GPU type, on one server or several."""
+    hosts = [
+        each["gpus"] for each in instance["servers"] if sum(each["gpus"].values()) >= job["gang"]
+    ]
+    alone, spread = job["throughput"], job["spread_throughput"]
+    spread = {} if instance["forking"] else alone if spread is None else spread
+    found = {}
+    for name in gpus:
+        is_alone = any(host.get(name) for host in hosts)
+        found[name] = max(is_alone * number(alone.get(name, 0)), number(spread.get(name, 0)))
+    return found
+
+
+def round_programme(instance: Document, proof: Document) -> ProofProgramme:
+    """Build the programme for rounds. Rows: completion, and by round; then the GPUs by type."""
+    objective, round_s = instance["objective"], number(instance["round_s"])
+    is_progress, is_utility = objective == "round_progress", objective == "utility"
+    if proof.get("solution") is not None:
+        raise ValueError("a proof for schedules in rounds has no solution")
+    found = ProofProgramme(-1 if is_utility or is_progress else 1)
+    jobs, rounds = instance["jobs"], instance["horizon_rounds"]
+    names = [each["name"] for each in instance["gpu_types"]]
+    gpus = {name: sum(each["gpus"].get(name, 0) for each in instance["servers"]) for name in names}
+    held: dict[str, dict[int, Row]] = {name: defaultdict(dict) for name in gpus}
+    if objective == "mean_jct":
+        released_s = sum((number(job["release_s"]) for job in jobs), Fraction(0))
+        found.unit, found.offset = round_s / len(jobs), -released_s / len(jobs)
+    elif objective == "makespan":
+        found.unit = round_s
+        if proof["bound"] is not None:
+            rounds = max(0, min(rounds, ceil(rational(proof["bound"]) / round_s) - 1))
+            found.cost_if_empty = Fraction(rounds + 1)
+    for job in jobs:
+        gang, weight, rates = job["gang"], number(job["weight"]), rates_of(instance, job, gpus)
+        fits = [sum(each["gpus"].values()) >= gang for each in instance["servers"]]
+        copies = sum(fits) if instance["forking"] else 1
+        levels = [
+            rate
+            for rate in sorted(set(rates.values()) - {0}, reverse=True)
+            if gang <= sum(gpus[name] for name in gpus if rates[name] >= rate)
+        ]
+        # A gang on its current GPUs needs no restart; steps count up to a relative 1e-9.
+        run_s = round_s - number(instance["restart_s"]) * (is_progress and not job["current"])
+        due = number(job["steps"]) * (1 if is_progress else 1 - Fraction(1, 10**9))
+        part = {rate: min(Fraction(1), rate * run_s / due) for rate in levels}
+        first, last = ceil(number(job["release_s"]) / round_s), rounds - 1
+        done_by: dict[int, int] = {}  # by round: the variable "the job has completed by its end"
+        if not is_progress:
+            costs: list[Any] = []  # of completion in each round
+            for t in range(first, rounds):
+                jct_s = float((t + 1) * round_s - number(job["release_s"]))
+                worth = utility_at(job.get("utility", {"kind": "inverse_jct"}), jct_s)
+                costs.append(-float_up(weight * worth) if is_utility else t + 1)
+            while is_utility and costs and not costs[-1]:
+                costs.pop()
+            last = first + len(costs) - 1
+            fastest = copies * max(part.values(), default=Fraction(0))
+            for t, (cost, after) in enumerate(pairwise([*costs, 0]), first):
+                if (t + 1 - first) * fastest >= 1:
+                    earlier = 0 if objective == "makespan" else cost - after
+                    done_by[t] = found.variable(f"job {job['id']} completed {t}", earlier)
+                    if t - 1 in done_by:
+                        found.row({done_by[t]: 1, done_by[t - 1]: -1}, 0)
+            if not is_utility:
+                found.row({done_by[last]: 1} if done_by else {}, 1)
+        done: Row = {}
+        for t in range(first, last + 1 if levels and (done_by or is_progress) else 0):
+            runs: dict[Fraction, int] = {}
+            uses: dict[str, int] = {}
+            for rate in levels:
+                gained = -float_up(weight * part[rate]) if is_progress else 0
+                runs[rate] = found.variable(f"job {job['id']} rate {rate} {t}", gained, copies)
+            for name in gpus:
+                if rates[name] >= levels[-1]:
+                    upper = min(gang * copies, gpus[name])
+                    uses[name] = found.variable(f"job {job['id']} type {name} {t}", 0, upper)
+                    held[name][t][uses[name]] = -1
+            row = {done_by[last]: copies} if done_by else {}
+            row |= {done_by[t - 1]: -copies} if t - 1 in done_by else {}
+            found.row(row | dict.fromkeys(runs.values(), -1), -copies if is_progress else 0)
+            row = dict.fromkeys(uses.values(), 1) | dict.fromkeys(runs.values(), -gang)
+            found.row(row, 0, equal=True)
+            for k, rate in enumerate(levels[:-1]):
+                row = {x: -1 for name, x in uses.items() if rates[name] < rate}
+                found.row(row | {runs[each]: gang for each in levels[k + 1 :]}, 0)
+            done |= {x: rate for rate, x in runs.items()}
+            for size in (Fraction(1, 2**40), *part.values()) if t in done_by else ():
+                # The steps count in rounds at one rate, rounded up to whole ones.
+                count = {rate: Fraction(ceil(part[rate] / size), ceil(1 / size)) for rate in levels}
+                found.row({x: count[rate] for x, rate in done.items()} | {done_by[t]: -1}, 0)
+    for name, by_round in held.items():
+        for t in sorted(by_round):
+            found.row(by_round[t], -gpus[name])
+    return found
+
+
+def heterogeneous_programme(instance: Document, proof: Document) -> ProofProgramme:
+    """Build the programme for the objective: shares of time, or schedules in rounds."""
+    is_rounds = instance["objective"] in ("utility", "makespan", "mean_jct", "round_progress")
+    return (round_programme if is_rounds else share_programme)(instance, proof)
+
+
 PROGRAMMES = {
     "lyra-opt/reclaim": reclaim_programme,
     "lyra-opt/allocation": allocation_programme,
     "lyra-opt/network-placement": network_programme,
-    "lyra-opt/heterogeneous": share_programme,
+    "lyra-opt/heterogeneous": heterogeneous_programme,
 }
 
 
@@ -501,15 +646,15 @@ def check(instance: Document, proof: Document) -> tuple[Fraction | None, Fractio
     claimed = None if proof["bound"] is None else rational(proof["bound"])
     programme = programme_of(instance, proof)
     cost = proved_cost(programme, proof)
-    claimed = None if claimed is None else programme.sense * claimed
-    if cost is not None and (claimed is None or cost < claimed):
-        raise Refuted(f"it claims {proof['bound']}, but proves only {programme.sense * cost}")
-    bound = None if cost is None else programme.sense * cost
+    cost = programme.cost_if_empty if cost is None else cost
+    bound = None if cost is None else programme.value_of(cost)
+    if cost is not None and (claimed is None or cost < programme.cost_at(claimed)):
+        raise Refuted(f"it claims {proof['bound']}, but proves only {bound}")
     if proof.get("solution") is None:
         return bound, None
     # Rows of hints are left out of the programme, because a valid solution may violate them.
     programme = programme_of(instance, {"solution": proof["solution"]})
-    return bound, programme.sense * cost_of(programme, proof["solution"])
+    return bound, programme.value_of(cost_of(programme, proof["solution"]))
 
 
 def main(arguments: list[str]) -> int:

@@ -1,25 +1,13 @@
 """Exact branch and bound for mean JCT: branch on the order of events, bound by dual prices.
 
-A checker can prove the bound again from the tree of orders alone (`OrderCertificate`). The nodes
-are listed from the root down, each before its children. Impossible orders have no node. A node is
-one of:
-
-``{"next": true}``
-    The order continues with the next release or a completion: one child for each event that the
-    rules allow.
-``{"start": j}``
-    Job j (its position in the file) starts in one of several intervals: one child per interval.
-``{"work": [...], "busy": [...], "height": [...], "after": [...], "times": [...]}``
-    A leaf: ``p_j``, ``alpha_j``, ``beta_j``, ``gamma_j`` of each job as multiples of ``1 /
-    denominator``, and the times of the tail in ticks, of which a second has ``ticks``. A leaf with
-    a complete order has only ``work``.
+A checker can prove the bound again from the tree alone: `lyra_opt.proofs.order_stand_alone`.
 """
 
 import heapq
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +23,7 @@ from lyra_opt.allocation.exact.mean_jct.orders import (
 from lyra_opt.allocation.exact.mean_jct.solver import best_priority_schedule
 from lyra_opt.allocation.instance import Instance, Objective, Schedule
 from lyra_opt.allocation.schedules.evaluator import mean_jct_s
+from lyra_opt.core.documents import JsonObject
 from lyra_opt.core.result import Limits, SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import OutOfTimeError, limit_reached, require_time
@@ -89,6 +78,16 @@ class OrderTree(Solver):
         """Prove the optimal mean JCT, or return the best schedule and bound within the limits."""
         self.load()
         return OrderSearch(instance, warm_start, observer).run()
+
+    def proof_tree(self, instance: Instance, solution: Schedule) -> JsonObject:
+        """Run the search within the time limit; return its tree as keys of a proof file."""
+        self.load()
+        search = OrderSearch(instance, solution, None)
+        search.tree = {}
+        search.run()
+        if search.open and search.open[0].bound < search.threshold:
+            raise OutOfTimeError
+        return _tree_of(search)
 
 
 class Branched(NamedTuple):
@@ -373,46 +372,19 @@ def _with_starts(order: PartialOrder, point: Point, *, early: bool) -> tuple[Eve
     return tuple(found)
 
 
-FRACTION_BITS = 44
-"""Bits of the fractions in leaves, besides those of the number of GPUs."""
+FRACTION_BITS = 24
+"""Bits of the prices in proofs. Fewer bits make smaller files, and weaker bounds."""
 
 
-class OrderCertificate(NamedTuple):
-    """A search tree over orders of events that proves a lower bound on mean JCT.
-
-    Parameters
-    ----------
-    denominator, ticks
-        The units of the prices and of the times in the leaves.
-    nodes
-        The nodes in the format that the module describes.
-    """
-
-    denominator: int
-    ticks: int
-    nodes: list[dict[str, Any]]
-
-
-def order_certificate(instance: Instance, schedule: Schedule | None = None) -> OrderCertificate:
-    """Run solver `order-tree` and return its search tree, as a proof of its lower bound.
-
-    Only the time limit applies.
-
-    Parameters
-    ----------
-    schedule
-        A schedule to start from; a better one gives a smaller tree.
-    """
-    search = OrderSearch(instance, schedule, None)
-    search.tree = {}
-    search.run()
-    numbers, priced = search.numbers, search.priced
-    denominator = 1 << (FRACTION_BITS + numbers.gpus.bit_length())
-    nodes: list[dict[str, Any]] = []
+def _tree_of(search: OrderSearch) -> JsonObject:
+    """Return a finished search tree as keys of a proof, each node before its children."""
+    nodes: list[JsonObject] = []
+    lists: dict[tuple[int, ...], int] = {}
     waiting: list[tuple[Event, ...]] = [()]
+    assert search.tree is not None, "the search kept its tree"
     while waiting:
         events = waiting.pop()
-        order = PartialOrder(numbers, events)
+        order = PartialOrder(search.numbers, events)
         if not order.is_possible:
             continue
         node = search.tree[events]
@@ -420,43 +392,18 @@ def order_certificate(instance: Instance, schedule: Schedule | None = None) -> O
             nodes.append({"next": True} if node.job is None else {"start": node.job})
             waiting.extend(reversed(node.children))
         else:
-            nodes.append(_leaf(priced, order, node, denominator))
-    return OrderCertificate(denominator, numbers.ticks, nodes)
+            prices = search.priced.lowered(order, node, tail_of(order) if order.following else None)
+            nodes.append({"prices": lists.setdefault(_rounded(search.priced, prices), len(lists))})
+    return {"denominator": 1 << FRACTION_BITS, "prices": list(map(list, lists)), "nodes": nodes}
 
 
-def _leaf(
-    priced: OrderPriceBound, order: PartialOrder, prices: Prices, denominator: int
-) -> dict[str, Any]:
-    """Return the certificate's entry for a leaf: its dual prices as numerators, rounded down."""
-    numbers = order.numbers
-    tail = tail_of(order) if order.following else None
-    prices = priced.applied(order, prices, tail)
-    one = 1 << priced.bits
-
-    def rounded(values: list[Fraction]) -> list[int]:
-        return [int(each * denominator) for each in values]
-
-    if tail is None:
-        return {"work": rounded([Fraction(each, one) for each in prices.work])}
-    jobs = range(numbers.jobs)
-    busy = [Fraction(prices.decay[job] * numbers.area[job], one) for job in jobs]
-    top = [Fraction(rate, 1 << numbers.yield_bits) for rate in numbers.top_rate]
-    height = [
-        max(Fraction(0), Fraction(prices.rest[job], one) * top[job] - busy[job] / 2) for job in jobs
-    ]
-    leaf = {
-        "busy": rounded(busy),
-        "height": rounded(height),
-        "after": rounded([Fraction(each, one) for each in prices.after_release]),
-        "times": sorted({time for times, _ in tail.stretches for time in times}),
-    }
-    # Even with rounded numbers, a job must earn nothing for work after the end of the tail.
-    most = [Fraction(leaf["busy"][job] * tail.end, numbers.area[job] * denominator) for job in jobs]
-    following = frozenset(order.following)
-    leaf["work"] = rounded(
-        [
-            min(Fraction(price, one), most[job]) if job in following else Fraction(price, one)
-            for job, price in enumerate(prices.work)
-        ]
-    )
-    return leaf
+def _rounded(priced: OrderPriceBound, prices: Prices) -> tuple[int, ...]:
+    """Return prices as in proofs, rounded down: work and the three shares, job by job."""
+    numbers, one, found = priced.numbers, 1 << priced.bits, []
+    for job in range(numbers.jobs):
+        busy = Fraction(prices.decay[job] * numbers.area[job], one)
+        top = Fraction(numbers.top_rate[job], 1 << numbers.yield_bits)
+        height = max(Fraction(0), Fraction(prices.rest[job], one) * top - busy / 2)
+        work, after = (Fraction(of[job], one) for of in (prices.work, prices.after_release))
+        found += [int(each * (1 << FRACTION_BITS)) for each in (work, busy, height, after)]
+    return tuple(found)

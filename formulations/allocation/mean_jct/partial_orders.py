@@ -444,11 +444,14 @@ class OrderPriceBound:
 
     def applied(self, order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
         """Adapt prices to an order, and lower them where its last, unlimited period requires it."""
-        prices = _fitted(order, prices, tail)
-        length, endless = order.spans[-1]
-        if length is not None:
+        return _fitted(order, self.lowered(order, prices, tail), tail)
+
+    def lowered(self, order: PartialOrder, prices: Prices, tail: Tail | None) -> Prices:
+        """Lower prices where the last, unlimited period of an order requires it."""
+        if order.spans[-1][0] is not None:
             return prices
-        unit, slack = 1 << (self.bits + self.numbers.yield_bits), self._slack(order, prices)
+        unit = 1 << (self.bits + self.numbers.yield_bits)
+        slack, endless = self._slack(order, _fitted(order, prices, tail)), order.spans[-1][1]
         factors = [
             Fraction(cost, cost - slack[place])
             for place in endless
@@ -458,10 +461,9 @@ class OrderPriceBound:
         if not factors:
             return prices
         factor = min(factors)
-        lowered = Prices(
+        return Prices(
             *([each * factor.numerator // factor.denominator for each in of] for of in prices)
         )
-        return _fitted(order, lowered, tail)
 
     def _slack(self, order: PartialOrder, prices: Prices) -> list[int]:
         """Return, per interval, the cost of one tick minus the largest value of the work in it."""

@@ -42,18 +42,17 @@ def certified(shelf, date, *names):
 
 
 def test_what_has_proofs_gets_certificates_and_the_rest_stays(without):
-    """Of shares and fleets; schedules in rounds have none. The record before is as it was."""
+    """Of shares, fleets and schedules in rounds. The record before is as it was."""
     before = (without.folder / "records" / "best-known-2026-11-30.json").read_bytes()
     lines = certified(without, DAY)
-    assert [line.partition(":")[0] for line in lines[:-1]] == [FLEET, SHARES]
+    assert [line.partition(":")[0] for line in lines[:-1]] == [FLEET, SCHEDULE, SHARES]
     shelf = Library(without.folder)
     assert (shelf.folder / "records" / "best-known-2026-11-30.json").read_bytes() == before
-    assert [best.id for best in shelf.records[-1].instances] == [FLEET, SHARES]
-    for name in (FLEET, SHARES):
+    assert [best.id for best in shelf.records[-1].instances] == [FLEET, SCHEDULE, SHARES]
+    for name in (FLEET, SCHEDULE, SHARES):
         old, new = without.known[name], shelf.known[name]
         assert new == replace(old, proof=Proof.CERTIFICATE, proof_file=f"{name}.proof.json.gz")
         assert verified(shelf, name).faults == ()
-    assert shelf.known[SCHEDULE] == without.known[SCHEDULE]
 
 
 def test_a_second_time_nothing_is_done(without):

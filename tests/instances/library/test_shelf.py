@@ -8,12 +8,14 @@ from collections import Counter
 
 import pytest
 
+from lyra_opt.core.documents import read_json_object
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.problem import problems
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import FromFamily, FromTrace, Grade, Proof
 from lyra_opt.instances.library.shelf import Library, verified
-from lyra_opt.proofs import stand_alone
+from lyra_opt.proofs import order_stand_alone, stand_alone
+from lyra_opt.proofs.files import checked_proof
 from tests.instances.library.parts import part_of_library
 
 LARGEST_REPOSITORY_MIB = 12
@@ -132,10 +134,32 @@ def test_every_certificate_is_accepted_by_the_stand_alone_checker(name, run, tmp
     """In a process of its own, which imports nothing of ours, on the files that users get."""
     assert run("library", "get", name, "--out", tmp_path)[0] == 0
     files = [tmp_path / f"{name}.json", tmp_path / "proofs" / f"{name}.proof.json"]
-    command = [sys.executable, "-I", str(stand_alone.__file__), *map(str, files)]
+    entry = library().entry(name)
+    is_order = (entry.problem, entry.variant) == ("allocation", "mean_jct")
+    checker = order_stand_alone if is_order else stand_alone
+    command = [sys.executable, "-I", str(checker.__file__), *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "proved: bound" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if file.stat().st_size > 2**16 else ())
+        for name, entry in library().entries.items()
+        if entry.variant in ("mean_jct", "utility", "makespan", "round_progress")
+        if (file := library().proof_file(name)) is not None
+    ],
+)
+def test_certificates_of_schedules_hold(name):
+    """All of them but the largest in every run: each takes a fraction of a second."""
+    shelf = library()
+    loaded = shelf.load(name)
+    document = loaded.problem.instance_document(loaded.instance)
+    file = shelf.proof_file(name)
+    proof = checked_proof(loaded, document, read_json_object(file), str(file))
+    assert float(proof.bound) == pytest.approx(shelf.known[name].best_known, rel=1e-6)
 
 
 def test_another_content_is_refused(damaged):

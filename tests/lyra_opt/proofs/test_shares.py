@@ -218,16 +218,6 @@ def test_pairs_share_their_gpus_once_and_their_time_twice():
     assert 0 <= bound - value <= Fraction(3, 2) * Fraction(11, 10**7)
 
 
-def test_schedules_are_refused_in_a_line():
-    """By the checker, and by who writes proofs."""
-    document = with_objective("utility")
-    with pytest.raises(ValueError, match="objective utility has no proofs of this kind"):
-        programme_of(document, {})
-    instance = PROBLEM.parse_instance(document)
-    with pytest.raises(UserError, match="no proofs for this objective"):
-        proof_of(PROBLEM, instance, document, lo.solve(instance, "hadar").solution)
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_what_is_not_the_best_has_no_proof(objective):
     """Half of the best shares are worth less."""
