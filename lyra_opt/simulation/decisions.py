@@ -19,7 +19,8 @@ from lyra_opt.allocation.schedules.evaluator import FluidState
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import derive_seed
-from lyra_opt.core.solver import Solver, SolverLike, find_solver
+from lyra_opt.core.solver import Solver, SolverLike, find_solver, is_built_in
+from lyra_opt.reclaim.heuristics.base import QuickChoice
 from lyra_opt.reclaim.instance import Instance as ReclaimInstance
 from lyra_opt.reclaim.instance import Job, Semantics, Server, WorkerGroup
 from lyra_opt.simulation.goodput.tuning import JobTuning
@@ -79,6 +80,15 @@ class ReclaimRule:
         DecisionError
             If the solver finds no solution.
         """
+        solver = self._solver
+        if isinstance(solver, QuickChoice) and is_built_in(solver) and not view.captures("reclaim"):
+            for run in runs:
+                view.account(run)
+            in_use = {host for run in runs for part in run.parts for host in part.gpus[Group.BASE]}
+            idle = [place for place, host in enumerate(hosts) if host not in in_use]
+            if len(idle) >= count:
+                places = solver.quick_choice(len(hosts), idle, count, self._rng)
+                return [hosts[place] for place in sorted(places)]
         instance = reclaim_instance(
             view, count, hosts, runs, weighs_lost_work=self._weighs_lost_work
         )

@@ -1,16 +1,10 @@
 """The best choice of a knapsack of one-GPU workers, if a short comparison proves it unique."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from lyra_opt.allocation.knapsack.of_instance import JobArrays
+from lyra_opt.core.arrays import IntArray
 from lyra_opt.core.result import RELATIVE_TOLERANCE
-
-if TYPE_CHECKING:
-    from lyra_opt.allocation.knapsack.of_instance import JobArrays
-    from lyra_opt.core.arrays import IntArray
 
 MARGIN = 3 * RELATIVE_TOLERANCE
 """Least distance to any other choice, as a share of the best value; rounding needs far less."""

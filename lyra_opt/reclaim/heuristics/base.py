@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,6 +12,20 @@ from lyra_opt.core.result import SolveResult, Status
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.reclaim.incidence import ReclaimIndex
 from lyra_opt.reclaim.instance import Instance, Semantics, Solution
+
+
+@runtime_checkable
+class QuickChoice(Protocol):
+    """A reclaim solver whose choice needs no instance where no job has to be preempted."""
+
+    def quick_choice(
+        self, servers: int, idle: Sequence[int], count: int, rng: np.random.Generator
+    ) -> Sequence[int]:
+        """Return the positions of the `count` servers that `solve` chooses in a rigid instance.
+
+        All servers are on loan, and each job has a weight above 0. At least `count` servers, and at
+        least one, have no base worker; they have the positions `idle`, in file order.
+        """
 
 
 class ReclaimHeuristic(HeuristicSolver):

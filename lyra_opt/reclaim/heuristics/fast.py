@@ -106,6 +106,21 @@ class Fast(Solver):
             },
         )
 
+    def quick_choice(
+        self,
+        servers: int,  # noqa: ARG002
+        idle: Sequence[int],
+        count: int,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> Sequence[int]:
+        """Return the last idle servers; see `lyra_opt.reclaim.heuristics.base.QuickChoice`.
+
+        The upper set of the bound is then the set of idle servers. They alone have the price 0,
+        because levelling two prices never lowers the smaller one. Peeling gives back the first of
+        servers that rescue nothing, and the first answer costs 0, so it is proved.
+        """
+        return idle[-count:]
+
 
 def _around_segment(
     instance: Instance, reduced: ReducedReclaim, segment: RigidBound

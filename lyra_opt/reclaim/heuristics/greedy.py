@@ -47,6 +47,17 @@ class RandomChoice(ReclaimHeuristic):
         chosen = rng.permutation(len(on_loan))[: instance.reclaim_servers]
         return [int(position) for position in on_loan[chosen]]
 
+    def quick_choice(
+        self,
+        servers: int,
+        idle: Sequence[int],  # noqa: ARG002
+        count: int,
+        rng: np.random.Generator,
+    ) -> Sequence[int]:
+        """Return the sample of `choose`; see `lyra_opt.reclaim.heuristics.base.QuickChoice`."""
+        chosen: list[int] = rng.permutation(servers)[:count].tolist()
+        return chosen
+
 
 class SmallestCountFirst(ReclaimHeuristic):
     """Choose the N_R servers on loan that host the fewest jobs, counted once at the start.
@@ -123,6 +134,19 @@ class LyraGreedy(ReclaimHeuristic):
         """Return the chosen servers in the order in which Lyra's greedy takes them."""
         span = instance.index.base.span()
         return ShareRule(instance, span, self.tie_rule).take()
+
+    def quick_choice(
+        self,
+        servers: int,  # noqa: ARG002
+        idle: Sequence[int],
+        count: int,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> Sequence[int]:
+        """Return the first idle servers: they alone cost 0, and no job of theirs breaks ties.
+
+        See `lyra_opt.reclaim.heuristics.base.QuickChoice`.
+        """
+        return idle[:count]
 
 
 def server_preemption_costs(instance: Instance) -> list[Fraction]:

@@ -1,13 +1,19 @@
 """Fast answers are certified, and never worse than those of Lyra's rule."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lyra_opt as lo
+from lyra_opt.core.result import Limits
+from lyra_opt.reclaim.exact.solver import Exact
+from lyra_opt.reclaim.heuristics.fast import Fast
 from lyra_opt.reclaim.heuristics.greedy import (
     LyraGreedy,
+    RandomChoice,
     ShareRule,
     TieRule,
     peel_places,
@@ -42,6 +48,26 @@ def test_completion_is_the_rule_from_where_it_stands(mode):
         rule = ShareRule(instance, span, TieRule.MOST_VACATED)
         assert rule.take(first) == list(whole)
         assert rule.take() == list(whole)  # what it computed once is left as it was
+
+    same()
+
+
+def test_quick_choices_are_the_answers_of_the_solvers(mode):
+    """Where no job must be preempted, the simulation makes no instance."""
+
+    @given(reclaim_instances(semantics="rigid", max_servers=8, max_jobs=6), st.data())
+    def same(instance, data):
+        servers = tuple(replace(server, on_loan=True) for server in instance.servers)
+        jobs = tuple(replace(job, weight=max(1, job.weight)) for job in instance.jobs)
+        instance = replace(instance, servers=servers, jobs=jobs)
+        idle = np.flatnonzero(np.diff(instance.index.base.server_start) == 0).tolist()
+        assume(idle)
+        instance = replace(instance, reclaim_servers=data.draw(st.integers(1, len(idle))))
+        for solver in (LyraGreedy(), RandomChoice(), Fast(), Exact()):
+            found = solver.solve(instance, limits=Limits(), rng=np.random.default_rng(1)).solution
+            given = len(servers), idle, instance.reclaim_servers
+            chosen = solver.quick_choice(*given, np.random.default_rng(1))
+            assert found.positions(instance) == sorted(chosen)
 
     same()
 
