@@ -46,8 +46,8 @@ class Exact(Solver):
        nodes a longer tabu search follows, and then the branch and bound continues. After a quarter
        of the time, or 10 s, branch and bound on servers replaces it if every job is on two servers
        (`lyra_opt.reclaim.exact.pairs`). Else a semidefinite bound
-       (`lyra_opt.reclaim.bounds.semidefinite`) is computed if half of the gap that the linear
-       bound left is still open.
+       (`lyra_opt.reclaim.bounds.semidefinite`) is computed if two fifths of the gap that the linear
+       bound left are still open.
     4. Interchangeable: a longer tabu search, then branch and bound with the bound of
        `lyra_opt.reclaim.exact.threshold.search`.
 
@@ -188,7 +188,7 @@ def _search_rigid(
             with limited_to(_left(known)):
                 known.take(pairs.search())
             return
-        if 2 * known.bound < linear_bound + known.objective:
+        if 5 * known.bound < 2 * linear_bound + 3 * known.objective:
             bound = semidefinite_bound(reduced, known.objective, rng)
             tree.take(known.places, bound)
             if known.observer is not None and bound > known.bound:
