@@ -55,8 +55,9 @@ def _heterogeneous_models() -> Objects:
     from lyra_opt.formulations.heterogeneous import brute_force, model
     from lyra_opt.formulations.heterogeneous.shares import mathopt_model
     from lyra_opt.heterogeneous.exact.shares import highs_model
+    from lyra_opt.heterogeneous.heuristics import approximate_shares
 
-    return _solvers_in(brute_force, model, mathopt_model, highs_model)
+    return _solvers_in(brute_force, model, mathopt_model, highs_model, approximate_shares)
 
 
 def _network_solvers() -> Objects:

@@ -1,8 +1,9 @@
 """Benchmarks of single decisions: round-based policies, network placement, and time shares."""
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from lyra_opt.experiments.bench.timing import sized, timed
 from lyra_opt.front_door.solving import solve
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
-from lyra_opt.heterogeneous.instance import Instance
+from lyra_opt.heterogeneous.instance import Instance, Objective
 from lyra_opt.instances.family import generate
 from lyra_opt.instances.heterogeneous.clusters import cluster_of
 from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like
@@ -37,6 +38,10 @@ LEASE_S = 3600.0
 
 SHARE_SOLVERS = ("lp-sifting", "lp-highs", "lp-glop")
 """The default solver, the solver that rounds use, and a solver of another library."""
+FLEETS = {"10,000 jobs": (10_000, 33_336), "100,000 jobs": (100_000, 267_952)}
+"""Jobs and GPUs of each type: 100,008 GPUs in all, and 100,482 servers of 8 GPUs."""
+FLEET_SOLVERS = ("lp-sifting", "pop-2", "pop-4", "pop-8", "pop-16", "dede")
+FLEET_GANG = 32
 
 
 def crowded_round(gpus_of_type: int, seed: int) -> RoundState:
@@ -114,3 +119,60 @@ def test_shares(benchmark: BenchmarkFixture, solver: str, kind: str, seed: int) 
     assert first.objective == pytest.approx(second.objective, rel=1e-6)
     called = partial(find_solver("heterogeneous", solver).solve, limits=Limits())
     timed(benchmark, partial(called, rng=generator(seed=0)), instance, rounds=3)
+
+
+@cache
+def fleet_instance(fleet: str, seed: int) -> Instance:
+    """Return jobs with different rates and weights, in gangs of 32 to 256 GPUs, on a large fleet.
+
+    The rates are Gavel's, each multiplied by a random factor between 1/2 and 2.
+    """
+    jobs, gpus_of_type = (sized(size, 24) for size in FLEETS[fleet])
+    cluster = cluster_of(dict.fromkeys(TYPES, gpus_of_type))
+    drawn = gavel_like(jobs=jobs, seed=seed, gpu_types=cluster.gpu_types).jobs
+    gangs = [job.measured for job in drawn if job.measured is not None]
+    factors = 2.0 ** np.random.default_rng(seed).uniform(-1, 1, (jobs, len(TYPES)))
+    return Instance(
+        name=f"fleet-{jobs}-jobs-seed{seed}",
+        objective=Objective.MAX_MIN_SHARE,
+        gpu_types=cluster.problem_types,
+        servers=cluster.problem_servers(),
+        jobs=tuple(
+            replace(
+                gang,
+                gang=FLEET_GANG * gang.gang,
+                weight=1 + number / jobs,
+                throughput={
+                    name: rate * factor
+                    for (name, rate), factor in zip(
+                        gang.throughput.items(), of_job.tolist(), strict=True
+                    )
+                },
+            )
+            for number, (gang, of_job) in enumerate(zip(gangs, factors, strict=True))
+        ),
+        round_s=ROUND_S,
+    )
+
+
+@cache
+def fleet_optimum(fleet: str, seed: int) -> float:
+    """Return the proved optimal level of a fleet."""
+    best: Any = solve(fleet_instance(fleet, seed), "lp-sifting")
+    assert best.status is Status.OPTIMAL
+    return float(best.objective)
+
+
+@pytest.mark.parametrize("seed", range(sized(3, 1)))
+@pytest.mark.parametrize("fleet", FLEETS)
+@pytest.mark.parametrize("solver", FLEET_SOLVERS)
+def test_fleet_shares(benchmark: BenchmarkFixture, solver: str, fleet: str, seed: int) -> None:
+    """Time max-min shares of a fleet, and record how far the level is below the optimum."""
+    method = find_solver("heterogeneous", solver)
+    method.load()
+    called = partial(method.solve, limits=Limits(), rng=generator(seed=0))
+    found: Any = timed(benchmark, called, fleet_instance(fleet, seed), warms_up=False)
+    benchmark.extra_info |= {
+        "below_optimum_percent": 100 * (1 - found.objective / fleet_optimum(fleet, seed)),
+        "case": f"{solver}, {fleet}",
+    }

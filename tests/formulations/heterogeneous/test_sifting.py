@@ -86,6 +86,26 @@ def test_what_is_found_is_the_optimum_of_all(seed, kind):
         assert bound == pytest.approx(best, rel=1e-8)
 
 
+@draws(20)
+@given(st.integers(0, 2**32 - 1), KINDS)
+def test_descent_on_prices_changes_no_optimum(seed, kind):
+    """With the descent, which else only many jobs get, the level is still that of the whole."""
+    programme = programme_of(seed, kind)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sifting, "MANY_JOBS", 1)
+        point = sifted(programme, WHOLE)
+    if point is not None:
+        assert attained(programme, point) == pytest.approx(WHOLE(programme).level, rel=1e-8)
+
+
+def test_with_descent_two_small_programmes_suffice():
+    """Of 10,000 unlike jobs, only those enter a programme whose types are uncertain."""
+    sizes = []
+    assert sifted(programme_of(SCARCE, "unlike", 10_000), noting(sizes)) is not None
+    assert len(sizes) <= 3
+    assert max(sizes) <= 100
+
+
 def sum_of(seed, jobs):
     """Return the same jobs with random gains and nothing that they need."""
     programme = programme_of(seed, "idle", jobs)

@@ -84,7 +84,7 @@ class LpSifting(ShareSolver):
     """
 
     name = "lp-sifting"
-    modules, engine = LpHighs.modules, LpHighs.engine
+    modules, engine = (*LpHighs.modules, "scipy.optimize"), LpHighs.engine
 
     def merged_point_of(self, programme: ShareProgramme) -> SharePoint:
         """Solve a share programme by sifting if its form allows that, else in one piece."""

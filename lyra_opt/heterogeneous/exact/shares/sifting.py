@@ -41,6 +41,10 @@ LEAST_MEAN_JOBS, MOST_MEAN_JOBS, JOBS_OF_MEAN = 16, 40, 8
 """Number of averaged jobs, and of jobs in each; more guess better but take longer."""
 IN_DOUBT = 24
 """Number of uncertain families at first; doubled after each programme that trades GPUs."""
+MANY_JOBS = 1_000
+"""Least number of jobs for which a descent on the prices pays off before the first programme."""
+DESCENT_STEPS, LEVEL_STEPS, LEVEL_STEP = 30, 8, 1e-7
+"""Steps of that descent, and of Newton's method for the level at each of its prices."""
 MOST_PROGRAMMES = 10
 LARGEST_MARGIN = 0.5
 LEAST_PRICE = 1e-3
@@ -142,7 +146,7 @@ def sifted_sum(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
         few = np.flatnonzero(kept)
         if len(few) > MOST_KEPT * jobs:
             return None
-        point = engine(_of_jobs(programme, few))
+        point = engine(of_jobs(programme, few))
         iterations += point.iterations
         if point.shares is None or point.prices is None:
             return None
@@ -157,7 +161,7 @@ def sifted_sum(programme: ShareProgramme, engine: Engine) -> SharePoint | None:
     return None
 
 
-def _of_jobs(programme: ShareProgramme, jobs: IntArray) -> ShareProgramme:
+def of_jobs(programme: ShareProgramme, jobs: IntArray) -> ShareProgramme:
     """Return the programme restricted to some of its jobs, none of which is in a pair."""
     return replace(
         programme,
@@ -249,6 +253,8 @@ class _Sifting:
         if guess is None:
             return None
         prices, level = guess
+        if len(self._programme.level) >= MANY_JOBS and level < self._highest:
+            prices, level = self._refined(prices, level)
         is_at_limit = level >= self._highest
         now = self._jobs.at(prices, min(level, self._highest))
         if is_at_limit:
@@ -312,6 +318,37 @@ class _Sifting:
             return None
         prices = point.prices.cleaned().gpus
         return (prices, point.level) if prices.any() else None
+
+    def _refined(self, prices: FloatArray, level: float) -> tuple[FloatArray, float]:
+        """Improve a guess of GPU prices by descent on the level that they leave possible.
+
+        At prices p, the level is at most the v at which all jobs' cheapest vertices cost what all
+        GPUs are worth. With many jobs, the least such v over all p is almost smooth. A few dozen
+        evaluations, O(jobs types^2) each, then bring the prices so close that few jobs remain
+        uncertain. The averaged jobs of the first guess miss them by up to 15 %.
+        """
+        from scipy.optimize import minimize
+
+        gpus = self._programme.gpus
+        everyone = np.ones(len(self._programme.level), dtype=np.bool_)
+        used = prices > LEAST_PRICE * prices.max()
+
+        def possible(logarithms: FloatArray) -> tuple[float, FloatArray]:
+            nonlocal level
+            at = np.where(used, np.exp(logarithms), prices)
+            for _ in range(LEVEL_STEPS):
+                use, slope = self._use(self._jobs.at(at, level), everyone)
+                left, per_level = float(product(at, gpus - use)), float(product(at, slope))
+                before, level = level, min(self._highest, level + left / per_level)
+                if abs(level - before) <= LEVEL_STEP * abs(level):
+                    break
+            return math.log(level), np.where(used, at * (gpus - use) / (per_level * level), 0.0)
+
+        start = np.log(np.maximum(prices, LEAST_PRICE * prices.max()))
+        found = minimize(
+            possible, start, method="L-BFGS-B", jac=True, options={"maxiter": DESCENT_STEPS}
+        )
+        return np.where(used, np.exp(found.x), prices), level
 
     def _merged(self, jobs: IntArray, number: IntArray, models: IntArray) -> ShareProgramme:
         """Return a programme in which jobs with an equal `number` are merged into one job.
