@@ -230,8 +230,16 @@ class Metrics:
     decision_max_s: float | None = field(compare=False)
 
 
-def measure(simulation: Kernel) -> Metrics:
-    """Return the metrics of a finished simulation; O(jobs log jobs + decisions log decisions)."""
+def measure(simulation: Kernel, fairness: np.ndarray | None = None) -> Metrics:
+    """Return the metrics of a finished simulation; O(jobs log jobs + decisions log decisions).
+
+    Parameters
+    ----------
+    simulation
+        The simulation, after its run.
+    fairness
+        Its `finish_time_fairness`, if it is known already.
+    """
     runs, totals, cluster = simulation.runs, simulation.totals, simulation.cluster
     queue_s = np.array([run.queued_s for run in runs])
     jct_s = np.array([run.jct_s for run in runs])
@@ -252,7 +260,7 @@ def measure(simulation: Kernel) -> Metrics:
     computing_gpu_s = math.fsum(run.done_gpu_s for run in runs)
     # If no job communicates over the network, rounding could make this difference negative.
     communicating_gpu_s = max(0.0, gpu_s - computing_gpu_s)
-    fairness = finish_time_fairness(simulation)
+    fairness = finish_time_fairness(simulation) if fairness is None else fairness
     tells_apart = not any(simulation.hosts.is_counted)
     has_racks, has_slices = cluster.topology is not None, simulation.slices is not None
     decision_s = totals.decision_s

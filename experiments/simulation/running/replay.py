@@ -26,7 +26,7 @@ from lyra_opt.simulation.series import CaptureObserver, ProgressObserver, Series
 from lyra_opt.simulation.view import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import pandas as pd
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.scheme import Scheme
     from lyra_opt.simulation.series import Series
     from lyra_opt.simulation.view import Observer
+    from lyra_opt.simulation.workload import Job
 
 LEAST_CPU_TIME_S = 1e-9
 ENGINE_NAMES = {FOREVER: "elastic", LEASES: LEASES, ROUNDS: ROUNDS, EPOCHS: EPOCHS}
@@ -312,11 +313,12 @@ def replay(
     except AssertionError as error:
         where = f"at {simulation.now_s:g} s"
         raise SimulationError(f"{where}: error in the simulation: {error}") from error
+    fairness = finish_time_fairness(simulation)
     return FinishedReplay(
         setup=setup,
         scheme=scheme,
-        metrics=measure(simulation),
-        jobs=_jobs_table(simulation),
+        metrics=measure(simulation, fairness),
+        jobs=_jobs_table(simulation, fairness),
         series=series.series,
         borrows=simulation.loans.is_active,
         wall_time_s=wall_time_s,
@@ -324,19 +326,24 @@ def replay(
     )
 
 
-def _jobs_table(simulation: Kernel) -> pd.DataFrame:
+def input_table(jobs: Sequence[Job]) -> pd.DataFrame:
+    """Return the inputs of jobs as a table: `JOB_COLUMNS`, and the GPU types that they request."""
     import pandas as pd
 
-    jobs, runs = simulation.workload.jobs, simulation.runs
     of_job = {name: [getattr(job, name) for job in jobs] for name in JOB_COLUMNS}
+    return pd.DataFrame(
+        {**of_job, "gpu_types": [GPU_TYPE_SEPARATOR.join(job.gpu_types) for job in jobs]}
+    )
+
+
+def _jobs_table(simulation: Kernel, fairness: np.ndarray) -> pd.DataFrame:
+    runs = simulation.runs
     of_run = {name: [getattr(run, name) for run in runs] for name in RUN_COLUMNS}
     computing_gpu_s = np.array(of_run["done_gpu_s"])
     has_prices = simulation.cluster.price_per_s_of_pool is not None
     by_tier = np.array([run.allocations_by_tier for run in runs], dtype=np.int64)
-    return pd.DataFrame(
-        {
-            **of_job,
-            "gpu_types": [GPU_TYPE_SEPARATOR.join(job.gpu_types) for job in jobs],
+    table = input_table(simulation.workload.jobs).assign(
+        **{
             **of_run,
             **time_parts(runs),
             "cost": [run.cost if has_prices else None for run in runs],
@@ -344,10 +351,11 @@ def _jobs_table(simulation: Kernel) -> pd.DataFrame:
             "communication_share": np.maximum(
                 0.0, 1 - computing_gpu_s / [run.ran_gpu_s for run in runs]
             ),
-            "fairness": finish_time_fairness(simulation),
+            "fairness": fairness,
             **{f"{tier.name.lower()}_allocations": by_tier[:, tier] for tier in Tier},
         }
-    ).rename(columns={"id": "job_id", "done_gpu_s": "computing_gpu_s"})
+    )
+    return table.rename(columns={"id": "job_id", "done_gpu_s": "computing_gpu_s"})
 
 
 def series_table(series: Series) -> pd.DataFrame:

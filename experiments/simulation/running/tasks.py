@@ -31,7 +31,7 @@ from lyra_opt.experiments.simulation.measuring.bounds import (
 )
 from lyra_opt.experiments.simulation.measuring.demand import demand_by_type, types_in_words
 from lyra_opt.experiments.simulation.running.capture import Capture
-from lyra_opt.experiments.simulation.running.replay import replay, series_table
+from lyra_opt.experiments.simulation.running.replay import input_table, replay, series_table
 from lyra_opt.experiments.simulation.scenario.building import make_setup, traces_of_workload
 from lyra_opt.experiments.simulation.scenario.loading import Scenario, absent_cases, variants
 from lyra_opt.experiments.simulation.scenario.schemes import (
@@ -106,11 +106,7 @@ class ReplayTask:
             progress=partial(self._report_progress, len(setup.workload.jobs)),
         )
         figures, setting = finished.as_json_object(), setting_of(setup, scheme)
-        setting["inputs"] = {
-            name: zlib.crc32(finished.jobs[name].to_csv(index=False).encode())
-            for name in (*JOB_INPUTS, *ASSUMED_INPUTS)
-            if name in finished.jobs
-        }
+        setting["inputs"] = _input_checksums(self.scenario, self.schemes, self.seed)
         if table.bounds:
             abilities = abilities_of(scheme, setup)
             figures |= _bounds(self.scenario, self.schemes, self.seed, abilities)
@@ -219,6 +215,16 @@ def setting_of(setup: Setup, scheme: Scheme) -> dict[str, Any]:
 @lru_cache(maxsize=SETUPS_KEPT)
 def _setup(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Setup:
     return make_setup(scenario, make_schemes(scenario, schemes), seed)
+
+
+@lru_cache(maxsize=SETUPS_KEPT)
+def _input_checksums(scenario: Scenario, schemes: tuple[str, ...], seed: int) -> Mapping[str, int]:
+    """Return a checksum of each input of the jobs, which is the same under every scheme."""
+    table = input_table(_setup(scenario, schemes, seed).workload.jobs)
+    return {
+        name: zlib.crc32(table[name].to_csv(index=False).encode())
+        for name in (*JOB_INPUTS, *ASSUMED_INPUTS)
+    }
 
 
 @lru_cache(maxsize=2 * SETUPS_KEPT)
