@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lyra_opt.core.documents import write_text
@@ -34,7 +34,7 @@ def pages(plan: LibraryPlan, library: Library, docs: Path) -> dict[Path, str]:
     made = {sheet: _TABLE.sub(table, sheet.read_text(encoding="utf-8"))}
     for page in plan.pages:
         of_page = [entry for entry in library.entries.values() if entry.page == page.name]
-        made[docs / "library" / f"{page.name}.md"] = _page(page, of_page, library, plan.wording)
+        made[docs / "library" / f"{page.name}.md"] = _page(page, of_page, library, plan)
     return made
 
 
@@ -48,27 +48,14 @@ def write_pages(plan: LibraryPlan, library: Library, docs: Path) -> None:
         plot(library.load(page.typical).instance, file=picture)
 
 
-NO_CERTIFICATE = {
-    "allocation": "the search tree is too large: no search for a proof ended within its limit",
-    "heterogeneous": "no search for a proof ended within its limit; the linear relaxation is weak",
-    "network": "no search for a proof ended within its limit; the relaxation has many ties",
-    "reclaim": "no search for a proof ended within its limit, or the proof exceeds 192 KB; the "
-    "linear relaxation is weak",
-}
-"""Why proved instances have no certificate, by problem."""
-
-
-def _without_certificate(entries: Sequence[Entry], library: Library) -> list[str]:
-    """Return the lines that name the proved instances of a page without a certificate, and why."""
-    bare = [
-        e for e in entries if library.known[e.id].proof in (Proof.TWO_METHODS, Proof.ONE_METHOD)
-    ]
-    lines = []
-    for problem in dict.fromkeys(entry.problem for entry in bare):
-        ids = ", ".join(f"`{entry.id}`" for entry in bare if entry.problem == problem)
-        told = f"Proved without a [certificate](../proofs.md) ({NO_CERTIFICATE[problem]})"
-        lines += [f"{told}: {ids}.", ""]
-    return lines
+def _without_certificate(
+    entries: Sequence[Entry], reasons: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Yield the lines that name the proved instances of a page without a certificate, and why."""
+    for reason, names in reasons.items():
+        ids = ", ".join(f"`{entry.id}`" for entry in entries if entry.id in names)
+        if ids:
+            yield from (f"Proved without a [certificate](../proofs.md) ({reason}): {ids}.", "")
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -124,14 +111,12 @@ def _number(value: float | None) -> str:
     return "" if value is None else show_value_of(value)
 
 
-def _page(
-    page: PageTable, entries: Sequence[Entry], library: Library, wording: Mapping[str, str]
-) -> str:
+def _page(page: PageTable, entries: Sequence[Entry], library: Library, plan: LibraryPlan) -> str:
     if not entries:
         raise UserError(f"page {page.name}: no instance belongs to this page")
     typical = library.entry(page.typical)
-    features = dict.fromkeys(wording.get(entry.features, entry.features) for entry in entries)
-    picture = wording.get(typical.features, typical.features)
+    features = dict.fromkeys(plan.wording.get(entry.features, entry.features) for entry in entries)
+    picture = plan.wording.get(typical.features, typical.features)
     rows = [
         [
             f"`{entry.id}`",
@@ -162,7 +147,7 @@ def _page(
             "",
             _table(header, rows),
             "",
-            *_without_certificate(entries, library),
+            *_without_certificate(entries, plan.without_certificate),
         ]
     )
 

@@ -174,6 +174,9 @@ class LibraryPlan:
     wording: Mapping[str, str] = key(
         Named(Line()), "sentences that pages show instead of features of the frozen catalogue"
     )
+    without_certificate: Mapping[str, tuple[str, ...]] = key(
+        Named(ListOf(Name())), "ids of proved instances without a certificate, by reason", {}
+    )
 
     def methods_for(self, problem: str, variant: str) -> MethodsTable:
         """Return the methods for a variant; raise `FieldError` if the plan has no such entry."""

@@ -10,6 +10,7 @@ from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.experiments.library.pages import pages
 from lyra_opt.experiments.library.plan import read_plan, write_catalogue
 from lyra_opt.instances.library import library
+from lyra_opt.instances.library.documents import Proof
 
 PLAN = library().folder / "plans" / "library-2026.1.toml"
 DOCS = Path(__file__).parents[3] / "docs"
@@ -42,6 +43,13 @@ def test_every_variant_has_methods():
 def test_wording_replaces_features_of_the_catalogue():
     features = {entry.features for entry in library().entries.values()}
     assert set(read_plan(PLAN).wording) <= features
+
+
+def test_every_proved_instance_without_a_certificate_has_a_reason():
+    named = [name for names in read_plan(PLAN).without_certificate.values() for name in names]
+    proofs = {name: best.proof for name, best in library().known.items()}
+    bare = [name for name in proofs if proofs[name] in (Proof.TWO_METHODS, Proof.ONE_METHOD)]
+    assert sorted(named) == sorted(bare)
 
 
 def test_a_plan_that_is_wrong_is_refused(write):
