@@ -96,6 +96,17 @@ def _forged(random, proof):
     return forged
 
 
+def test_a_makespan_is_at_most_one_round_beyond_its_programme():
+    """A programme without a point has any cost, if its leaves are not called empty."""
+    document, _ = next(each for each in cases("makespan", 12) if each[1] is not INFEASIBLE)
+    proof = proof_for(document)
+    bound = check(document, proof)
+    for node in proof["nodes"]:
+        node |= {"is_empty": False}
+        node["multipliers"][1::2] = [10**6 * each for each in node["multipliers"][1::2]]
+    assert check(document, proof) == bound
+
+
 def test_a_proof_has_no_solution():
     """A point of the programme is not a schedule, so none is taken for one."""
     document, _ = next(cases("utility", 30))
