@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lyra_opt.core.arrays import IntArray
+    from lyra_opt.reclaim.bounds.pair_ascent import Start
     from lyra_opt.reclaim.bounds.pair_certificate import PairForm
     from lyra_opt.reclaim.reduction import ReducedReclaim
 
@@ -26,13 +27,10 @@ class _Node(NamedTuple):
 
     Parameters
     ----------
-    ascent
-        The ascent of the bound, from whose multipliers children start.
     paid
         The weight of the jobs on the chosen servers.
     """
 
-    ascent: PairAscent
     chosen: tuple[int, ...]
     places: IntArray
     paid: int
@@ -73,7 +71,7 @@ class PairSearch:
         self._reduced, self._form, self._observer = reduced, form, observer
         self._chosen, self._objective = list(incumbent), reduced.objective(incumbent)
         self._bound = dual_bound
-        self._open: list[tuple[int, float, int, _Node]] = []
+        self._open: list[tuple[int, float, int, _Node, PairAscent]] = []
         self._order, self._memory_bytes, self.nodes = count(), 0, 0
 
     def search(self) -> SearchResult:
@@ -87,13 +85,12 @@ class PairSearch:
             if stopped_by is not None:
                 break
             if not self.nodes:
-                ascent = PairAscent(self._form, self._objective)
                 places = np.arange(len(self._reduced.servers))
-                self._add(_Node(ascent, (), places, 0), self._bound)
+                self._add(_Node((), places, 0), self._form, self._bound)
             else:
-                bound, _, _, node = heappop(self._open)
-                self._memory_bytes -= node.ascent.kept_bytes
-                self._branch(node, bound)
+                bound, _, _, node, ascent = heappop(self._open)
+                self._memory_bytes -= ascent.kept_bytes
+                self._branch(node, ascent, bound)
             least = self._open[0][0] if self._open else self._objective
             if least > self._bound:
                 self._bound = min(least, self._objective)
@@ -106,29 +103,27 @@ class PairSearch:
             nodes=self.nodes - before,
         )
 
-    def _branch(self, node: _Node, bound: int) -> None:
+    def _branch(self, node: _Node, ascent: PairAscent, bound: int) -> None:
         """Add the two children of a node in which one server is chosen or excluded."""
-        server = int(np.argmin(np.abs(node.ascent.squares - 0.5)))
+        server = int(np.argmin(np.abs(ascent.squares - 0.5)))
         place = int(node.places[server])
         for value in (1, 0):
-            form, paid = node.ascent.exact_form.fixed(server, value)
-            child = node._replace(
+            form, paid = ascent.exact_form.fixed(server, value)
+            child = _Node(
                 chosen=(*node.chosen, place) if value else node.chosen,
                 places=np.delete(node.places, server),
                 paid=node.paid + paid,
             )
-            if not form.ends.size or form.picks in (0, len(form.cost)):
-                # The cheapest servers are optimal.
-                self._offer(child, np.argsort(form.cost, kind="stable")[: form.picks])
-                continue
-            start = node.ascent.start_of_child(server, value)
-            ascent = PairAscent(form, self._objective - child.paid, start)
-            self._add(child._replace(ascent=ascent), bound)
+            self._add(child, form, bound, ascent.start_of_child(server, value))
 
-    def _add(self, node: _Node, bound: int) -> None:
+    def _add(self, node: _Node, form: PairForm, bound: int, start: Start | None = None) -> None:
         """Compute the bound of a node, and keep the node if it can improve the incumbent."""
+        if not form.ends.size or form.picks in (0, len(form.cost)):
+            # The cheapest servers are optimal.
+            self._offer(node, np.argsort(form.cost, kind="stable")[: form.picks])
+            return
         self.nodes += 1
-        ascent = node.ascent
+        ascent = PairAscent(form, self._objective - node.paid, start)
         with suppress(OutOfTimeError):  # the bound is valid however far the ascent got
             ascent.run()
         bound = max(bound, node.paid + ascent.proved())
@@ -136,7 +131,7 @@ class PairSearch:
         if bound < self._objective:
             value = node.paid + ascent.unit * ascent.best_value
             ascent.cuts, ascent.point = ascent.best_cuts, ascent.best_point  # to free memory
-            heappush(self._open, (bound, value, next(self._order), node))
+            heappush(self._open, (bound, value, next(self._order), node, ascent))
             self._memory_bytes += ascent.kept_bytes
 
     def _offer(self, node: _Node, servers: IntArray) -> None:

@@ -39,7 +39,7 @@ def graphs(draw) -> ReducedReclaim:
 
     return ReducedReclaim(
         servers=np.arange(servers),
-        reclaim_servers=draw(st.integers(1, servers - 1)),
+        reclaim_servers=draw(st.integers(1, servers)),
         server_cost=numbers(servers, 0),
         losses=Incidence.of_entries(len(jobs), servers, entries),
         slack=np.zeros(len(jobs), dtype=np.int64),
