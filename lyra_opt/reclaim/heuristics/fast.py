@@ -119,7 +119,7 @@ class Fast(Solver):
         because levelling two prices never lowers the smaller one. Peeling gives back the first of
         servers that rescue nothing, and the first answer costs 0, so it is proved.
         """
-        return idle[-count:]
+        return idle[len(idle) - count :]
 
 
 def _around_segment(

@@ -62,7 +62,7 @@ def test_quick_choices_are_the_answers_of_the_solvers(mode):
         instance = replace(instance, servers=servers, jobs=jobs)
         idle = np.flatnonzero(np.diff(instance.index.base.server_start) == 0).tolist()
         assume(idle)
-        instance = replace(instance, reclaim_servers=data.draw(st.integers(1, len(idle))))
+        instance = replace(instance, reclaim_servers=data.draw(st.integers(0, len(idle))))
         for solver in (LyraGreedy(), RandomChoice(), Fast(), Exact()):
             found = solver.solve(instance, limits=Limits(), rng=np.random.default_rng(1)).solution
             given = len(servers), idle, instance.reclaim_servers
