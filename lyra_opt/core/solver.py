@@ -17,7 +17,7 @@ from lyra_opt.core.result import Number, SolveResult, Status, StoppedBy
 from lyra_opt.core.stopwatch import OutOfTimeError, grace, limited_to, limits_in_force, loading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
 
@@ -113,8 +113,8 @@ class Solver(ABC):
             for module in self.modules:
                 import_module(module)
 
-    def proof_tree(self, instance: Any, solution: Any) -> JsonObject:
-        """Return a search tree that proves a solution, as keys of a proof file."""
+    def proof_trees(self, instance: Any, solution: Any) -> Iterator[JsonObject]:
+        """Yield search trees that can prove a solution, as keys of a proof file."""
         raise NotImplementedError
 
     def supports(self, instance: Any) -> Unsupported | None:

@@ -288,15 +288,14 @@ def main(arguments: list[str]) -> int:
     """Check the two files of the command line; return the exit code."""
     try:
         instance, proof = (json.loads(Path(name).read_text("utf-8")) for name in arguments)
-        bound = check(instance, proof)
+        bound = float(check(instance, proof))
     except Refuted as error:
         print(f"{arguments[1]}: NOT proved: {error}")
         return 1
     except Exception as error:
         print(f"cannot check {arguments}: {type(error).__name__}: {error}"[:300], file=sys.stderr)
         return 2
-    told = f"bound {float(bound):.12g} (the instance itself is not checked)"
-    print(f"{arguments[1]}: proved: {told}")
+    print(f"{arguments[1]}: proved: bound {bound:.12g} (the instance itself is not checked)")
     return 0
 
 

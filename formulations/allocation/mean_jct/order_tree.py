@@ -79,15 +79,18 @@ class OrderTree(Solver):
         self.load()
         return OrderSearch(instance, warm_start, observer).run()
 
-    def proof_tree(self, instance: Instance, solution: Schedule) -> JsonObject:
-        """Run the search within the time limit; return its tree as keys of a proof file."""
+    def proof_trees(self, instance: Instance, solution: Schedule) -> Iterator[JsonObject]:
+        """Run the search within the time limit; yield its tree, with fewer bits in prices first.
+
+        Trees are keys of a proof file.
+        """
         self.load()
         search = OrderSearch(instance, solution, None)
         search.tree = {}
         search.run()
         if search.open and search.open[0].bound < search.threshold:
             raise OutOfTimeError
-        return _tree_of(search)
+        yield from (_tree_of(search, bits) for bits in FRACTION_BITS)
 
 
 class Branched(NamedTuple):
@@ -372,11 +375,13 @@ def _with_starts(order: PartialOrder, point: Point, *, early: bool) -> tuple[Eve
     return tuple(found)
 
 
-FRACTION_BITS = 24
-"""Bits of the prices in proofs. Fewer bits make smaller files, and weaker bounds."""
+FRACTION_BITS = 24, 60
+"""Bits of the prices in proofs. Fewer bits make smaller files, and weaker bounds: 24 are too few if
+one job has a thousandth of the work of another.
+"""
 
 
-def _tree_of(search: OrderSearch) -> JsonObject:
+def _tree_of(search: OrderSearch, bits: int) -> JsonObject:
     """Return a finished search tree as keys of a proof, each node before its children."""
     nodes: list[JsonObject] = []
     lists: dict[tuple[int, ...], int] = {}
@@ -393,11 +398,12 @@ def _tree_of(search: OrderSearch) -> JsonObject:
             waiting.extend(reversed(node.children))
         else:
             prices = search.priced.lowered(order, node, tail_of(order) if order.following else None)
-            nodes.append({"prices": lists.setdefault(_rounded(search.priced, prices), len(lists))})
-    return {"denominator": 1 << FRACTION_BITS, "prices": list(map(list, lists)), "nodes": nodes}
+            row = _rounded(search.priced, prices, bits)
+            nodes.append({"prices": lists.setdefault(row, len(lists))})
+    return {"denominator": 1 << bits, "prices": list(map(list, lists)), "nodes": nodes}
 
 
-def _rounded(priced: OrderPriceBound, prices: Prices) -> tuple[int, ...]:
+def _rounded(priced: OrderPriceBound, prices: Prices, bits: int) -> tuple[int, ...]:
     """Return prices as in proofs, rounded down: work and the three shares, job by job."""
     numbers, one, found = priced.numbers, 1 << priced.bits, []
     for job in range(numbers.jobs):
@@ -405,5 +411,5 @@ def _rounded(priced: OrderPriceBound, prices: Prices) -> tuple[int, ...]:
         top = Fraction(numbers.top_rate[job], 1 << numbers.yield_bits)
         height = max(Fraction(0), Fraction(prices.rest[job], one) * top - busy / 2)
         work, after = (Fraction(of[job], one) for of in (prices.work, prices.after_release))
-        found += [int(each * (1 << FRACTION_BITS)) for each in (work, busy, height, after)]
+        found += [int(each * (1 << bits)) for each in (work, busy, height, after)]
     return tuple(found)

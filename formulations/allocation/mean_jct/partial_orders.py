@@ -382,10 +382,9 @@ class OrderPriceBound:
         for job in order.following:
             after = shares.after_release[job] if order.waits_for_release(job) else 0.0
             parts = [max(0.0, each) for each in (shares.busy[job], shares.height[job], after)]
-            total = max(1.0, math.fsum(parts))
             busy, height, after_release = (math.floor(Fraction(each) * one) for each in parts)
-            if total > 1:
-                whole = busy + height + after_release
+            whole = busy + height + after_release
+            if whole > one:  # a sum of floats could round down to 1
                 busy, height, after_release = (
                     each * one // whole for each in (busy, height, after_release)
                 )

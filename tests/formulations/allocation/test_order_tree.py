@@ -83,6 +83,14 @@ def test_prices_say_the_optimum_of_one_job_exactly():
         assert bound == pytest.approx(expected * numbers.ticks, rel=1e-15)
 
 
+def test_shares_whose_sum_rounds_to_1_are_lowered():
+    """As floats 0.1 and 0.9 add up to 1; as fractions they do not."""
+    numbers = WholeNumbers(instance_of(1, job("one", 1, 1, 1.0)))
+    order, priced = PartialOrder(numbers, ()), OrderPriceBound(numbers)
+    found = priced.prices(order, Shares([Fraction(0)], [0.1], [0.9], [0.0]), tail_of(order))
+    assert 2 * found.rest[0] + found.decay[0] <= 2 << priced.bits
+
+
 def test_a_job_that_has_no_room_beside_a_completion_starts_after_it():
     """3 of 4 GPUs are held until A completes, so B, which needs 2, starts after it."""
     jobs = [job(name, least, 4, 8.0) for name, least in (("A", 3), ("B", 2), ("C", 1))]

@@ -76,6 +76,25 @@ def test_a_job_alone_has_a_certificate():
     assert bound_of(instance_of(1, job("a", 1, 1, 0.125))) == pytest.approx(0.125, rel=NEAR)
 
 
+def test_jobs_of_very_different_work_have_a_certificate():
+    """Prices with few digits prove too little."""
+    jobs = job("a", 1, 2, 1.0, scaling_loss=1.0), job("b", 1, 4, 0.001, running=True)
+    assert bound_of(instance_of(1, *jobs)) == pytest.approx(0.501, rel=NEAR)
+
+
+def test_a_bound_beyond_floats_is_refused(tmp_path, capsys):
+    jobs = [{"min_workers": 1, "max_workers": 1, "work_worker_s": 1.7e308}] * 2
+    jobs = [each | {"id": name} for each, name in zip(jobs, "ab", strict=True)]
+    document = FLEET | {"gpus": 1, "jobs": jobs}
+    proof = proved(FLEET) | {
+        "sha256": content_hash(document),
+        "denominator": 1,
+        "prices": [[2, 0, 0, 0, 1, 0, 0, 0]],
+        "nodes": [{"next": True}, {"next": True}, {"prices": 0}],
+    }
+    refuse(main, tmp_path, document, proof, capsys)
+
+
 def test_a_schedule_that_is_not_the_best_has_no_proof():
     """It is said that a better one exists; and that there always is a schedule."""
     instance = PROBLEM.parse_instance(FLEET)
