@@ -214,7 +214,8 @@ class KnapsackScaling(ScalingRule):
 
     def __init__(self, solver: SolverLike) -> None:
         self._solver = solver_of("allocation", Objective.JCT_REDUCTION, solver)
-        self._proves = Objective.JCT_REDUCTION in self._solver.exact_variants
+        is_exact = Objective.JCT_REDUCTION in self._solver.exact_variants
+        self._proves = is_exact and is_built_in(self._solver)
         self._jobs = _ElasticJobs()
 
     def extra_workers(

@@ -267,6 +267,20 @@ def test_solvers_of_ones_own_are_parts():
     assert outcomes[2] == outcomes[3]
 
 
+def test_a_solver_of_ones_own_answers_also_if_one_answer_is_certain():
+    asked = []
+
+    class Mine(MckpDp):
+        def solve(self, instance, **options):
+            asked.append(instance.gpus)
+            return super().solve(instance, **options)
+
+    jobs = [job_of(f"j{n}", 0, 400 * n, max_workers=3) for n in (1, 2)]
+    scheme = ComposedScheme(name="m", summary="", scaling=Mine())
+    replay(jobs, Cluster.of_servers(1, gpus_per_server=4), scheme)
+    assert asked
+
+
 def test_distance_can_be_ignored():
     """Then gangs run as fast anywhere, and may train what they like."""
     simulation = simulate(LARGE, RACKS, "fifo", ignores_distance=True)
