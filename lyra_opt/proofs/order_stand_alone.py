@@ -286,6 +286,9 @@ def check(instance: Document, proof: Document) -> Fraction:
 
 def main(arguments: list[str]) -> int:
     """Check the two files of the command line; return the exit code."""
+    if len(arguments) != 2:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
     try:
         instance, proof = (json.loads(Path(name).read_text("utf-8")) for name in arguments)
         bound = float(check(instance, proof))

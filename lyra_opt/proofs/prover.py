@@ -7,6 +7,7 @@ with solvers. It also builds the programme that is searched here.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from lyra_opt.proofs.stand_alone import Box, ProofProgramme
 
 
-INTEGER_BITS, BITS = 24, 48
+INTEGER_BITS, BITS = 10, 48
 """Binary digits of multipliers after the point: for integer programmes, whose leaves may be loose,
 and for continuous programmes, relative to the largest cost."""
 DUAL_TOLERANCE = 1e-10
@@ -71,10 +72,10 @@ class Prover:
 
     Notes
     -----
-    Depth first, lower side of a branch first. The linear programmes are solved by HiGHS,
-    warm-started from node to node. Of a few most fractional variables, the one whose two sides rise
-    most is branched on. Complexity: that of branch and bound; each node solves one linear
-    programme, plus some for each candidate. A continuous programme is a single leaf.
+    Depth first, lower side of a branch first. The linear programmes are solved by HiGHS, warm-
+    started from node to node. Of a few fractional variables in many rows, the one whose two
+    sides rise most is branched on. Complexity: that of branch and bound; each node solves one
+    linear programme, plus some for each candidate. A continuous programme is a single leaf.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class Prover:
                 self._highs.setOptionValue(tolerance, DUAL_TOLERANCE)
         self._load()
         self._changed: set[int] = set()
+        self._rows_of = Counter(column for row, _, _ in programme.rows for column in row)
         self.nodes: list[JsonObject] = []
 
     def _load(self) -> None:
@@ -270,14 +272,17 @@ class Prover:
         return {"multipliers": []}
 
     def _branching(self, node: _Node) -> int | None:
-        """Return the most promising of the most fractional variables, by strong branching."""
+        """Return the most promising variable by strong branching.
+
+        Candidates are fractional and occur in many rows: large jobs keep the trees of fleets small.
+        """
         assert node.point is not None, "only solved nodes are branched on"
         point = node.point
         costly = sorted(
             node.fractional,
             key=lambda column: (
                 column not in self._first,
-                -min(point[column] % 1, 1 - point[column] % 1),
+                -min(point[column] % 1, 1 - point[column] % 1) * self._rows_of[column],
             ),
         )[:MOST_CANDIDATES]
         if costly[0] in self._first:
