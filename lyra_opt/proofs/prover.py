@@ -72,10 +72,11 @@ class Prover:
 
     Notes
     -----
-    Depth first, lower side of a branch first. The linear programmes are solved by HiGHS, warm-
-    started from node to node. Of a few fractional variables in many rows, the one whose two
-    sides rise most is branched on. Complexity: that of branch and bound; each node solves one
-    linear programme, plus some for each candidate. A continuous programme is a single leaf.
+    Depth first, lower side of a branch first. The linear programmes are solved by HiGHS,
+    warm-started from node to node. A few fractional variables in many rows are candidates, and
+    a node branches on the one whose two sides rise most. Complexity: that of branch and bound;
+    each node solves one linear programme, plus some for each candidate. A continuous programme
+    is a single leaf.
     """
 
     def __init__(

@@ -96,7 +96,7 @@ def test_a_bound_beyond_floats_is_refused(tmp_path, capsys):
 
 
 def test_a_schedule_that_is_not_the_best_has_no_proof():
-    """It is said that a better one exists; and that there always is a schedule."""
+    """The message says that a better schedule exists, or that there is always a schedule."""
     instance = PROBLEM.parse_instance(FLEET)
     poor = lo.solve(instance, "lyra").solution
     for solution, told in ((poor, "a better schedule may exist"), (None, "it has a schedule")):
