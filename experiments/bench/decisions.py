@@ -16,13 +16,14 @@ from lyra_opt.experiments.bench.timing import sized, timed
 from lyra_opt.front_door.solving import solve
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
-from lyra_opt.heterogeneous.instance import Instance, Objective
+from lyra_opt.heterogeneous.instance import GangJob, Instance, Objective
 from lyra_opt.instances.family import generate
 from lyra_opt.instances.heterogeneous.clusters import cluster_of
 from lyra_opt.instances.heterogeneous.generated_jobs import gavel_like
 from lyra_opt.instances.network.epoch import epoch_instance
 from lyra_opt.network.heuristics.policy import PlacementState
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES, state_of
+from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.topology import Topology
 
 SEEDS = range(sized(5, 1))
@@ -41,14 +42,19 @@ SHARE_SOLVERS = ("lp-sifting", "lp-highs", "lp-glop")
 FLEETS = {"10,000 jobs": (10_000, 33_336), "100,000 jobs": (100_000, 267_952)}
 """Jobs and GPUs of each type: 100,008 GPUs in all, and 100,482 servers of 8 GPUs."""
 FLEET_SOLVERS = ("lp-sifting", "pop-2", "pop-4", "pop-8", "pop-16", "dede")
-FLEET_GANG = 32
+FLEET_GANG = sized(32, 1)
+
+
+def gavel_gangs(cluster: Cluster, jobs: int, seed: int) -> list[GangJob]:
+    """Return Gavel-like jobs that are submitted at once, with rates on the GPUs of a cluster."""
+    drawn = gavel_like(jobs=jobs, seed=seed, gpu_types=cluster.gpu_types).jobs
+    return [job.measured for job in drawn if job.measured is not None]
 
 
 def crowded_round(gpus_of_type: int, seed: int) -> RoundState:
     """Return the state of a scheduling round in which many Gavel-like jobs all wait for GPUs."""
     cluster = cluster_of(dict.fromkeys(TYPES, gpus_of_type))
-    drawn = gavel_like(jobs=JOBS, seed=seed, gpu_types=cluster.gpu_types).jobs
-    gangs = [job.measured for job in drawn if job.measured is not None]
+    gangs = gavel_gangs(cluster, JOBS, seed)
     return RoundState(
         gpu_types=cluster.problem_types,
         servers=cluster.problem_servers(),
@@ -129,8 +135,7 @@ def fleet_instance(fleet: str, seed: int) -> Instance:
     """
     jobs, gpus_of_type = (sized(size, 24) for size in FLEETS[fleet])
     cluster = cluster_of(dict.fromkeys(TYPES, gpus_of_type))
-    drawn = gavel_like(jobs=jobs, seed=seed, gpu_types=cluster.gpu_types).jobs
-    gangs = [job.measured for job in drawn if job.measured is not None]
+    gangs = gavel_gangs(cluster, jobs, seed)
     factors = 2.0 ** np.random.default_rng(seed).uniform(-1, 1, (jobs, len(TYPES)))
     return Instance(
         name=f"fleet-{jobs}-jobs-seed{seed}",
