@@ -13,14 +13,13 @@ from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.core.solver import find_solver
 from lyra_opt.proofs import order_stand_alone, preemption_stand_alone
 from lyra_opt.proofs.preemption_prover import proof_of_infeasibility, proof_of_optimum
-from lyra_opt.proofs.prover import NotProved, Prover
+from lyra_opt.proofs.prover import NotProved, Prover, proof_head
 from lyra_opt.proofs.stand_alone import (
     PROOF_FORMAT,
     PROOF_VERSION,
     UNREADABLE,
     Refuted,
     check,
-    content_hash,
     cost_of,
     programme_of,
     proved_cost,
@@ -115,7 +114,7 @@ def _proof_of_orders(
     """Return the proof of a mean JCT: the tree of `order-tree`, with prices in its leaves."""
     if solution is None:
         raise UserError(f"cannot prove the answer of {instance.name}: it has a schedule")
-    head = _head(instance, document)
+    head = proof_head(instance.name, document)
     value = Fraction(problem.check(instance, solution).objective or 0)
     for tree in find_solver(problem.name, "order-tree").proof_trees(instance, solution):
         bound = _rounded_down(order_stand_alone.check(document, {**head, "bound": "0", **tree}))
@@ -173,19 +172,9 @@ def _proof(
 ) -> JsonObject:
     """Return a proof as a document, after the stand-alone checker has accepted it."""
     tree = {"denominator": prover.denominator, "nodes": prover.nodes}
-    proof = {**_head(instance, document), **claim, **tree}
+    proof = {**proof_head(instance.name, document), **claim, **tree}
     check(document, proof)
     return proof
-
-
-def _head(instance: ProblemInstance, document: JsonObject) -> JsonObject:
-    """Return the keys with which every proof begins."""
-    return {
-        "format": PROOF_FORMAT,
-        "version": PROOF_VERSION,
-        "instance": instance.name,
-        "sha256": content_hash(document),
-    }
 
 
 def proof_in_words(proof: JsonObject) -> str:

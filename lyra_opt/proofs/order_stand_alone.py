@@ -83,9 +83,8 @@ class Jobs:
         rates = zip(self.base, self.gain, self.extra, strict=True)
         self.top = [base * self.one + gain * extra for base, gain, extra in rates]
         if min(*self.extra, *self.gain, 0) < 0 or len({job["id"] for job in jobs}) < len(jobs):
-            raise ValueError(
-                "the jobs have equal ids, or numbers of workers or losses out of range"
-            )
+            rule = "the jobs have equal ids, or numbers of workers or losses out of range"
+            raise ValueError(rule)
         if any(self.running[j] and self.release[j] for j in self.every):
             raise ValueError("a running job must be released at 0")
         self.height = [self.area[j] * self.one // self.top[j] for j in self.every]
@@ -170,15 +169,10 @@ class Order:
             return [(*self.events[:k], ("S", j), *self.events[k:]) for k in places]
         if not self.follow:
             raise Refuted("a node continues an order that is complete")
-        jobs, found = (
-            self.jobs,
-            [("R", len(self.jobs.releases) - len(self.ahead))] * bool(self.ahead),
-        )
-        for j in self.follow:
-            if jobs.release[j] not in self.ahead and not any(
-                jobs.comes_before(i, j) for i in self.follow
-            ):
-                found.append(("C", j))
+        jobs, seen = self.jobs, len(self.jobs.releases) - len(self.ahead)
+        found = [("R", seen)] if self.ahead else []
+        there = [j for j in self.follow if jobs.release[j] not in self.ahead]
+        found += [("C", j) for j in there if not any(jobs.comes_before(i, j) for i in self.follow)]
         return [(*self.events, event) for event in found]
 
     def bound(self, prices: list[int], denominator: int) -> Fraction:

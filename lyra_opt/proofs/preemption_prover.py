@@ -14,15 +14,13 @@ from lyra_opt.core.errors import UserError
 from lyra_opt.core.stopwatch import require_time
 from lyra_opt.proofs.preemption_stand_alone import (
     MOST_OPEN,
-    PROOF_FORMAT,
-    VERSION,
     Cluster,
     Programme,
     Refuted,
     check,
 )
-from lyra_opt.proofs.prover import NotProved, Prover
-from lyra_opt.proofs.stand_alone import ProofProgramme, content_hash
+from lyra_opt.proofs.prover import NotProved, Prover, proof_head
+from lyra_opt.proofs.stand_alone import ProofProgramme
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -115,12 +113,7 @@ def proof_of_infeasibility(document: JsonObject, blocking: Collection[str] = ())
 def _checked(document: JsonObject) -> Iterator[tuple[Cluster, JsonObject]]:
     """Provide the instance and an incomplete proof; check the proof when the block ends."""
     name = document.get("name", "unnamed")
-    proof = {
-        "format": PROOF_FORMAT,
-        "version": VERSION,
-        "instance": name,
-        "sha256": content_hash(document),
-    }
+    proof = proof_head(name, document)
     try:
         yield Cluster(document), proof
         check(document, proof)

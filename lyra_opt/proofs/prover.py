@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lyra_opt.core.stopwatch import loading, require_time
-from lyra_opt.proofs.stand_alone import Refuted, cost_of, leaf_value
+from lyra_opt.proofs.stand_alone import (
+    PROOF_FORMAT,
+    PROOF_VERSION,
+    Refuted,
+    content_hash,
+    cost_of,
+    leaf_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -39,6 +46,24 @@ MOST_CANDIDATES = 8
 
 class NotProved(Exception):  # noqa: N818
     """No proof was found, since the bound is wrong or the numbers differ too much in size."""
+
+
+def proof_head(instance: str, document: JsonObject) -> JsonObject:
+    """Return the keys with which every proof begins.
+
+    Parameters
+    ----------
+    instance
+        The name of the instance.
+    document
+        The instance as read from its file.
+    """
+    return {
+        "format": PROOF_FORMAT,
+        "version": PROOF_VERSION,
+        "instance": instance,
+        "sha256": content_hash(document),
+    }
 
 
 @dataclass(slots=True)

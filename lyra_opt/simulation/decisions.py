@@ -80,10 +80,10 @@ class ReclaimRule:
         DecisionError
             If the solver finds no solution.
         """
+        for run in runs:
+            view.account(run)
         solver = self._solver
         if isinstance(solver, QuickChoice) and is_built_in(solver) and not view.captures("reclaim"):
-            for run in runs:
-                view.account(run)
             in_use = {host for run in runs for part in run.parts for host in part.gpus[Group.BASE]}
             idle = [place for place, host in enumerate(hosts) if host not in in_use]
             if len(idle) >= count:
@@ -121,7 +121,7 @@ def reclaim_instance(
     Parameters
     ----------
     hosts, runs
-        The hosts, and the jobs that run on them.
+        The hosts, and the jobs that run on them, accounted for until now.
     weighs_lost_work
         Whether a preemption counts as the GPU-seconds that it loses, rather than as 1.
     """
@@ -129,7 +129,6 @@ def reclaim_instance(
     among = set(hosts)
     jobs = []
     for run in runs:
-        view.account(run)
         gpus_per_worker = run.job.gpus_per_worker
         base, flexible = (
             {
@@ -295,11 +294,16 @@ def _is_enough(view: View, runs: Sequence[JobRun], free_gpus: int) -> bool:
     return wanted <= free_gpus and not view.captures("allocation")
 
 
+def _left_worker_s(speed: Speed, run: JobRun) -> float:
+    """Return the believed remaining work of a job, which instances require to be above 0."""
+    return max(speed.believed_left_worker_s(run), LEAST_WORK_WORKER_S)
+
+
 def _unique_choice(speed: Speed, runs: Sequence[JobRun], gpus: int) -> list[int] | None:
     """Return the extra workers of jobs if only one choice is optimal; None if unknown."""
     jobs = [run.job for run in runs]
     arrays = JobArrays(
-        np.array([max(speed.believed_left_worker_s(run), LEAST_WORK_WORKER_S) for run in runs]),
+        np.array([_left_worker_s(speed, run) for run in runs]),
         np.array([job.min_workers for job in jobs]),
         np.array([job.max_workers for job in jobs]),
         np.array([job.gpus_per_worker for job in jobs]),
@@ -352,7 +356,7 @@ class _ElasticJobs:
         self._known: dict[int, ElasticJob] = {}
 
     def of(self, speed: Speed, run: JobRun) -> ElasticJob:
-        work_worker_s = max(speed.believed_left_worker_s(run), LEAST_WORK_WORKER_S)
+        work_worker_s = _left_worker_s(speed, run)
         known = self._known.get(run.order)
         if known is not None:
             return known.with_work(work_worker_s)

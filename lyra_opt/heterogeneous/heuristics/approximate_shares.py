@@ -41,27 +41,26 @@ class ApproximateShares(HeuristicSolver):
         """Return approximate shares, scaled to feasible ones."""
         arrays = ShareArrays.of(instance)
         programme = arrays.max_min_share()
-        shares = programme.repaired(self.shares(programme, rng))
-        return SolveResult(
-            status=Status.FEASIBLE,
-            solution=arrays.solution(shares),
-            objective=arrays.objective(instance.objective, shares),
-        )
+        return _result(arrays, programme.repaired(self.shares(arrays, programme, rng)))
 
     def stopped(self, instance: Instance) -> SolveResult[TimeShares]:
         """Return an equal part of the cluster for each job."""
         arrays = ShareArrays.of(instance)
-        shares = fractions_of_cluster(arrays)
-        return SolveResult(
-            status=Status.FEASIBLE,
-            stopped_by=StoppedBy.TIME,
-            solution=arrays.solution(shares),
-            objective=arrays.objective(instance.objective, shares),
-        )
+        return replace(_result(arrays, fractions_of_cluster(arrays)), stopped_by=StoppedBy.TIME)
 
     @abstractmethod
-    def shares(self, programme: ShareProgramme, rng: np.random.Generator) -> FloatArray:
-        """Return almost feasible shares of a programme with a level, shape (jobs, types)."""
+    def shares(
+        self, arrays: ShareArrays, programme: ShareProgramme, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return almost feasible shares of the programme of an instance, shape (jobs, types)."""
+
+
+def _result(arrays: ShareArrays, shares: FloatArray) -> SolveResult[TimeShares]:
+    return SolveResult(
+        status=Status.FEASIBLE,
+        solution=arrays.solution(shares),
+        objective=arrays.objective(Objective.MAX_MIN_SHARE, shares),
+    )
 
 
 class Pop(ApproximateShares):
@@ -77,8 +76,11 @@ class Pop(ApproximateShares):
     parts: int
     modules, engine = LpSifting.modules, LpSifting.engine
 
-    def shares(self, programme: ShareProgramme, rng: np.random.Generator) -> FloatArray:
+    def shares(
+        self, arrays: ShareArrays, programme: ShareProgramme, rng: np.random.Generator
+    ) -> FloatArray:
         """Solve the parts one after another."""
+        del arrays
         found = np.zeros(programme.gain.shape)
         solver = LpSifting()
         for jobs in np.array_split(rng.permutation(programme.sets.jobs), self.parts):
@@ -145,10 +147,12 @@ class DeDe(ApproximateShares):
 
     name = "dede"
 
-    def shares(self, programme: ShareProgramme, rng: np.random.Generator) -> FloatArray:
+    def shares(
+        self, arrays: ShareArrays, programme: ShareProgramme, rng: np.random.Generator
+    ) -> FloatArray:
         """Alternate a fixed number of times, and scale all jobs to one level."""
         del rng
-        by_job = _JobProblems.of(programme)
+        by_job = _JobProblems.of(programme, fractions_of_cluster(arrays))
         norm = float(np.linalg.norm(programme.gang))
         gang, gpus = programme.gang / norm, programme.gpus / norm
         jobs, types = programme.gain.shape
@@ -208,12 +212,10 @@ class _JobProblems:
     limit: float
 
     @classmethod
-    def of(cls, programme: ShareProgramme) -> Self:
-        """Return the problems of the jobs of a programme."""
+    def of(cls, programme: ShareProgramme, equal: FloatArray) -> Self:
+        """Return the problems of the jobs of a programme, whose unit the shares `equal` give."""
         value = np.where(programme.usable, programme.value, 0.0)
         limit = float(programme.limit[0])
-        equal = programme.gpus / (len(value) * programme.gang)[:, None]
-        equal /= np.maximum(1.0, equal.sum(axis=1) / limit)[:, None]
         level = programme.level * UNIT * (programme.got(equal) / programme.level).min()
         norm = np.sqrt((value**2).sum(axis=1) + level**2)
         time = value.shape[1] ** -0.5

@@ -12,6 +12,7 @@ import lyra_opt as lo
 from lyra_opt.core.result import Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
+from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
 from lyra_opt.heterogeneous.heuristics import approximate_shares
 from lyra_opt.heterogeneous.instance import PackedRate
 from tests.draws import draws
@@ -53,8 +54,9 @@ def test_alternation_comes_near_the_optimum():
 def test_newton_minimises_the_problem_of_each_job(seed):
     """The closed form agrees with a general method on the augmented Lagrangian of single jobs."""
     rng = np.random.default_rng(seed)
+    arrays = ShareArrays.of(drawn(3, seed=seed))
     problems = approximate_shares._JobProblems.of(
-        ShareArrays.of(drawn(3, seed=seed)).max_min_share()
+        arrays.max_min_share(), fractions_of_cluster(arrays)
     )
     target, level = rng.uniform(-0.5, 1, (3, 3)), rng.uniform(-0.5, 1, 3)
     prices = rng.uniform(0, 0.3, (2, 3))
