@@ -103,15 +103,15 @@ class Found:
         """Return the measures whose mean over some seeds is outside the tolerance of its target."""
         means = self.of(BEST, seeds).mean()
         return [
-            target.measure
+            target.name
             for target in self.table.targets
-            if abs(means[target.measure] / target.value - 1) > target.tolerance
+            if abs(means[target.name] / target.value - 1) > target.tolerance
         ]
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the content of ``tuning.json``; a value of inf is null."""
         table = self.table
-        targets = {each.measure: each for each in table.targets}
+        targets = {each.name: each for each in table.targets}
         tuned, judged = (self.of(BEST, seeds) for seeds in (table.seeds, table.judged))
         return {
             **({"axes": dict(self.point)} if self.point else {}),
@@ -162,8 +162,8 @@ class Found:
         tuned, judged = (self.of(BEST, seeds) for seeds in (table.seeds, table.judged))
         rows: list[tuple[str, Sequence[_MeanAndRatio]]] = []
         for each in table.targets:
-            cells = [_mean_and_ratio(best[each.measure], each.value) for best in (tuned, judged)]
-            rows.append((f"{each.measure}, published {each.value:g}", cells))
+            cells = [_mean_and_ratio(best[each.name], each.value) for best in (tuned, judged)]
+            rows.append((f"{each.name}, published {each.value:g}", cells))
         if table.measure is not None:
             for name in self.figures:
                 pairs = ((self.of(name, table.seeds), tuned), (self.of(name, table.judged), judged))

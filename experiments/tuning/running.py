@@ -15,7 +15,7 @@ from lyra_opt.core.errors import FieldError, InputError, counted
 from lyra_opt.experiments.executor import open_store, terminating_like_ctrl_c
 from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.records import ERROR, ReplayRecord, StudyRecord
-from lyra_opt.experiments.simulation.scenario.loading import variants
+from lyra_opt.experiments.simulation.scenario.loading import load_scenario, variants
 from lyra_opt.experiments.simulation.scenario.schemes import files_of_schemes, make_schemes
 from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from lyra_opt.experiments.tuning.outcome import (
@@ -35,6 +35,7 @@ from lyra_opt.experiments.tuning.tasks import (
     CompiledTask,
     TrialTask,
 )
+from lyra_opt.experiments.tuning.tuning_file import RowTable, changes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 COMPILED = "compiled"
 """Axis of runs whose trials are compiled; its values are "yes" and "no"."""
+ROW = "row"
+"""Axis of runs that belong to a row of the tuning file; its values are the names of the rows."""
 
 
 @dataclass(kw_only=True)
@@ -128,22 +131,28 @@ class _Point:
         kind: type[TrialTask] = TrialTask,
         **options: Any,
     ) -> list[TrialTask]:
-        """Return one task per seed for given values and one scheme (default: the tuned scheme)."""
-        compiled = self.table.compiled if compiled is None else compiled
-        chosen = dict(zip((each.path for each in self.table.parameters), values, strict=True))
-        marked = {COMPILED: "yes" if compiled else "no"} if self.table.compiled else {}
-        scenario = self.tuning.with_values(self.variant, values)
+        """Return one task per seed and row for given values.
+
+        Without rows, it is one task per seed for one scheme, the tuned scheme by default.
+        """
+        table = self.table
+        compiled = table.compiled if compiled is None else compiled
+        chosen = dict(zip((each.path for each in table.parameters), values, strict=True))
+        marked = {COMPILED: "yes" if compiled else "no"} if table.compiled else {}
         return [
             (CompiledTask if compiled else kind)(
                 scenario=scenario,
-                point={**self.point, **chosen, **marked},
+                point={**self.point, **chosen, **marked, **({ROW: row.name} if table.rows else {})},
                 schemes=self.labels,
-                scheme=scheme or self.labels[0],
+                scheme=row.scheme,
                 seed=seed,
                 position=0,
-                measures=tuple(self.table.measures),
+                measures=tuple(table.measured_in(row.name).values()),
                 **options,
             )
+            for row in table.rows or [RowTable(name="", scheme=scheme or self.labels[0])]
+            for variant in [load_scenario(self.variant, changes_of(row.changes))]
+            for scenario in [self.tuning.with_values(variant, values)]
             for seed in seeds
         ]
 
@@ -174,26 +183,29 @@ class _Point:
         """Return the measures of runs by seed; raise `SimulationError` if one is missing."""
         import pandas as pd
 
-        rows, columns = runs.rows(tasks), list(names or self.table.measures)
-        found = [_figures(row, columns) for row in rows]
-        return pd.DataFrame(found, index=[row.seed for row in rows], columns=columns)
+        found: dict[int, dict[str, float]] = {}
+        for record in runs.rows(tasks):
+            named = dict(zip(names, names, strict=True))
+            named = named or self.table.measured_in(str(record.axes.get(ROW, "")))
+            found.setdefault(record.seed, {}).update(_figures(record, named))
+        return pd.DataFrame(
+            found.values(), index=[*found], columns=list(names or self.table.measures)
+        )
 
     def found(self, runs: _Runs) -> Found:
         """Search for the best values, and compare them with other values and schemes."""
-        table, count = self.table, len(self.table.seeds)
+        table = self.table
 
         def means(candidates: Sequence[Steps]) -> list[Mapping[str, float]]:
-            values = [
-                [each.value(steps[each.path]) for each in table.parameters] for steps in candidates
+            tasks = [
+                self.tasks([each.value(steps[each.path]) for each in table.parameters], table.seeds)
+                for steps in candidates
             ]
-            tasks = [task for each in values for task in self.tasks(each, table.seeds)]
-            figures = [_figures(row, table.measures) for row in runs.rows(tasks)]
+            runs.rows([*chain(*tasks)])  # one batch, so that they run in parallel
+            figures = [self.figures(runs, each) for each in tasks]
             return [
-                {
-                    name: math.fsum(each[name] for each in figures[place : place + count]) / count
-                    for name in table.measures
-                }
-                for place in range(0, len(figures), count)
+                {name: math.fsum(each[name]) / len(each) for name in table.measures}
+                for each in figures
             ]
 
         trials = search(table, means)
@@ -242,11 +254,12 @@ class _Point:
         return {name: found[[name]].set_axis([JCT], axis=1) for name in (TIMERS, SCHEDULE, PROVED)}
 
 
-def _figures(row: ReplayRecord, names: Sequence[str]) -> dict[str, float]:
-    found = {name: (row.figures or {}).get(name) for name in names}
+def _figures(record: ReplayRecord, named: Mapping[str, str]) -> dict[str, float]:
+    """Return measures of a run by name; `named` maps the names to the measures."""
+    found = {name: (record.figures or {}).get(measure) for name, measure in named.items()}
     for name, value in found.items():
         if not isinstance(value, int | float):
-            raise SimulationError(f"run {row.key}: the value of {name} is not a number")
+            raise SimulationError(f"run {record.key}: the value of {named[name]} is not a number")
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
@@ -286,7 +299,7 @@ def run_tuning(
         description=table.description,
         text=tuning.text,
         meaning_hash=hashlib.sha256(meaning.encode()).hexdigest(),
-        runs=trials * len(table.seeds) * len(points),
+        runs=trials * len(table.seeds) * max(1, len(table.rows)) * len(points),
         settings={"schemes": [*labels, TIMERS, SCHEDULE], "command": command, "tuning": True}
         | ({"files": files} if files else {}),
     )

@@ -56,13 +56,15 @@ def loss_of(table: TuningTable, means: Mapping[str, float]) -> float:
     """Return the mean of the measure, or a loss for the distance from all targets.
 
     With targets the loss is the worst miss plus the mean miss, where each miss is divided by the
-    target's tolerance.
+    target's tolerance. With `TuningTable.largest_miss` it is the mean miss, each at most that.
     """
     if table.measure is not None:
         return means[table.measure]
     misses = [
-        abs(means[target.measure] / target.value - 1) / target.tolerance for target in table.targets
+        abs(means[target.name] / target.value - 1) / target.tolerance for target in table.targets
     ]
+    if table.largest_miss is not None:
+        return math.fsum(min(each, table.largest_miss) for each in misses) / len(misses)
     return max(misses) + math.fsum(misses) / len(misses)
 
 

@@ -45,6 +45,7 @@ PERCENTILE = re.compile(r"(?P<of>queue|jct)_p(?P<rank>\d{1,2})_s")
 class TargetTable:
     """A published value that a measure should come close to."""
 
+    row: str = key(Line(), "the entry of rows that is measured", "", shown="the tuned scheme")
     measure: str = key(Line(), "measure of a simulation, such as queue_mean_s or jct_p75_s")
     value: float = key(Number(above=True), "the published value")
     tolerance: float = key(
@@ -53,6 +54,20 @@ class TargetTable:
 
     def __post_init__(self) -> None:
         require_measure("measure", self.measure)
+
+    @property
+    def name(self) -> str:
+        """The measure, after the name of the row if there is one."""
+        return f"{self.row}: {self.measure}" if self.row else self.measure
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowTable:
+    """A row of a published table: one scheme, in the scenario with further changes."""
+
+    name: str = key(Line(), "name of the row")
+    scheme: str = key(Line(), "label of a scheme")
+    changes: Mapping[str, Any] = key(Named(Anything()), "keys of the scenario to set", {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +150,22 @@ class TuningTable:
         Line(), "measure whose mean over the seeds is minimised", None, shown="targets"
     )
     targets: tuple[TargetTable, ...] = key(
-        ListOf(Table(TargetTable), unique="measure"),
+        ListOf(Table(TargetTable), unique="name"),
         "published values to come close to; cannot be combined with measure",
         (),
+    )
+    rows: tuple[RowTable, ...] = key(
+        ListOf(Table(RowTable), unique="name"),
+        "rows of a published table, all simulated by each trial; then each target names a row",
+        (),
+        shown="the tuned scheme alone",
+    )
+    largest_miss: float | None = key(
+        Number(above=True),
+        "the mean miss of the targets is minimised, and each miss counts at most this number of "
+        "tolerances",
+        None,
+        shown="no limit; the worst miss is added to the mean",
     )
     start: tuple[StartTable, ...] = key(
         ListOf(Table(StartTable), unique="name"), "values that are tried first", ()
@@ -182,6 +210,13 @@ class TuningTable:
             )
         if self.measure is not None:
             require_measure("measure", self.measure)
+        rows = {each.name for each in self.rows} or {""}
+        for place, target in enumerate(self.targets):
+            if target.row not in rows:
+                rule = unknown_key(target.row, rows) if self.rows else "requires rows"
+                raise FieldError(f"targets[{place}].row", target.row, rule)
+        if self.rows and (self.compiled or not self.targets):
+            raise FieldError("rows", len(self.rows), "requires targets, and excludes compiled")
         paths = [each.path for each in self.parameters]
         if len(set(paths)) < len(paths):
             raise FieldError("parameters", paths, "must not contain duplicates")
@@ -207,9 +242,14 @@ class TuningTable:
 
     @property
     def measures(self) -> list[str]:
-        """The measures that the search reads from each run."""
-        found = [each.measure for each in self.targets]
-        return found if self.measure is None else [self.measure]
+        """The names of the targets, or the measure, which the search reads for each seed."""
+        return [*self.measured_in("")] if not self.rows else [each.name for each in self.targets]
+
+    def measured_in(self, row: str) -> dict[str, str]:
+        """Return the measures of a row's runs, by the names of `measures`."""
+        if self.measure is not None:
+            return {self.measure: self.measure}
+        return {each.name: each.measure for each in self.targets if each.row == row}
 
 
 def require_measure(field: str, name: str) -> None:
@@ -232,10 +272,8 @@ class Tuning:
     @cached_property
     def scenario(self) -> Scenario:
         """The scenario of the tuning file, with the file's changes applied."""
-        changes = [Change(path, plain(value)) for path, value in self.table.changes.items()]
-        if self.table.schemes:
-            changes.append(Change("schemes", plain(self.table.schemes)))
-        return load_scenario(self.table.scenario, changes)
+        schemes = {"schemes": self.table.schemes} if self.table.schemes else {}
+        return load_scenario(self.table.scenario, changes_of({**self.table.changes, **schemes}))
 
     def with_values(self, variant: Scenario, values: Sequence[float]) -> Scenario:
         """Return a variant of the scenario in which each parameter has the given value.
@@ -261,7 +299,12 @@ class Tuning:
         document["schemes"] = list(entries.values())
         given = variant.document
         changed = {name: each for name, each in document.items() if each != given.get(name)}
-        return load_scenario(variant, [Change(name, each) for name, each in changed.items()])
+        return load_scenario(variant, changes_of(changed))
+
+
+def changes_of(keys: Mapping[str, Any]) -> list[Change]:
+    """Return the changes that set keys of a scenario."""
+    return [Change(path, plain(value)) for path, value in keys.items()]
 
 
 def _set(held: Any, path: Sequence[str], value: float) -> None:

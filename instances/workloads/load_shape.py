@@ -29,7 +29,6 @@ FIRST_STEP, SECOND_STEP = 0xC13FA9A902A6328F, 0x91E10DA5C79E7B1D
 
 DAYS_A_WEEK, HOURS_A_DAY, HOUR_MS = 7, 24, 3_600_000
 SHORTEST_MS = 60_000
-HALF_A_DAY_BAND_S = 1500
 SHORTEST_STAND_IN_S = 60
 PER_MILLE = 1000
 JOBS_OF_STAND_INS = 100_000
@@ -51,6 +50,8 @@ _LIMITS = {
     "stand_ins_per_100000": (0, 10_000),
     "stand_in_gpus_percent": (1, 100),
     "stand_in_longest_s": (60, 86_400),
+    "a_day_s": (20_000, 200_000),
+    "days_s": (100_000, 800_000),
 }
 
 
@@ -75,8 +76,9 @@ class LoadShape:
         Quantiles of the running times of short jobs, linear in between. The shortest is 60 s. The
         median is `short_median_s`, `short_bulk_per_mille` thousandths run for at most
         `short_bulk_s`, and the longest is `short_longest_s`.
-    half_a_day_s
-        The shortest running time of jobs of half a day or less; the longest is 1,500 s longer.
+    half_a_day_s, a_day_s, days_s
+        The shortest running times of jobs of half a day or less, of about a day and of days; the
+        longest are 1,500, 4,000 and 24,000 s longer.
     stand_ins_per_100000, stand_in_gpus_percent, stand_in_longest_s
         Large extra jobs that are not known from the trace: their number per 100,000 jobs, their
         share of the cluster, and their longest running time (the shortest is 60 s). They replace
@@ -98,6 +100,8 @@ class LoadShape:
     stand_ins_per_100000: int = 0
     stand_in_gpus_percent: int = 72
     stand_in_longest_s: int = 720
+    a_day_s: int = 77_000
+    days_s: int = 360_000
 
     def __post_init__(self) -> None:
         for name, (least, most) in _LIMITS.items():
@@ -140,6 +144,12 @@ class LoadShape:
             (self.short_bulk_per_mille, self.short_bulk_s),
             (1000, self.short_longest_s),
         )
+
+    @property
+    def long_quantiles(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """The bands of running times of jobs of half a day or less, of a day and of days."""
+        bands = ((self.half_a_day_s, 1500), (self.a_day_s, 4000), (self.days_s, 24_000))
+        return tuple(((0, least_s), (1000, least_s + width_s)) for least_s, width_s in bands)
 
     def hourly(self, days: int, light_percent: int) -> IntArray:
         """Return the relative submission rate of each hour of the workload."""

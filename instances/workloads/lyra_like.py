@@ -26,7 +26,6 @@ from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads import MOST_GENERATED_DAYS, MOST_GENERATED_JOBS
 from lyra_opt.instances.workloads.load_shape import (
-    HALF_A_DAY_BAND_S,
     LoadShape,
     ShapedClass,
     ShapedJobs,
@@ -203,15 +202,11 @@ def lyra_shaped(
     Parameters and errors are those of `lyra_like`.
     """
     jobs = _job_count(days=days, seed=seed, training_gpus=training_gpus, jobs=jobs)
-    half_a_day = ((0, shape.half_a_day_s), (1000, shape.half_a_day_s + HALF_A_DAY_BAND_S))
     classes = []
-    for position, kind in enumerate(_CLASSES):
+    # The classes are those of short jobs, and three of long jobs without and with elastic ones.
+    bands = (shape.short_quantiles, *2 * shape.long_quantiles)
+    for position, (kind, quantiles) in enumerate(zip(_CLASSES, bands, strict=True)):
         is_short = position == 0
-        quantiles = kind.quantiles
-        if is_short:
-            quantiles = shape.short_quantiles
-        elif quantiles == _HALF_A_DAY_OR_LESS:
-            quantiles = half_a_day
         wide = 0 if is_short else shape.wide_per_mille
         gpu_shares = [
             (1000 - wide) * plain + wide * more

@@ -93,6 +93,48 @@ def test_an_interrupted_search_goes_on(run, small, tmp_path, monkeypatch):
     assert load_study(cut).key.to_list() == load_study(whole).key.to_list()
 
 
+ROWS = """
+compiled = false
+largest_miss = 5
+rows = [
+    { name = "Baseline", scheme = "baseline" },
+    { name = "rigid", scheme = "lyra", changes = { "jobs.assumptions.elastic_percent" = 0 } },
+    { name = "elastic", scheme = "lyra", changes = { "jobs.assumptions.all_elastic" = true } },
+]
+targets = [
+    { row = "Baseline", measure = "jct_p75_s", value = 20_000 },
+    { row = "rigid", measure = "jct_mean_s", value = 10_000 },
+    { row = "elastic", measure = "jct_mean_s", value = 5_000 },
+]
+"""
+
+
+@pytest.mark.slow
+def test_all_rows_of_a_table_are_tuned_together(run, tmp_path):
+    """Each trial simulates each row, in the scenario with the changes of the row."""
+    text = SMALL[: SMALL.index("compiled")].replace("}]", '}, "lyra"]') + ROWS
+    text += SMALL[SMALL.index("seeds =") : SMALL.index("targets =")].replace("= 3", "= 0")
+    path, folder = tmp_path / "rows.toml", tmp_path / "out"
+    path.write_text(text + SMALL[SMALL.index("parameters =") :])
+    code, out, err = run("tune", path, "--format=json", "--out", folder)
+    assert code == 1, err
+    assert "rigid: jct_mean_s" in err
+    record = json.loads(out)
+    best = min(record["tried"]["rows"], key=lambda row: row[-1])
+    means = dict(zip(record["tried"]["columns"], best, strict=True))
+    changes = {
+        "rigid": "jobs.assumptions.elastic_percent=0",
+        "elastic": "jobs.assumptions.all_elastic=true",
+    }
+    for row, change in changes.items():
+        command = ("simulate", folder / "best.toml", "--scheme=lyra", "--set", change)
+        code, out, err = run(*command, "--set", "seeds=[0, 1]", "--format=json")
+        assert code == 0, err
+        found = [each["jct_mean_s"] for each in json.loads(out)]
+        assert means[f"{row}: jct_mean_s"] == pytest.approx(math.fsum(found) / 2)
+    assert set(load_study(folder).row) == {"Baseline", *changes}
+
+
 def test_schema_and_extra(run, monkeypatch):
     """Bundled files keep the schema, and the error without Optuna names the extra."""
     validator = jsonschema.Draft202012Validator(json.loads(run("tune", "--schema")[1]))

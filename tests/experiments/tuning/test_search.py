@@ -21,6 +21,7 @@ from lyra_opt.experiments.tuning.search import best_of, loss_of, search
 from lyra_opt.experiments.tuning.tasks import SCHEDULE, TIMERS
 from lyra_opt.experiments.tuning.tuning_file import (
     ParameterTable,
+    RowTable,
     StartTable,
     TargetTable,
     TuningTable,
@@ -30,6 +31,8 @@ TARGETS = (
     TargetTable(measure="queue_mean_s", value=100.0),
     TargetTable(measure="jct_mean_s", value=1000.0, tolerance=0.2),
 )
+
+OF_X = (TargetTable(row="x", measure="jct_mean_s", value=1.0),)
 
 
 def table(**keys):
@@ -89,6 +92,7 @@ def test_loss_counts_in_tolerances():
     figures = {"queue_mean_s": 85, "jct_mean_s": 1200}
     assert loss_of(table(trials=1), figures) == pytest.approx(1.5 + (1.5 + 1.0) / 2)
     assert loss_of(table(trials=1, targets=(), measure="queue_mean_s"), figures) == 85
+    assert loss_of(table(trials=1, largest_miss=1.2), figures) == pytest.approx((1.2 + 1.0) / 2)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +101,9 @@ def test_loss_counts_in_tolerances():
         ({"measure": "jct_mean_s"}, "cannot be combined with targets"),
         ({"targets": ()}, "measure"),
         ({"targets": (), "measure": "jct_average_s"}, "measure"),
+        ({"targets": OF_X}, "requires rows"),
+        ({"rows": (RowTable(name="x", scheme="lyra"),)}, r"targets\[0\].row"),
+        ({"rows": (RowTable(name="x", scheme="lyra"),), "targets": OF_X, "compiled": True}, "rows"),
         ({"judged": (1,)}, "judged"),
         ({"start": (StartTable(name="x", values=(1,)),)}, "must have 2 values"),
         ({"start": (StartTable(name="x", values=(float("inf"), 1)),)}, r"start\[0\].a is Infinity"),

@@ -82,6 +82,16 @@ def test_same_seed_same_bytes():
     assert hashlib.sha256(told.encode()).hexdigest()[:16] == "1313c015a91a18bb"
 
 
+def test_long_jobs_run_as_long_as_their_bands_say():
+    """With the published share of each band."""
+    shape = LoadShape(half_a_day_s=20_000, a_day_s=50_000, days_s=200_000)
+    run_s = lyra_shaped(shape, days=15, training_gpus=256).duration_ms / 1000
+    for least_s, width_s, share in ((20_000, 1500, 0.2184), (50_000, 4000, 0.0416)):
+        within = (least_s <= run_s) & (run_s <= least_s + width_s)
+        assert np.mean(within) == pytest.approx(share, abs=0.001)
+    assert run_s.max() == pytest.approx(224_000, rel=0.01)
+
+
 def test_gangs_are_the_jobs():
     """What a calibration tries is what a replay gets, with a shape and without."""
     cluster = Cluster.of_servers(20)
