@@ -156,6 +156,7 @@ class ComposedPolicy(Policy):
             and all(job.measured is None for job in view.workload.jobs)
         )
         self._rooms_of_choosy: dict[int, tuple[list[PoolRoom], list[PoolRoom]]] = {}
+        self._can_be_on_both: dict[int, bool] = {}
         self._key = key = sort_key(self._composition.queue, view)
         self._later: dict[int, FreeLater] = {}
         self._reserved = 0
@@ -910,8 +911,9 @@ class ComposedPolicy(Policy):
             return
         within: dict[int, list[JobRun]] = {room.number: [] for room in self._rooms}
         mixing: list[JobRun] = []
+        mixes = self._borrows and self._mixes
         for _, run in sorted(self._elastic.items()):
-            if self._borrows and self._mixes and self._may_be_on_both(run.job):
+            if mixes and self._may_be_on_both(run):
                 mixing.append(run)
             else:
                 within[run.parts[0].pool].append(run)
@@ -945,11 +947,16 @@ class ComposedPolicy(Policy):
                 self._scale(run, room, workers)
                 view.totals.scaling_operations += 1
         for run in mixing:
-            self._gather(run)
+            if len(run.parts) > 1:
+                self._gather(run)
 
-    def _may_be_on_both(self, job: Job) -> bool:
+    def _may_be_on_both(self, run: JobRun) -> bool:
         """Return whether a job can have workers on own and borrowed GPUs together."""
-        return job.heterogeneous and all(self._takes(job, room) for room in self._rooms)
+        found = self._can_be_on_both.get(run.order)
+        if found is None:
+            takes = (self._takes(run.job, room) for room in self._rooms)
+            found = self._can_be_on_both[run.order] = run.job.heterogeneous and all(takes)
+        return found
 
     def _extra_workers(self, runs: list[JobRun], free_gpus: int, kind: str) -> Sequence[int]:
         """Return each job's number of flexible workers on `free_gpus` GPUs, by the scaling rule."""
@@ -965,8 +972,8 @@ class ComposedPolicy(Policy):
 
     def _spread(
         self, run: JobRun, workers: int, left: list[int]
-    ) -> Iterable[tuple[JobRun, PoolRoom, int]]:
-        """Divide a job's flexible workers over own and borrowed GPUs; yield (job, pool, change).
+    ) -> list[tuple[JobRun, PoolRoom, int]]:
+        """Divide a job's flexible workers over own and borrowed GPUs; return (job, pool, change).
 
         Workers go to servers on loan if possible (Lyra, section 6). They stay with the base demand
         if using both kinds of GPUs costs more speed than it brings.
@@ -978,8 +985,12 @@ class ComposedPolicy(Policy):
         """
         own, lent = self._rooms
         speed, gpus_per_worker = self._view.speed, run.job.gpus_per_worker
-        held = {part.pool: part.flexible for part in run.parts}
-        held_on_loan = held.get(lent.number, 0)
+        held_on_own = held_on_loan = 0
+        for part in run.parts:
+            if part.pool == lent.number:
+                held_on_loan = part.flexible
+            else:
+                held_on_own = part.flexible
         on_loan = min(workers, left[1] // gpus_per_worker)
         if on_loan > held_on_loan:
             fitting = lent.fitting(gpus_per_worker, Group.FLEXIBLE)
@@ -999,10 +1010,12 @@ class ComposedPolicy(Policy):
                     on_loan, on_own = home * beside, (1 - home) * beside
         left[0] -= on_own * gpus_per_worker
         left[1] -= on_loan * gpus_per_worker
-        for room, target in ((own, on_own), (lent, on_loan)):
-            change = target - held.get(room.number, 0)
-            if change:
-                yield run, room, change
+        changes = []
+        if on_own != held_on_own:
+            changes.append((run, own, on_own - held_on_own))
+        if on_loan != held_on_loan:
+            changes.append((run, lent, on_loan - held_on_loan))
+        return changes
 
     def _mixed_rate(self, run: JobRun, extra: int, on_loan: int) -> float:
         """Return a job's work per second on own and borrowed GPUs, at its workers' mean speed.
