@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.instances.heterogeneous.throughput_files import gavel_throughputs
@@ -187,8 +188,6 @@ def mix(
     )
 
 
-HOUR_S = 3600
-DAY_S = 86_400
 HADAR_VERSION = 1
 """The version of `hadar_480`, raised whenever a seed gives another workload."""
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.numbers import HOUR_MS, HOUR_S
 from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.family import ParameterisedFamily
 from lyra_opt.instances.family_parameters import LARGEST_NETWORK_GPUS, NetworkParameters
-from lyra_opt.instances.network.jobs import BATCH, HOUR_MS
+from lyra_opt.instances.network.jobs import BATCH
 from lyra_opt.instances.parameters import parameters_of
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.network.instance import Instance, Machine, Objective, WaitingJob
@@ -112,7 +113,6 @@ def _placed_gang(gang: int, free: list[int], stream: IntegerStream) -> dict[int,
 VERSION = 1
 """The version of the generator, raised whenever a seed gives another instance."""
 
-HOUR_S = 3600
 LONGEST_WAIT_S = 24 * HOUR_S
 LEAST_TIMERS_S = (6.0 * HOUR_S, 12.0 * HOUR_S)
 """The least delay timers of Dally's tuner, for a rack and the network: 6 and 12 leases of 1 h."""

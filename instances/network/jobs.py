@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from lyra_opt.core.numbers import DAY_MS, HOUR_MS
 from lyra_opt.core.rules import require_integer, require_number
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads import MOST_GENERATED_JOBS
@@ -21,7 +22,6 @@ from lyra_opt.simulation.workload import Job, Workload
 
 KindT = TypeVar("KindT")
 
-HOUR_MS = 3_600_000
 LEAST_WORK_H = 2.0
 MOST_WORK_H = 323.8
 
@@ -106,7 +106,6 @@ def apportioned(counts: Mapping[KindT, int], total: int) -> list[KindT]:
 VERSION = 1
 """The version of the generator, raised whenever a seed gives another workload."""
 
-DAY_MS = 86_400_000
 
 PUBLISHED_JOBS_PER_DAY = (10.0, 100 / 7, 25.0, 50.0, 75.0, 100.0)
 """Arrival rates of Dally's Poisson job sets, in jobs per day; the second is 100 jobs per week."""

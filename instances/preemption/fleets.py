@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lyra_opt.core.errors import UserError
+from lyra_opt.core.numbers import MINUTE_S
 from lyra_opt.instances.parameters import option
 from lyra_opt.instances.preemption.family import (
     GPUS_PER_NODE,
@@ -48,7 +49,6 @@ ONE_GPU, ONE_CPU_SHARE, ONE_MEMORY_SHARE = np.diag([1, 4_000, 16 * 2**30])
 CPU_GANGS_PERCENT = 10
 SCATTERED_PODS, SCATTERED_GPUS = (4, 16), (1, 2, 4)
 PURPOSES = ("jobs", "placement", "ends", "minima", "priorities", "protection", "question")
-MINUTE_S = 60.0
 
 
 class _Job(NamedTuple):

@@ -25,6 +25,7 @@ from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import Record, parse_json
 from lyra_opt.core.errors import InputError, UserError, counted, in_file
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.numbers import HOUR_MS
 from lyra_opt.instances.rows import MILLISECONDS, NO_VALUE, Row, moment_ms
 from lyra_opt.instances.snapshots.reading import read_file
 from lyra_opt.instances.snapshots.snapshot import (
@@ -43,7 +44,6 @@ from lyra_opt.instances.workloads.philly import moment_of, records_of, text_of
 WHOLE = 1000
 """The amount of a whole GPU in records, which count thousandths."""
 
-HOUR_MS = 3_600_000
 ALWAYS_MS = 0, 2**62
 """The start and the end of a record that lasts until the end of the log."""
 

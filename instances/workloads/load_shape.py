@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from lyra_opt.core.arrays import BoolArray, IntArray
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.numbers import HOUR_MS
 from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.randomness import IntegerStream
 
 FIRST_STEP, SECOND_STEP = 0xC13FA9A902A6328F, 0x91E10DA5C79E7B1D
 """1/p and 1/p**2 of the plastic number p, as fractions of 2**64."""
 
-DAYS_A_WEEK, HOURS_A_DAY, HOUR_MS = 7, 24, 3_600_000
+DAYS_A_WEEK, HOURS_A_DAY = 7, 24
 SHORTEST_MS = 60_000
 SHORTEST_STAND_IN_S = 60
 PER_MILLE = 1000

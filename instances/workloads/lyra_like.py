@@ -22,6 +22,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.numbers import DAY_S, HOUR_MS
 from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads import MOST_GENERATED_DAYS, MOST_GENERATED_JOBS
@@ -41,8 +42,6 @@ PUBLISHED_TRAINING_GPUS = 3_544
 PUBLISHED_INFERENCE_SERVERS = 520
 GPUS_PER_SERVER = 8
 
-DAY_S = 86_400
-HOUR_MS = 3_600_000
 STEP_S = 300
 STEPS_PER_HOUR = 12
 VERSION = 1

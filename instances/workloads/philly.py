@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from lyra_opt.core.documents import Record, join_path, parse_json
 from lyra_opt.core.errors import FieldError, InputError, in_file, show_value
+from lyra_opt.core.numbers import HOUR_MS
 from lyra_opt.core.rules import require_text
 from lyra_opt.instances.rows import NO_VALUE, moment_ms
 from lyra_opt.instances.traces import Clusters, TraceJob
@@ -17,7 +18,6 @@ from lyra_opt.instances.workloads.layout import (
 )
 
 READ_KEYS = frozenset({"attempts", "jobid", "submitted_time", "vc"})
-HOUR_MS = 3_600_000
 MOMENT_RULE = "must be a date and time such as 2017-10-07 01:12:09"
 
 

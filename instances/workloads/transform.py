@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 
 from lyra_opt.core.errors import FieldError, counted
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.core.rules import require_flag, require_integer, require_number
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.simulation.cluster import GpuType
@@ -222,9 +223,6 @@ def assigned(
             )
         )
     return tuple(result)
-
-
-DAY_S = 86_400
 
 
 def rescaled(workload: Workload, *, load: float, gpus: int) -> Workload:

@@ -23,6 +23,7 @@ from typing import TypeVar
 from lyra_opt.core.csv_text import csv_rows
 from lyra_opt.core.documents import read_text
 from lyra_opt.core.errors import FieldError, InputError
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.core.reading_memory import ReadingMemory
 from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.rows import Row, require_columns, rows_below
@@ -32,7 +33,6 @@ from lyra_opt.simulation.workload import InferenceDemand
 USAGE_COLUMNS = ("time", "total_gpu_num", "running_gpu_num")
 RATE_COLUMNS = ("service", "window_start_s", "requests_per_s")
 STEP_S = 300
-DAY_S = 86_400
 
 MOMENT_BYTES = 1200
 """Memory in bytes that one moment of the series needs."""

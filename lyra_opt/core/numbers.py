@@ -22,6 +22,7 @@ INFINITE = "∞"
 MINUS = "−"
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+HOUR_MS, DAY_MS = 1000 * HOUR_S, 1000 * DAY_S
 
 FEW = 100
 """Means of counts below this value are shown with decimals."""

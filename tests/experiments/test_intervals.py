@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.core.table import Column
 from lyra_opt.experiments.intervals import Resampling
 from lyra_opt.experiments.random_inputs import RandomInputs, Sample, with_intervals
@@ -18,7 +19,6 @@ from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.instances.workloads.lyra_like import drawn_days, usual_block_days
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
-DAY_S = 86_400
 JOBS_PER_DAY = 20
 WARM_UP_DAYS = 30
 TRACES = 40

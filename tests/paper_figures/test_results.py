@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.paper_figures.results import daily_loan_usage, usage_of_lent_servers_in_use
-
-DAY_S = 86_400
 
 
 def outcome(**series):

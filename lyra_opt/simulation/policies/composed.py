@@ -17,18 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.simulation.gittins import GittinsOrder
 from lyra_opt.simulation.hosts import Group, PoolRoom
 from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.policies.composition import IGNORE, RECLAIMING
 from lyra_opt.simulation.policies.fluid import FluidPrices, RecentWork
-from lyra_opt.simulation.policies.parts import (
-    DAY_S,
-    HOUR_S,
-    CapsInForce,
-    PreemptionsInBudget,
-)
+from lyra_opt.simulation.policies.parts import CapsInForce, PreemptionsInBudget
 from lyra_opt.simulation.policies.selection import FreeLater
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queue_orders import FIRST_COME, sort_key

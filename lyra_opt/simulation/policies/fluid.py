@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
+from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.core.rules import require_number
-from lyra_opt.simulation.policies.parts import DAY_S, HOUR_S
 
 CLASSES = 48
 """Number of classes of jobs by GPU-seconds."""

@@ -19,12 +19,11 @@ from heapq import heappop, heappush, nsmallest
 from itertools import pairwise
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.core.rules import require_number
 from lyra_opt.simulation.hosts import PoolRoom
 from lyra_opt.simulation.job_run import JobRun
 from lyra_opt.simulation.view import View
-
-HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +64,6 @@ class LoanRule:
         """Return whether a job with `left_s` seconds left prefers a loan to free own servers."""
         return left_s <= self.first_h * HOUR_S
 
-
-DAY_S = 86_400.0
 
 SAMPLE_S = 600.0
 """Seconds between two samples of the demand."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lyra_opt as lo
 from lyra_opt.__main__ import main
-from lyra_opt.core.numbers import three_digits
+from lyra_opt.core.numbers import HOUR_S, three_digits
 from lyra_opt.core.picture_styles import house_style
 from lyra_opt.experiments.intervals import bootstrap_interval, student_interval
 from lyra_opt.experiments.random_inputs import RESAMPLES
@@ -46,8 +46,6 @@ from tests.experiments.simulation.conftest import TIME_PARTS as KEYS
 from tests.experiments.simulation.conftest import changes, schemes
 from tests.html_page import Page
 from tests.tables import tables
-
-HOUR_S = 3600.0
 
 TABLES = tables(__file__)
 CLUSTERS = TABLES["clusters"]

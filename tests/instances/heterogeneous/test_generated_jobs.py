@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.numbers import HOUR_S
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.instances.heterogeneous.clusters import types_of
 from lyra_opt.instances.heterogeneous.generated_jobs import (
@@ -21,7 +22,6 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-HOUR_S = 3600
 MEASURED_TYPES = types_of(["v100", "p100", "k80"])
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.instances.network.jobs import (
     BATCH,
     DISTRIBUTED,
@@ -22,9 +23,6 @@ from lyra_opt.instances.network.jobs import (
 )
 from lyra_opt.simulation.communication import MODELS
 from lyra_opt.simulation.workload import Job, Workload
-
-HOUR_S = 3600
-DAY_S = 86_400
 
 
 def digest(workload):

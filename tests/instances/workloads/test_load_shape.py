@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.numbers import DAY_MS, HOUR_MS
 from lyra_opt.instances.workloads.load_shape import LoadShape, ShapedClass, shaped_jobs
 from lyra_opt.instances.workloads.lyra_like import lyra_like, lyra_shaped
 from lyra_opt.instances.workloads.named import LYRA_LIKE
@@ -16,7 +17,6 @@ from lyra_opt.simulation.cluster import Cluster
 from tests.draws import draws
 from tests.tables import tables
 
-DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 SHAPE = LoadShape(stand_ins_per_100000=200)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.instances.workloads.lyra_like import (
     GPUS_PER_JOB,
     TESTBED_SPAN_S,
@@ -28,7 +29,6 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-DAY_S = 86_400
 GPUS = 3544
 
 

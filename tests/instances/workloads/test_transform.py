@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.instances.workloads import transform
 from lyra_opt.instances.workloads.transform import (
     JobAssumptions,
@@ -161,9 +162,6 @@ def test_bad_assumptions(field, value, rule):
     with pytest.raises(FieldError, match=rule) as caught:
         JobAssumptions(**{field.partition("[")[0]: value})
     assert caught.value.field == field
-
-
-DAY_S = 86_400
 
 
 def workload_of(*rows, name="made-up"):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyra_opt.core.numbers import HOUR_S
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.policies.fluid import (
     CLASSES,
@@ -12,7 +13,6 @@ from lyra_opt.simulation.policies.fluid import (
     PricedPreemption,
     RecentWork,
 )
-from lyra_opt.simulation.policies.parts import HOUR_S
 from tests.lyra_opt.simulation.replays import job_of, replay
 
 SIZES = [50 * 1.4 ** (place + 0.5) for place in range(CLASSES)]

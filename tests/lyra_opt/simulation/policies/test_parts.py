@@ -5,6 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from lyra_opt.core.numbers import HOUR_S
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.metrics import require_conserved
 from lyra_opt.simulation.policies.parts import (
@@ -24,7 +25,6 @@ from tests.lyra_opt.simulation.replays import (
     replay,
 )
 
-HOUR_S = 3600.0
 GPUS = 100
 EIGHT_GPUS = Cluster.of_servers(1)
 
