@@ -14,7 +14,6 @@ feasible shares. Sources: Gavel's makespan policy (which bisects) and HadarE's i
 programmes are derived here.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,22 +27,6 @@ from lyra_opt.heterogeneous.instance import GangJob, Instance
 
 SAFETY = 1e-11
 """Relative allowance, subtracted from bounds, for rounding of coefficients and of the division."""
-
-
-@dataclass(frozen=True, slots=True)
-class MakespanInterval:
-    """A lower and an upper bound, in seconds, on the optimum of a makespan linear programme.
-
-    Parameters
-    ----------
-    least_s
-        Lower bound, proved by the prices; 0 without prices.
-    most_s
-        Upper bound, reached by the shares; infinite without shares.
-    """
-
-    least_s: float
-    most_s: float
 
 
 def makespan_programme(
@@ -142,8 +125,10 @@ def _server_columns(instance: Instance, jobs: Sequence[GangJob]) -> _Columns:
     return columns
 
 
-def divisible_makespan(instance: Instance, engine: Engine, *, forking: bool) -> MakespanInterval:
-    """Return bounds on the optimum of the makespan programme, which ignores releases and rounds.
+def divisible_makespan(instance: Instance, engine: Engine, *, forking: bool) -> float:
+    """Return a proved lower bound, in seconds, on the optimum of the makespan programme.
+
+    The programme ignores releases and rounds. The bound is 0 if the engine returns no prices.
 
     Parameters
     ----------
@@ -156,13 +141,8 @@ def divisible_makespan(instance: Instance, engine: Engine, *, forking: bool) -> 
         If a job cannot run on any GPU of the cluster.
     """
     programme = makespan_programme(instance, instance.jobs, forking=forking)
-    point = engine(programme)
-    least_s, most_s = 0.0, math.inf
-    if point.prices is not None:
-        level = programme.dual_bound(point.prices, tolerance=0.0) * (1 + SAFETY)
-        least_s = 1.0 / level if level > 0 else 0.0
-    if point.shares is not None:
-        shares = programme.repaired(point.shares, point.level)
-        level = float((programme.got(shares) / programme.level).min())
-        most_s = 1.0 / level if level > 0 else math.inf
-    return MakespanInterval(least_s, most_s)
+    prices = engine(programme).prices
+    if prices is None:
+        return 0.0
+    level = programme.dual_bound(prices, tolerance=0.0) * (1 + SAFETY)
+    return 1.0 / level if level > 0 else 0.0
