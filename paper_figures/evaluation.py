@@ -157,15 +157,10 @@ def _notes(part: Part) -> list[str]:
 
 def _missing(part: Part) -> list[str]:
     """Return notes on runs of a table that failed or whose scheme is missing."""
-    requested = set()
-    missing = []
-    part_runs = Part(part.publication, Results(part.setting, None))
-    for row in part.publication.rows:
-        for run in _runs_of_row(part_runs, row):
-            if not part.setting.is_there(run) and run.scheme not in missing:
-                missing.append(run.scheme)
-    for run, draw in runs_of(part.setting, part.publication):
-        requested.add(part.setting.task(run, draw).key)
+    setting, publication = part.setting, part.publication
+    runs = (run for row in publication.rows for run in _runs_of_row(part, row))
+    missing = dict.fromkeys(run.scheme for run in runs if not setting.is_there(run))
+    requested = {setting.task(*each).key for each in runs_of(setting, publication)}
     failed = [key for key in part.results.failed if key in requested]
     notes = [f"Not run: the scheme {scheme} is not available." for scheme in missing]
     return notes + [f"Failed: {key}: {part.results.failed[key]}" for key in failed]

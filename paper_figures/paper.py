@@ -103,12 +103,9 @@ def overview_text(report: PaperReport, how: HowRun) -> str:
     """Return the overview page in Markdown: counts of verdicts, sources, and the rule."""
     counted = counts_of_verdicts(report.comparisons)
     found = [each for each in map(str, Verdict) if any(counts[each] for _, _, counts in counted)]
-    rows = [
-        [title, what, str(counts.total()), *(str(counts[each] or "") for each in found)]
-        for title, what, counts in counted
-    ]
     lines = [f"# {report.title}", ""]
-    if rows:
+    if counted:
+        rows = _rows_of_counts(counted, found)
         lines += [*markdown_table(["", "judged", "numbers", *found], rows, words=2), ""]
     lines += [report.setting, ""] if report.setting else []
     if report.failed:
@@ -116,6 +113,15 @@ def overview_text(report: PaperReport, how: HowRun) -> str:
     lines += [f"`{how.command}`, lyra-opt {VERSION}: {how.dates}.", ""]
     lines += [f"- {runs} simulations on {environment}" for environment, runs in how.environments]
     return "\n".join([*lines, "", *rule_of_verdicts(), ""])
+
+
+def _rows_of_counts(
+    counted: Sequence[tuple[str, str, Counter[str]]], verdicts: Sequence[str]
+) -> list[list[str]]:
+    return [
+        [title, what, str(counts.total()), *(str(counts[each] or "") for each in verdicts)]
+        for title, what, counts in counted
+    ]
 
 
 def counts_of_verdicts(
@@ -136,7 +142,6 @@ def counts_of_verdicts(
 def page_text(report: PaperReport, command: str, made_at: str) -> str:
     """Return the whole report as one HTML page that needs no other file."""
     verdicts = [str(verdict) for verdict in Verdict]
-    counted = counts_of_verdicts(report.comparisons)
     names = [comparison.name for comparison in report.comparisons]
     short = (name.partition("-")[2].replace("-", " ").capitalize() for name in names)
     return render_page(
@@ -151,10 +156,7 @@ def page_text(report: PaperReport, command: str, made_at: str) -> str:
         rule=RULE,
         verdicts=verdicts,
         links=[each.name for each in report.comparisons for _ in each.verdicts],
-        overview=[
-            [title, what, str(counts.total()), *(str(counts[each] or "") for each in verdicts)]
-            for title, what, counts in counted
-        ],
+        overview=_rows_of_counts(counts_of_verdicts(report.comparisons), verdicts),
     )
 
 

@@ -344,8 +344,14 @@ def gains_of(
     before: Sequence[float | None], after: Sequence[float | None], *, better: str
 ) -> list[float]:
     """Return the gain of each value over its reference, without pairs that lack a value."""
+    return [gain(*pair, more_is_better=better == MORE) for pair in _pairs(before, after)]
+
+
+def _pairs(
+    before: Sequence[float | None], after: Sequence[float | None]
+) -> list[tuple[float, float]]:
     return [
-        gain(one, other, more_is_better=better == MORE)
+        (one, other)
         for one, other in zip(before, after, strict=True)
         if one is not None and other is not None
     ]
@@ -375,14 +381,10 @@ def paired_gain(
     before: Sequence[float | None], after: Sequence[float | None], *, better: str
 ) -> float | None:
     """Return the geometric mean of paired gains, or the gain of the means if a value is 0."""
-    pairs = [
-        (one, other)
-        for one, other in zip(before, after, strict=True)
-        if one is not None and other is not None
-    ]
+    pairs = _pairs(before, after)
     if not pairs:
         return None
-    is_more = better == MORE
     if min(map(min, pairs)) > 0:
-        return statistics.geometric_mean(gain(*pair, more_is_better=is_more) for pair in pairs)
-    return gain(*map(statistics.fmean, zip(*pairs, strict=True)), more_is_better=is_more)
+        return statistics.geometric_mean(gains_of(before, after, better=better))
+    means = map(statistics.fmean, zip(*pairs, strict=True))
+    return gain(*means, more_is_better=better == MORE)
