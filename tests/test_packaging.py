@@ -15,18 +15,9 @@ from tests.conftest import built
 from tests.tables import tables
 
 ROOT = Path(__file__).parent.parent
-MADE_IN_IT = """\
-import lyra_opt as lo
-from lyra_opt.formulations.reclaim import cpsat_model
-
-assert "site-packages" in lo.__file__ and "site-packages" in cpsat_model.__file__
-try:
-    import paper_figures
-except ModuleNotFoundError:
-    fleet = lo.generate("reclaim", "net", reclaim=6)
-    print(lo.solve(fleet, "cpsat").objective == lo.solve(fleet, "pulp-highs").objective)
-"""
-COMMANDS = tables(__file__)["commands"]
+TABLES = tables(__file__)
+MADE_IN_IT = TABLES["made_in_it"]
+COMMANDS = TABLES["commands"]
 """What a command of an installed wheel writes or prints."""
 
 

@@ -9,45 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.experiments.simulation.conftest import changes
 from tests.tables import beside
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example_scheme"
-
-ON_EVERY_CLUSTER = """
-from lyra_opt.simulation.communication import ClosedForm
-from lyra_opt.simulation.topology import Topology
-from lyra_opt.simulation.cluster import Cluster, GpuType, LoanPlan, Server
-from lyra_opt.simulation.metrics import measure, require_conserved
-from lyra_opt.simulation.scheme import scheme_names, simulate
-from lyra_opt.simulation.tenure import Forever, Leases, Rounds
-from lyra_opt.simulation.workload import Job, Workload
-
-assert "least-remaining" in scheme_names()
-jobs = [
-    Job.rigid(id="long", submit_s=0, gpus=4, work_gpu_s=4000, model="bert"),
-    Job.rigid(id="short", submit_s=100, gpus=4, work_gpu_s=400, model="bert"),
-]
-workload = Workload(name="two", jobs=tuple(jobs))
-typed = Cluster(
-    name="typed",
-    gpu_types=(GpuType(name="a"), GpuType(name="b", relative_speed=0.5)),
-    servers=(Server(id="s0", gpus={"a": 4}), Server(id="s1", gpus={"b": 1})),
-)
-racks = Cluster.of_racks(
-    Topology.uniform(racks=1, machines_per_rack=1, gpus_per_machine=4), ClosedForm()
-)
-for cluster in (Cluster.of_servers(1, gpus_per_server=4), typed, racks):
-    for tenure in (Forever(preemption_s=0), Leases(), Rounds(round_s=10, restart_s=0, merge_s=0)):
-        done = simulate(workload, cluster, "least-remaining", tenure=tenure)
-        require_conserved(done)
-        assert done.runs[0].preemptions >= 1, (cluster.name, tenure.name)
-        assert done.runs[1].completion_s < done.runs[0].completion_s
-loans = Cluster.of_servers(1, gpus_per_server=4, inference_servers=2)
-plan = LoanPlan(interval_s=50, on_loan=(2, 0, 1), busy_share=(0.0,))
-for scheme in ("least-remaining", "least-remaining-borrowed"):
-    require_conserved(simulate(workload, loans, scheme, plan=plan))
-print("all ran")
-"""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +27,7 @@ def installed(tmp_path_factory):
 
 def test_runs_on_every_kind_of_cluster(installed):
     """One file and one line: pools, types and racks, under all tenures, and with loans."""
-    command = [sys.executable, "-c", ON_EVERY_CLUSTER]
+    command = [sys.executable, "-c", beside(__file__, "on_every_cluster.txt")]
     ran = subprocess.run(command, env=installed, capture_output=True, text=True)
     assert ran.stdout == "all ran\n", ran.stderr
 
@@ -78,11 +43,6 @@ def lyra_opt(installed):
         return ran.stdout
 
     return run
-
-
-def changes(*texts):
-    """Return what changes keys of a scenario."""
-    return [part for text in texts for part in ("--set", text)]
 
 
 def test_the_command_line_knows_it(lyra_opt, write):

@@ -13,6 +13,7 @@ from lyra_opt.core.reading_memory import MEMORY_VARIABLE
 from lyra_opt.instances.workloads.readers import read_workload
 from tests.fuzz.damage import readers, undamaged
 from tests.reference.drawing import Draw
+from tests.tables import tables
 
 ELEMENTS = ("{}", "[]", '{"a":0}', '"ab"', "1.5", "[[1.5]]", '[{"":[]}]')
 UNIQUE_ROWS = {"usage": "{},8,1\n", "throughputs": "m{},16,1,1,1,1\n"}
@@ -60,25 +61,7 @@ def test_the_limit_is_a_number_of_mib(monkeypatch):
     assert len(parse_json(text, "bomb")) == 20_001
 
 
-MEASURED = """
-import sys
-from pathlib import Path
-from lyra_opt.core.errors import UserError
-from lyra_opt.core.isolation.memory import peak_memory_mib, reset_peak_memory, resident_mib
-from lyra_opt.core.loading import load_instance
-from lyra_opt.instances.workloads.readers import read_workload, LAYOUTS
-
-LAYOUTS.all()
-path, limit, row = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-before = resident_mib()
-reset_peak_memory()
-try:
-    load_instance(path) if path.endswith("json.gz") else read_workload(path)
-except UserError as error:
-    assert "{" in row or "needs more than" in str(error) or "format is missing" in str(error), error
-added = peak_memory_mib() - before
-assert added < limit, f"{added:.0f} MiB, for a limit of {limit} MiB"
-"""
+MEASURED = tables(__file__)["measured"]
 
 
 @pytest.mark.slow

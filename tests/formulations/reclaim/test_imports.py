@@ -5,26 +5,11 @@ import sys
 
 import pytest
 
-SOLVE_IN_ORDER = """
-import sys
-from lyra_opt.core.loading import load_instance
-from lyra_opt.core.solver import find_solver
-from lyra_opt.core.solving import solve_and_check
+from tests.tables import tables
 
-loaded = load_instance(sys.argv[1])
-for name in sys.argv[2:]:
-    answer = solve_and_check(loaded.problem, loaded.instance, find_solver("reclaim", name))
-    print(name, answer.status, answer.objective, answer.message)
-"""
-IMPORT_ALL = """
-import sys
-from lyra_opt.core.solver import find_solver, solver_names
-
-for problem, name in solver_names("reclaim"):
-    if name.startswith(("pulp", "cpsat", "mathopt", "brute")):
-        assert find_solver(problem, name).availability() is None
-print(*sorted({"pulp", "highspy", "ortools", "pandas"} & set(sys.modules)))
-"""
+TABLES = tables(__file__)
+SOLVE_IN_ORDER = TABLES["solve_in_order"]
+IMPORT_ALL = TABLES["import_all"]
 
 
 def run_python(program, *arguments):

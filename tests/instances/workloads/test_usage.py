@@ -42,15 +42,8 @@ def test_rows_in_any_order(write):
     assert read_usage(write(shuffled)) == read_usage(write(series(10)))
 
 
-RATES = """service,window_start_s,requests_per_s
-large,600,30
-small,0,8.0
-large,0,60
-large,1200,15
-small,600,2
-small,1200,4
-brief,0,9
-"""
+TABLES = tables(__file__)
+RATES = TABLES["rates"]
 
 
 def test_request_rates_by_hand(write):
@@ -69,7 +62,7 @@ def test_request_rates_by_hand(write):
 DEFECTS = [
     pytest.param(valid, *defect, id=name)
     for valid, table in ((series(5), "defects"), (RATES, "defects_of_rates"))
-    for name, defect in tables(__file__)[table].items()
+    for name, defect in TABLES[table].items()
 ]
 
 

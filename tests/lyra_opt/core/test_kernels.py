@@ -11,6 +11,7 @@ import pytest
 
 import lyra_opt
 from lyra_opt.core.kernels import Kernel, _announce_compiling, kernel
+from tests.tables import tables
 
 OFFSET = 1
 
@@ -103,10 +104,8 @@ def run_python(*arguments, **given):
     return subprocess.run(command, check=True, capture_output=True, text=True, **given)
 
 
-COMPILE_RECLAIM = """
-from lyra_opt.experiments.compile_kernels import compile_kernels
-compile_kernels("reclaim")
-"""
+TABLES = tables(__file__)
+COMPILE_RECLAIM = TABLES["compile_reclaim"]
 
 
 @pytest.mark.slow
@@ -123,15 +122,7 @@ def test_set_up_compiles_all_that_an_exact_proof_needs(tmp_path):
     assert done.stderr == ""
 
 
-PRINT_DIGESTS = """
-import sys
-from importlib import import_module
-from lyra_opt.core.kernels import Kernel
-for name in sys.argv[1:]:
-    for kernel in vars(import_module(name)).values():
-        if isinstance(kernel, Kernel):
-            print(name, kernel.__name__, kernel._digest(''))
-"""
+PRINT_DIGESTS = TABLES["print_digests"]
 
 
 def modules_with_kernels():

@@ -5,21 +5,9 @@ import subprocess
 import sys
 
 from lyra_opt.core.temporary import FOLDER, LOCK, UNFINISHED, remove_leftovers
+from tests.tables import tables
 
-WORKS = """
-import os, sys
-from lyra_opt.core.documents import write_text
-from lyra_opt.core.temporary import TemporaryFolder
-
-def wait(_):
-    print(folder, flush=True)
-    sys.stdin.read()
-
-os.fsync = wait
-with TemporaryFolder() as folder:
-    (folder / "model").mkdir()
-    write_text("target", "whole")
-"""
+WORKS = tables(__file__)["works"]
 
 
 def start(folder):
