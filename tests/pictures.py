@@ -8,6 +8,7 @@ cut off.
 import re
 from itertools import combinations
 
+from matplotlib.colors import to_hex
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
@@ -18,6 +19,16 @@ _SLACK_PIXELS = 1.0
 _DISTINCT = 0.12
 _COVERED = 0.15
 """Of the smaller of two texts: what may lie on another, for the box of a text is larger than it."""
+
+
+def bars_of(figure, panel):
+    """Return colour, row, left end and width of every filled bar of a panel."""
+    bars = [bar for bar in figure.axes[panel].patches if bar.get_fill()]
+    rows = [round(bar.get_y() + bar.get_height() / 2, 1) for bar in bars]
+    return [
+        (to_hex(bar.get_facecolor()), row, bar.get_x(), bar.get_width())
+        for bar, row in zip(bars, rows, strict=True)
+    ]
 
 
 def faults_of(figure, *, is_trimmed=False):

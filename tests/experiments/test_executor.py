@@ -22,8 +22,9 @@ from lyra_opt.experiments.records import (
     StudyRecord,
     current_environment,
 )
-from lyra_opt.experiments.store import ResultStore, files_beside, table_path, write_beside
+from lyra_opt.experiments.store import files_beside, table_path, write_beside
 from tests.experiments.records import make_replay
+from tests.experiments.test_runner import runs_of
 
 STUDY = StudyRecord(name="replays", kind="replay", text="by hand", meaning_hash="1", runs=3)
 
@@ -70,11 +71,6 @@ class Replay:
 
     def failed(self, started_at, message):
         return self.record(started_at, status=ReplayStatus.ERROR, message=message)
-
-
-def runs_of(folder):
-    with ResultStore.open(folder) as store:
-        return store.runs()
 
 
 def exit_code_of(tasks, folder, processes=IN_THIS_PROCESS, *, study=STUDY, **options):

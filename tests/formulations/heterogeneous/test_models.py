@@ -4,25 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-import lyra_opt as lo
 from lyra_opt.core.result import Status, same_value
 from lyra_opt.core.solver import find_solver
 from lyra_opt.formulations.backends.backend import Settings
 from lyra_opt.formulations.heterogeneous.brute_force import BruteForce
 from lyra_opt.formulations.heterogeneous.round_model import RoundModel
 from lyra_opt.heterogeneous import GpuServer, check
-from tests.formulations.backends import BACKENDS
+from tests.formulations.backends import BACKENDS, solved
 from tests.lyra_opt.heterogeneous.examples import RATES, entry, instance, job, schedule
 from tests.lyra_opt.heterogeneous.heuristics import cases
 
 VARIANTS = ("utility", "makespan", "mean_jct", "round_progress")
-
-
-def solved(one, name):
-    """Return the checked answer of a solver, which must not be an error."""
-    found = lo.solve(one, name)
-    assert found.status is not Status.ERROR, found.message
-    return found
 
 
 @pytest.mark.parametrize("name", BACKENDS)

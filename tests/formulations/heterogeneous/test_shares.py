@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import lyra_opt as lo
 from lyra_opt.core.result import Limits, Status
 from lyra_opt.core.solver import find_solver
 from lyra_opt.core.solving import refute_claims
@@ -28,6 +27,7 @@ from lyra_opt.heterogeneous.share_checker import ShareNumbers, least_throughput
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.testing.strategies import heterogeneous_instances
 from tests.draws import draws
+from tests.formulations.backends import solved
 from tests.formulations.heterogeneous.share_instances import drawn
 from tests.lyra_opt.heterogeneous.heuristics import cases
 from tests.lyra_opt.heterogeneous.heuristics.cases import instance_of
@@ -36,12 +36,6 @@ SOLVERS = ("lp-highs", "lp-glop", "lp-sifting")
 OBJECTIVES = sorted(str(objective) for objective in SHARE_OBJECTIVES)
 
 PARTS = st.sampled_from([0.0, -0.0, 1.0, 2.0])
-
-
-def solved(instance, solver="lp-highs"):
-    answer = lo.solve(instance, solver)
-    assert answer.status is not Status.ERROR, answer.message
-    return answer
 
 
 def one_type(jobs, gpus, objective):

@@ -18,7 +18,7 @@ from lyra_opt.network.checker import check
 from lyra_opt.network.instance import Machine, Solution
 from lyra_opt.testing.strategies import network_instances
 from tests.draws import draws
-from tests.formulations.backends import BACKENDS
+from tests.formulations.backends import BACKENDS, solved
 from tests.lyra_opt.network.examples import instance, job
 from tests.optima import optimum
 
@@ -27,13 +27,6 @@ OBJECTIVES = ("epoch", "work_rate", "fewest_tiers", "least_fragmentation")
 SUFFIX = {TierModel: "", PatternModel: "-patterns"}
 
 every_model = pytest.mark.parametrize("name", MODELS)
-
-
-def solved(one, name):
-    """Return the checked answer of a solver, which must not be an error."""
-    found = lo.solve(one, name)
-    assert found.status is not lo.Status.ERROR, found.message
-    return found
 
 
 def machine(name, rack, gpus, free=None):

@@ -9,6 +9,7 @@ from lyra_opt.preemption import MovedPods, PlacedPods, Solution
 from lyra_opt.preemption.plot import EMPTIED_EDGE, LOST, MOST_NODES, MOVES, PENDING, SAFE, STAYS
 from lyra_opt.preemption.plot import drawing_of as draw
 from tests.lyra_opt.preemption.examples import BEST, example, example_document
+from tests.pictures import bars_of
 
 OTHER = Solution(
     lost_gangs=["train-b"],
@@ -17,17 +18,6 @@ OTHER = Solution(
 )
 BEFORE_1, AFTER_1, BEFORE_2, AFTER_2, BEFORE_3, AFTER_3 = 1, 1.9, 3.1, 4.0, 6.2, 7.1
 """Rows: the head of rack r1 is above, and that of r2 between n2 and n3."""
-
-
-def blocks(figure, panel):
-    """Return colour, row, left end and width of every filled bar of a panel."""
-    from matplotlib.colors import to_hex
-
-    bars = [bar for bar in figure.axes[panel].patches if bar.get_fill()]
-    row_of = {bar: round(bar.get_y() + bar.get_height() / 2, 1) for bar in bars}
-    colours = [to_hex(bar.get_facecolor()) for bar in bars]
-    places = [(row_of[bar], bar.get_x(), bar.get_width()) for bar in bars]
-    return [(colour, *place) for colour, place in zip(colours, places, strict=True)]
 
 
 def names(figure):
@@ -45,7 +35,7 @@ def large(nodes, **changes):
 def test_colours_say_who_stays_leaves_and_comes():
     """Protects the reading: the upper bar is before, the lower bar after, at equal places."""
     figure = draw(example(moves="any"), {"best": BEST, "other": OTHER}).figure()
-    best, other = (blocks(figure, panel) for panel in (0, 1))
+    best, other = (bars_of(figure, panel) for panel in (0, 1))
     assert {(STAYS, BEFORE_1, 0, 4), (LOST, BEFORE_1, 4, 4), (STAYS, AFTER_1, 0, 4)} <= set(best)
     assert {(PENDING, AFTER_1, 4, 4), (LOST, BEFORE_2, 3, 4), (PENDING, AFTER_2, 3, 4)} <= set(best)
     assert {(LOST, BEFORE_2, 4, 2), (MOVES, BEFORE_2, 6, 1), (PENDING, AFTER_2, 4, 4)} <= set(other)
@@ -62,14 +52,14 @@ def test_entries_for_the_same_pods_are_summed():
     """A solution may list pods of a group one by one."""
     moved = [MovedPods(gang="train-b", to="n3")] * 2
     figure = draw(example(moves="any"), {"x": replace(BEST, moved_pods=moved)}).figure()
-    assert (MOVES, AFTER_3, 2, 4) in blocks(figure, 0)
+    assert (MOVES, AFTER_3, 2, 4) in bars_of(figure, 0)
 
 
 def test_an_instance_alone():
     """Without solutions a node has one bar, which says whom the rules protect."""
     instance = large(0, empty_nodes=1)
     figure = draw(instance, {}).figure()
-    assert {(STAYS, 1, 0, 4), (STAYS, 2, 6, 1), (SAFE, 4, 0, 2)} <= set(blocks(figure, 0))
+    assert {(STAYS, 1, 0, 4), (STAYS, 2, 6, 1), (SAFE, 4, 0, 2)} <= set(bars_of(figure, 0))
     title = "two-racks\n4 nodes, 4 gangs, 2 × 4 GPUs pending, 1 to empty"
     assert figure.axes[0].get_title(loc="left") == title
 

@@ -3,6 +3,7 @@
 from lyra_opt.reclaim import Solution
 from lyra_opt.reclaim.plot import GIVEN_BACK, KEPT, MOST_SERVERS, PREEMPTED, SCALED_IN, drawing_of
 from tests.lyra_opt.reclaim.examples import fleet, job_on
+from tests.pictures import bars_of
 
 
 def instance(servers=3):
@@ -11,29 +12,13 @@ def instance(servers=3):
     return fleet([f"s{number}" for number in range(servers)], *jobs, gpus=8)
 
 
-def blocks(figure, panel):
-    """Return colour, row, left end and width of every filled bar of a panel."""
-    from matplotlib.colors import to_hex
-
-    return [
-        (
-            to_hex(bar.get_facecolor()),
-            round(bar.get_y() + bar.get_height() / 2),
-            bar.get_x(),
-            bar.get_width(),
-        )
-        for bar in figure.axes[panel].patches
-        if bar.get_fill()
-    ]
-
-
 def test_colours_say_who_loses_what():
     """Protects the reading: red dies whole, amber only shrinks, the chosen server is marked."""
     figure = drawing_of(
         instance(),
         {"first": Solution(servers=("s1",)), "second": Solution(servers=("s2",))},
     ).figure()
-    first, second = (blocks(figure, panel) for panel in (0, 1))
+    first, second = (bars_of(figure, panel) for panel in (0, 1))
     assert (PREEMPTED, 0, 0, 4) in first
     assert (PREEMPTED, 1, 0, 2) in first
     assert (SCALED_IN, 1, 2, 3) in first
