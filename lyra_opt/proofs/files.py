@@ -11,14 +11,19 @@ from lyra_opt.core.documents import require_format
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted
 from lyra_opt.core.result import RELATIVE_TOLERANCE
 from lyra_opt.core.solver import find_solver
-from lyra_opt.proofs import order_stand_alone, preemption_stand_alone
+from lyra_opt.proofs import (
+    order_stand_alone,
+    preemption_stand_alone,
+    reclaim_stand_alone,
+    stand_alone,
+)
 from lyra_opt.proofs.preemption_prover import proof_of_infeasibility, proof_of_optimum
-from lyra_opt.proofs.prover import NotProved, Prover, proof_head
+from lyra_opt.proofs.prover import NotProved, Prover, TooManyNodes, proof_head
+from lyra_opt.proofs.reclaim_prover import proof_by_jobs
 from lyra_opt.proofs.stand_alone import (
     PROOF_FORMAT,
     PROOF_VERSION,
     UNREADABLE,
-    Refuted,
     check,
     cost_of,
     programme_of,
@@ -35,7 +40,16 @@ if TYPE_CHECKING:
     Value = Fraction | Mapping[str, int]
 
 PREEMPTION, ALLOCATION = "lyra-opt/preemption", "lyra-opt/allocation"
-"""The formats of the instances that the other two stand-alone checkers read."""
+RECLAIM = reclaim_stand_alone.RECLAIM
+"""The formats of the instances that other stand-alone checkers read."""
+MOST_RIGID_NODES = 200
+"""Rigid reclaiming: if more nodes would need multipliers, a tree on jobs is the smaller proof."""
+
+
+REFUTED = tuple(
+    module.Refuted
+    for module in (stand_alone, order_stand_alone, preemption_stand_alone, reclaim_stand_alone)
+)
 
 
 def proof_of(
@@ -90,9 +104,15 @@ def proof_of(
     cost = cost_of(without_hints, point)
     programme = programme_of(document, {**hints, "solution": point})
     slack = 0 if programme.is_integral else Fraction(problem.proof_slack(instance))
-    prover = Prover(programme, cost - slack * abs(cost))
+    is_rigid = problem.instance_format == RECLAIM and str(instance.variant) == "rigid"
+    most_nodes = MOST_RIGID_NODES if is_rigid else None
+    prover = Prover(programme, cost - slack * abs(cost), most_nodes=most_nodes)
     try:
-        prover.prove()
+        try:
+            prover.prove()
+        except TooManyNodes:
+            chosen = (name.removeprefix("server ") for name in point if name.startswith("server "))
+            return proof_by_jobs(instance.name, document, int(cost), chosen)
     except NotProved as error:
         raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
     bound = prover.target
@@ -288,13 +308,16 @@ def checked_proof(
         bound: Fraction | None
         if _is_mean_jct(loaded.problem, loaded.instance):
             bound, value = order_stand_alone.check(document, proof), None
+        elif proof.get("kind") == reclaim_stand_alone.KIND:
+            proved, of_choice = reclaim_stand_alone.check(document, proof)
+            bound, value = Fraction(proved), None if of_choice is None else Fraction(of_choice)
         else:
             bound, value = check(document, proof)
         for number in (bound, value):
             float(number or 0)  # raises OverflowError if it cannot be shown as a float
     except FieldError as error:
         raise InputError(file, str(error)) from None
-    except (Refuted, order_stand_alone.Refuted, preemption_stand_alone.Refuted) as error:
+    except REFUTED as error:
         return CheckedProof(file=file, refutation=str(error))
     except UNREADABLE as error:
         why = f"{type(error).__name__}: {error}"[:200]

@@ -66,6 +66,10 @@ def proof_head(instance: str, document: JsonObject) -> JsonObject:
     }
 
 
+class TooManyNodes(NotProved):
+    """The tree would have more nodes than allowed."""
+
+
 @dataclass(slots=True)
 class _Node:
     box: Box
@@ -94,6 +98,8 @@ class Prover:
         costs at most `target` - 1.
     first
         Variables that are branched on before all others.
+    most_nodes
+        Most nodes of the tree; None for any number.
 
     Notes
     -----
@@ -105,12 +111,17 @@ class Prover:
     """
 
     def __init__(
-        self, programme: ProofProgramme, target: Fraction, first: Container[int] = ()
+        self,
+        programme: ProofProgramme,
+        target: Fraction,
+        first: Container[int] = (),
+        most_nodes: int | None = None,
     ) -> None:
         with loading():
             import highspy
         self._highspy, self._programme = highspy, programme
         self.target, self._first = target, first
+        self._most_nodes = math.inf if most_nodes is None else most_nodes
         self._enough = target - 1 if programme.is_integral else target
         # Costs are scaled so that the largest cost is about 1, whatever their unit is.
         # In continuous programmes, coefficients and bounds are scaled as well as costs.
@@ -172,13 +183,15 @@ class Prover:
         Raises
         ------
         NotProved
-            If a node cannot be closed.
+            If a node cannot be closed; `TooManyNodes` if the tree would be too large.
         OutOfTimeError
             If the time limit in force is reached.
         """
         waiting: list[Box] = [{}]
         while waiting:
             require_time()
+            if len(self.nodes) >= self._most_nodes:
+                raise TooManyNodes(f"the tree has more than {self._most_nodes} nodes")
             node = self._solved(waiting.pop())
             leaf = self._leaf(node)
             if leaf is not None:

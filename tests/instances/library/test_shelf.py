@@ -14,7 +14,7 @@ from lyra_opt.core.problem import problems
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import FromFamily, FromTrace, Grade, Proof
 from lyra_opt.instances.library.shelf import Library, verified
-from lyra_opt.proofs import order_stand_alone, stand_alone
+from lyra_opt.proofs import order_stand_alone, reclaim_stand_alone, stand_alone
 from lyra_opt.proofs.files import checked_proof
 from tests.instances.library.parts import part_of_library
 
@@ -136,7 +136,8 @@ def test_every_certificate_is_accepted_by_the_stand_alone_checker(name, run, tmp
     files = [tmp_path / f"{name}.json", tmp_path / "proofs" / f"{name}.proof.json"]
     entry = library().entry(name)
     is_order = (entry.problem, entry.variant) == ("allocation", "mean_jct")
-    checker = order_stand_alone if is_order else stand_alone
+    is_jobs = json.loads(files[1].read_text()).get("kind") == reclaim_stand_alone.KIND
+    checker = order_stand_alone if is_order else reclaim_stand_alone if is_jobs else stand_alone
     command = [sys.executable, "-I", str(checker.__file__), *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
