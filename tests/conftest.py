@@ -103,6 +103,7 @@ def heard():
     """Let Ctrl-C raise KeyboardInterrupt, also in a background job, which ignores SIGINT."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "not restored"
     signal.signal(signal.SIGINT, before)
 
 

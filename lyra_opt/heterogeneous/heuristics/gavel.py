@@ -311,6 +311,18 @@ class GavelRounds(RoundPolicy):
             return bool(self._attainable(jobs[0]).throughput.get(gpu_type))
         return gpu_type in self._shared_types(*jobs)
 
+    def _candidates(
+        self, parties: Sequence[Party], gpu_type: str, free: int, taken: set[str]
+    ) -> list[Party]:
+        """Return the parties that fit the free GPUs of a type, and of which no job is taken."""
+        return [
+            party
+            for party in parties
+            if party.gang <= free
+            and taken.isdisjoint(party.team)
+            and self._runs_on(party, gpu_type)
+        ]
+
     def _chosen_types(self, parties: Sequence[Party]) -> dict[Team, str]:
         """Choose the teams that run, by priority on each GPU type; return the type of each."""
         free = dict(self._capacity)
@@ -318,13 +330,7 @@ class GavelRounds(RoundPolicy):
         busy: set[str] = set()
         for name in self._types:
             there = free.get(name, 0)
-            able = [
-                party
-                for party in parties
-                if party.gang <= there
-                and busy.isdisjoint(party.team)
-                and self._runs_on(party, name)
-            ]
+            able = self._candidates(parties, name, there, busy)
             if self._packed or sum(party.gang for party in able) > there:
                 able.sort(key=partial(self._rank, name))  # otherwise all of them are chosen
             for party in able:
@@ -390,13 +396,7 @@ class GavelRounds(RoundPolicy):
         for name in self._types:
             served = kept.union(draft.decision)
             spare = draft.free.of_type.get(name, 0) - idle.get(name, 0)
-            others = [
-                party
-                for party in parties
-                if party.gang <= spare
-                and served.isdisjoint(party.team)
-                and self._runs_on(party, name)
-            ]
+            others = self._candidates(parties, name, spare, served)
             for party in sorted(others, key=partial(self._rank, name)):
                 spare = draft.free.of_type.get(name, 0) - idle.get(name, 0)
                 if not spare:

@@ -74,13 +74,7 @@ class Fails(Sleeps):
 Unheeding.__module__ = Heeds.__module__ = Fails.__module__ = "lyra_opt.of_tests"
 
 
-@pytest.fixture(autouse=True)
-def heard():
-    """Ctrl-C as Python takes it, whatever runs the tests does with it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "not restored"
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("heard")
 
 
 @pytest.mark.parametrize("isolated", [False, True])
