@@ -105,7 +105,7 @@ def proof_of(
     programme = programme_of(document, {**hints, "solution": point})
     slack = 0 if programme.is_integral else Fraction(problem.proof_slack(instance))
     is_rigid = problem.instance_format == RECLAIM and str(instance.variant) == "rigid"
-    most_nodes = MOST_RIGID_NODES if is_rigid else None
+    most_nodes = MOST_RIGID_NODES if is_rigid else math.inf
     prover = Prover(programme, cost - slack * abs(cost), most_nodes=most_nodes)
     try:
         try:

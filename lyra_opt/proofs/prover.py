@@ -99,7 +99,7 @@ class Prover:
     first
         Variables that are branched on before all others.
     most_nodes
-        Most nodes of the tree; None for any number.
+        Most nodes of the tree.
 
     Notes
     -----
@@ -115,13 +115,12 @@ class Prover:
         programme: ProofProgramme,
         target: Fraction,
         first: Container[int] = (),
-        most_nodes: int | None = None,
+        most_nodes: float = math.inf,
     ) -> None:
         with loading():
             import highspy
         self._highspy, self._programme = highspy, programme
-        self.target, self._first = target, first
-        self._most_nodes = math.inf if most_nodes is None else most_nodes
+        self.target, self._first, self._most_nodes = target, first, most_nodes
         self._enough = target - 1 if programme.is_integral else target
         # Costs are scaled so that the largest cost is about 1, whatever their unit is.
         # In continuous programmes, coefficients and bounds are scaled as well as costs.

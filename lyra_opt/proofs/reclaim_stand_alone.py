@@ -67,26 +67,21 @@ class Fleet:
         if self.picks > len(self.names):
             raise ValueError("reclaim_servers is more than the servers on loan")
         self.cost = [0] * len(self.names)
-        shared: list[tuple[int, int, list[int]]] = []  # number of servers, place in the file
-        weights: dict[int, int] = {}
-        self.paying: list[tuple[int, list[int]]] = []  # every job that can cost something
+        shared: list[tuple[int, int, int, list[int]]] = []  # first the number of servers
         for place, job in enumerate(instance["jobs"]):
             weight, workers = whole(job.get("weight", 1), "weight"), job["workers"]
             on = [w["server"] for w in workers if whole(w.get("base", 0), "base")]
             if len({w["server"] for w in workers}) < len(workers) or not known.issuperset(on):
                 raise ValueError("a job has workers twice on a server, or on an unknown one")
             hosts = [column[name] for name in on if name in column]
-            if weight and hosts:
-                self.paying.append((weight, hosts))
             if len(hosts) == 1:
                 self.cost[hosts[0]] += weight
             elif weight and hosts:
-                shared.append((len(hosts), place, hosts))
-                weights[place] = weight
+                shared.append((len(hosts), place, weight, hosts))
         shared.sort()
-        self.number = {place: job for job, (_, place, _) in enumerate(shared)}
-        self.weight = [weights[place] for _, place, _ in shared]
-        self.hosts = [hosts for _, _, hosts in shared]
+        self.number = {place: job for job, (_, place, _, _) in enumerate(shared)}
+        self.weight = [weight for _, _, weight, _ in shared]
+        self.hosts = [hosts for _, _, _, hosts in shared]
         self.on: list[list[int]] = [[] for _ in self.names]
         for job, hosts in enumerate(self.hosts):
             for server in hosts:
@@ -97,7 +92,9 @@ class Fleet:
         taken = {server for server, name in enumerate(self.names) if name in set(chosen)}
         if len(chosen) != self.picks or len(taken) != self.picks:
             raise Refuted("the solution does not choose N_R servers on loan")
-        return sum(weight for weight, hosts in self.paying if not taken.isdisjoint(hosts))
+        jobs = zip(self.weight, self.hosts, strict=True)
+        shared = sum(weight for weight, hosts in jobs if not taken.isdisjoint(hosts))
+        return shared + sum(self.cost[server] for server in taken)
 
 
 class Part:

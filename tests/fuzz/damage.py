@@ -24,24 +24,14 @@ from lyra_opt.instances.heterogeneous.throughput_files import load_throughputs
 from lyra_opt.instances.traces import read_trace
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.usage import read_usage
-from lyra_opt.proofs import (
-    order_stand_alone,
-    preemption_stand_alone,
-    reclaim_stand_alone,
-    stand_alone,
-)
+from lyra_opt.proofs import order_stand_alone, preemption_stand_alone, stand_alone
 from lyra_opt.proofs.files import checked_proof
 from lyra_opt.simulation.class_timers import read_timers
 from lyra_opt.simulation.communication import read_slowdowns
 from lyra_opt.simulation.topology import read_topology
 from lyra_opt.testing.choices import Choices
 from tests.instances.workloads.test_readers import LAYOUTS, OURS
-from tests.lyra_opt.proofs import (
-    test_orders,
-    test_preemption,
-    test_reclaim_jobs,
-    test_stand_alone,
-)
+from tests.lyra_opt.proofs import test_orders, test_preemption, test_reclaim_jobs, test_stand_alone
 from tests.malformed import SOLUTIONS
 from tests.odd_instances import odd_document, odd_instance
 from tests.reference import PROBLEMS
@@ -93,7 +83,7 @@ PROOFS = {
     "allocation": (test_orders, order_stand_alone.main),
     "preemption": (test_preemption, preemption_stand_alone.main),
     "reclaim": (test_stand_alone, stand_alone.main),
-    "reclaim-jobs": (test_reclaim_jobs, reclaim_stand_alone.main),
+    "reclaim-jobs": (test_reclaim_jobs, test_reclaim_jobs.main),
 }
 """For each kind of proof a module with an instance and its prover, and the stand-alone checker."""
 
