@@ -99,7 +99,9 @@ links: $(DOCS_READY)
 	$(RUN)/sphinx-build --builder linkcheck --define plot_gallery=0 --doctree-dir $(RESULTS)/links-cache docs $(RESULTS)/links
 
 library: $(READY)
-	$(RUN)/python -m lyra_opt.experiments.library --library instances/library --plan instances/library/plans/library-2026.1.toml --work $(RESULTS)/library --docs docs
+	for plan in instances/library/plans/*.toml; do \
+	  $(RUN)/python -m lyra_opt.experiments.library --library instances/library --plan $$plan --work $(RESULTS)/library --docs docs || exit 1; \
+	done
 
 # Every part is measured, also after one that failed; the target fails then all the same.
 bench: $(READY)

@@ -27,7 +27,7 @@ class Scored(NamedTuple):
     """The ranking of a solver: its problem and name, and all runs.
 
     ``times`` is a sentence on the machines, and ``missing`` has one for each reason why runs of the
-    solver have no result.
+    solver have no result, and one if the other solvers have not run on some instances.
     """
 
     problem: str
@@ -43,6 +43,7 @@ def scored(
     grade: str | None,
     variant: str | None,
     ids: Sequence[str],
+    edition: str | None,
     time_limit_s: float | None,
     engine: Engine,
 ) -> tuple[int, Scored | None]:
@@ -59,7 +60,7 @@ def scored(
     from lyra_opt.experiments.scoreboard_results import stored_runs
     from lyra_opt.experiments.store import ResultStore
 
-    solved, entries = _instances(solver, problem, grade, variant, ids)
+    solved, entries = _instances(solver, problem, grade, variant, ids, edition)
     study = _study(solver, time_limit_s or STORED_LIMIT_S, solved, entries)
     with TemporaryFolder() as folder:
         status = run_study(study, folder, engine=engine, is_kept=False)
@@ -69,10 +70,15 @@ def scored(
     if not own:
         return status, None
     name = own[0].configuration
-    stored = stored_runs(solved, {entry.id for entry in entries})
-    others = [run for run in stored if run.configuration != name]
+    chosen = {entry.id for entry in entries}
+    others = [run for run in stored_runs(solved, chosen) if run.configuration != name]
     board = Scoreboard(record, Analysis([*own, *others]))
     missing = list(_missing_in_words(own, record.runs))
+    if newer := chosen - {run.instance_name for run in others}:
+        missing.append(
+            f"{len(newer)} of {len(chosen)} instances have no stored results of other solvers; the "
+            f"scoreboard is older than {min(newer)}"
+        )
     for sentence in missing:
         complain(sentence)
     return status, Scored(solved, name, board, _times_in_words(name, own, others), missing)
@@ -94,9 +100,16 @@ def run_score(arguments: argparse.Namespace) -> int:
 
     require_folder_path("--out", Path(arguments.out))
     pictures = chosen_pictures(arguments.style, arguments.plot)
-    selected = (arguments.problem, arguments.grade, arguments.variant, arguments.ids)
-    engine = engine_of(None, arguments.processes)
-    status, found = scored(arguments.solver, *selected, arguments.time_limit_s, engine)
+    status, found = scored(
+        arguments.solver,
+        arguments.problem,
+        arguments.grade,
+        arguments.variant,
+        arguments.ids,
+        arguments.edition,
+        arguments.time_limit_s,
+        engine_of(None, arguments.processes),
+    )
     if found is None:
         return status
     problem, name, board, times, _ = found
@@ -117,13 +130,18 @@ def run_score(arguments: argparse.Namespace) -> int:
 
 
 def _instances(
-    solver: str, problem: str | None, grade: str | None, variant: str | None, ids: Sequence[str]
+    solver: str,
+    problem: str | None,
+    grade: str | None,
+    variant: str | None,
+    ids: Sequence[str],
+    edition: str | None,
 ) -> tuple[str, list[Entry]]:
     """Return the problem and the instances that the options select."""
     from lyra_opt.core.plugins import PROBLEMS
     from lyra_opt.instances.library import library
 
-    shelf = library()
+    shelf = library(edition)
     entries = [shelf.entry(name) for name in dict.fromkeys(ids)]
     if problem is not None:
         PROBLEMS.require_known("--problem", problem)
@@ -175,16 +193,13 @@ def _study(solver: str, time_limit_s: float, problem: str, entries: Sequence[Ent
     from lyra_opt.experiments.study_file import STUDY_FORMAT, STUDY_VERSION
     from lyra_opt.instances.library import library
 
-    ids_of: dict[str, list[str]] = {}
-    for entry in entries:
-        ids_of.setdefault(library().version_of(entry), []).append(entry.id)
     document = {
         "format": STUDY_FORMAT,
         "version": STUDY_VERSION,
         "name": "score",
         "problem": problem,
         "time_limit_s": time_limit_s,
-        "instances": [{"library": version, "ids": ids} for version, ids in ids_of.items()],
+        "instances": [{"library": library().edition, "ids": [each.id for each in entries]}],
         "solvers": [{"names": [solver]}],
     }
     return study_of(document, "score", f"{document}")
@@ -223,7 +238,10 @@ def _missing_in_words(own: Sequence[SolverRecord], wanted: int) -> Iterator[str]
 
 def _times_in_words(name: str, own: Sequence[SolverRecord], others: Sequence[SolverRecord]) -> str:
     """Return on which machines and with which limits the solver and the others ran."""
-    first, mine = others[0], own[0]
+    mine = own[0]
+    if not others:
+        return f"{name} ran on {mine.cpu} ({mine.cores} processors); no other solver has results."
+    first = others[0]
     share = sum(run.cpu_time_s or 0 for run in others) / sum(run.wall_time_s or 0 for run in others)
     words = (
         f"The other solvers ran on {first.started_at[:10]} on {first.cpu} ({first.cores} "

@@ -246,9 +246,9 @@ def _blocks(
 
 def _of_library(block: LibraryTable, path: str, problems: Sequence[str]) -> list[Block]:
     """Return the library instances of a table, one block for each problem that has any."""
-    library = the_library()
-    versions = {each.name: each.instances for each in library.catalogues}
-    require_choice(f"{path}.library", block.library, list(versions))
+    known = [each.name for each in the_library().catalogues]
+    require_choice(f"{path}.library", block.library, known)
+    library = the_library(block.library)
     for position, name in enumerate(block.ids or ()):
         try:
             library.entry(name)
@@ -264,7 +264,7 @@ def _of_library(block: LibraryTable, path: str, problems: Sequence[str]) -> list
         )
 
     found: dict[str, list[str]] = {problem: [] for problem in problems}
-    for entry in filter(is_asked_for, versions[block.library]):
+    for entry in filter(is_asked_for, library.entries.values()):
         if entry.problem in found:
             found[entry.problem].append(entry.id)
     if not any(found.values()):

@@ -79,7 +79,7 @@ class LibraryTable:
     """A block of instances from the library, grouped by problem."""
 
     library: str = key(
-        Name(), 'version of the library that added the instances, see "lyra-opt library list"'
+        Name(), "edition of the library, which has the instances of all earlier editions too"
     )
     grades: tuple[Grade, ...] | None = key(
         ListOf(Choice(Grade), distinct=True), "only instances of these grades", None, shown="all"

@@ -1,4 +1,4 @@
-"""Make a version of the instance library: catalogue, grades, certificates, record, pages."""
+"""Make an edition of the instance library: catalogue, grades, certificates, record, pages."""
 
 import argparse
 import sys
@@ -25,7 +25,7 @@ def main() -> int:
         help=f"steps to run, from {', '.join(STEPS)} (default: all)",
     )
     parser.add_argument("--library", type=Path, required=True, help="folder of the library")
-    parser.add_argument("--plan", type=Path, required=True, help="plan file of the library version")
+    parser.add_argument("--plan", type=Path, required=True, help="plan file of the edition")
     parser.add_argument(
         "--work", type=Path, required=True, help="folder for runs and other intermediate results"
     )

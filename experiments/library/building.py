@@ -189,7 +189,7 @@ def _add_to_record(
     record = Record(
         format=RECORD_FORMAT,
         version=RECORD_VERSION,
-        library=library.catalogues[-1].name,
+        library=library.edition,
         date=date,
         machine=machine,
         versions=versions,

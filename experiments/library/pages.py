@@ -12,7 +12,7 @@ from lyra_opt.core.plotting import plot
 from lyra_opt.core.problem import find_problem
 from lyra_opt.core.texts import show_value_of
 from lyra_opt.experiments.library.plan import LibraryPlan, PageTable
-from lyra_opt.instances.library.documents import BestKnown, Entry, FromFamily, Grade, Proof
+from lyra_opt.instances.library.documents import Entry, FromFamily, Grade, Proof
 from lyra_opt.instances.library.shelf import Library
 
 DATA_SHEET = "library.md"
@@ -22,8 +22,10 @@ _TABLE = re.compile(r"(<!-- table of (\w+) -->\n).*?(<!-- end of table -->)", re
 def pages(plan: LibraryPlan, library: Library, docs: Path) -> dict[Path, str]:
     """Return the text of each page by path: the data sheet, and one page per kind of instance."""
     tables = {
-        "grades": _counted(library, Grade, lambda best: best.grade, total=True),
-        "proofs": _counted(library, Proof, lambda best: best.proof),
+        "editions": _counted(library, "edition", library.edition_of, Grade, "grade", total=True),
+        "grades": _counted(library, "problem", _problem, Grade, "grade", total=True),
+        "proofs": _counted(library, "edition", library.edition_of, Proof, "proof"),
+        "problems": _counted(library, "problem", _problem, Proof, "proof"),
         "open": _open(library),
     }
     sheet = docs / DATA_SHEET
@@ -63,24 +65,34 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
+def _problem(entry: Entry) -> str:
+    return entry.problem
+
+
 def _counted(
     library: Library,
+    heading: str,
+    group_of: Callable[[Entry], str],
     kinds: Iterable[Grade | Proof],
-    kind_of: Callable[[BestKnown], Grade | Proof],
+    attribute: str,
     *,
     total: bool = False,
 ) -> str:
-    """Return a Markdown table that counts the instances of each problem by grade or by proof."""
+    """Return a Markdown table of the numbers of instances by group and by kind.
+
+    The kind is an attribute of the best known result.
+    """
     kinds = list(kinds)
     counts = Counter(
-        (entry.problem, kind_of(library.known[entry.id])) for entry in library.entries.values()
+        (group_of(entry), getattr(library.known[entry.id], attribute))
+        for entry in library.entries.values()
     )
-    problems = sorted({problem for problem, _ in counts})
-    rows = {problem: [counts[problem, kind] for kind in kinds] for problem in problems}
+    groups = sorted({group for group, _ in counts})
+    rows = {group: [counts[group, kind] for kind in kinds] for group in groups}
     if total:
         rows["all"] = [sum(column) for column in zip(*rows.values(), strict=True)]
         rows = {name: [*row, sum(row)] for name, row in rows.items()}
-    header = ["problem", *map(str, kinds), *(["all"] if total else [])]
+    header = [heading, *map(str, kinds), *(["all"] if total else [])]
     return _table(header, [[name, *row] for name, row in rows.items()])
 
 

@@ -1,15 +1,16 @@
-"""Make the catalogue of a library version from its plan.
+"""Make the catalogue of an edition of the library from its plan.
 
 A plan is a TOML file that people edit; ``instances/library/plans`` has all plans. It lists the
 instances and the methods that grade them. Every instance is generated and hashed, and a small
-instance is also written to a file. An existing catalogue never changes; the plan of a later version
+instance is also written to a file. An existing catalogue never changes; the plan of a later edition
 adds instances.
 """
 
+import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -27,7 +28,9 @@ from lyra_opt.core.errors import FieldError, UserError, in_file
 from lyra_opt.core.fields import Table, key, parsed, written
 from lyra_opt.core.loading import content_hash, instance_text, load_instance
 from lyra_opt.core.problem import problem_of_instance
-from lyra_opt.core.rules import Integer, Line, ListOf, Name, Named, OneOrList, Seeds, Text
+from lyra_opt.core.rules import Integer, Line, ListOf, Name, Named, OneOrList, OrNull, Seeds, Text
+from lyra_opt.core.solver import find_solver
+from lyra_opt.core.solving import solve_and_check
 from lyra_opt.instances.family import find_family
 from lyra_opt.instances.library.documents import (
     CATALOGUE_FORMAT,
@@ -40,6 +43,7 @@ from lyra_opt.instances.library.documents import (
     FromTrace,
     Provenance,
 )
+from lyra_opt.instances.library.shelf import Library
 from lyra_opt.instances.parameters import PARAMETER, option
 from lyra_opt.instances.traces import locate
 from lyra_opt.preemption import Instance as PreemptionInstance
@@ -47,6 +51,7 @@ from lyra_opt.preemption import Instance as PreemptionInstance
 PLAN_FORMAT, PLAN_VERSION = "lyra-opt/library-plan", 1
 LARGEST_PLAN_BYTES = 2**20
 MOST_SEEDS = 1_000
+DAY_S = 86_400
 
 _FEATURES = key(Line(), "why the instances are hard or instructive")
 
@@ -58,6 +63,7 @@ class WrittenTable:
     id: str = key(Name(), "id of the instance; its file ID.json is in the folder of the library")
     source: str = key(Line(), "publication or person that the instance comes from")
     features: str = _FEATURES
+    page: str = key(Name(), "page that describes the instance", "papers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +77,7 @@ class FamilyTable:
         Named(OneOrList(PARAMETER)), "parameters of the family, each a value or a list of values"
     )
     features: str = _FEATURES
+    page: str | None = key(OrNull(Name(), "the family"), "page that describes the instances", None)
 
 
 def points_of(table: "FamilyTable | SnapshotTable") -> Iterator[tuple[dict[str, str | int], int]]:
@@ -91,13 +98,21 @@ class SearchTable:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureTable:
-    """The largest decisions of a simulated cluster whose file names match a pattern."""
+    """Decisions of a simulated cluster whose file names match a pattern.
+
+    The largest decisions are taken, or those on which a heuristic is furthest from the optimum. The
+    latter are of different days, because decisions soon after one another are alike.
+    """
 
     folder: str = key(Name(), "folder for the captured decisions; an existing folder is reused")
     options: str = key(Line(), "options of lyra-opt simulate")
     files: str = key(Line(), "pattern of the files in the folder")
     most: int = key(Integer(1), "largest number of instances to take")
-    prefix: str = key(Name(), "prefix of the ids, and name of the page that describes them")
+    prefix: str = key(Name(), "prefix of the ids")
+    page: str | None = key(OrNull(Name(), "the prefix"), "page that describes the instances", None)
+    misleads: str | None = key(
+        OrNull(Text(), "the largest decisions"), "heuristic that must be far from the optimum", None
+    )
     trace: str = key(Line(), "replayed trace, and where it is published")
     licence: str = key(Line(), "licence of the trace")
     window: str = key(Line(), "part of the trace that is replayed")
@@ -136,7 +151,7 @@ class MethodsTable:
 class PageTable:
     """A documentation page on one kind of instances."""
 
-    name: str = key(Name(), "name of the page: a family, or the prefix of captures")
+    name: str = key(Name(), "name of the page")
     title: str = key(Line(), "title of the page")
     about: str = key(Line(), "description of the instances")
     typical: str = key(Name(), "id of the instance that the page shows")
@@ -148,7 +163,7 @@ class LibraryPlan:
 
     format: str = key(Text((PLAN_FORMAT,)), "name of the file format")
     version: int = key(Integer(PLAN_VERSION, PLAN_VERSION), "version of the file format")
-    name: str = key(Name(), "name of the library version")
+    name: str = key(Name(), "name of the edition")
     licence: str = key(Line(), "licence of instances whose provenance names no other")
     written: tuple[WrittenTable, ...] = key(
         ListOf(Table(WrittenTable), least=0), "instances from files", ()
@@ -225,7 +240,7 @@ def collect(plan: LibraryPlan, library: Path, work: Path) -> Iterator[Collected]
     """
     for text in plan.written:
         instance = load_instance(library / f"{text.id}.json").instance
-        yield Collected(instance, "papers", text.features, FromText(source=text.source))
+        yield Collected(instance, text.page, text.features, FromText(source=text.source))
     for search in plan.searches:
         file = work / "searches" / f"{search.id}.json"
         if not file.exists():
@@ -244,7 +259,7 @@ def collect(plan: LibraryPlan, library: Path, work: Path) -> Iterator[Collected]
                 family=family.name, version=family.version, seed=seed, parameters=parameters
             )
             instance = family.generate(parameters, seed)
-            yield Collected(instance, family.name, block.features, provenance)
+            yield Collected(instance, block.page or family.name, block.features, provenance)
 
 
 def _moments(table: SnapshotTable) -> Iterator[Collected]:
@@ -271,8 +286,10 @@ def _captured(capture: CaptureTable, work: Path) -> Iterator[Collected]:
     loaded = [(path, load_instance(path).instance) for path in sorted(folder.glob(capture.files))]
     if not loaded:
         raise UserError(f"{folder}: no file matches {capture.files}")
-    largest = sorted(loaded, key=lambda each: -_jobs(each[1]))[: capture.most]
-    for path, instance in sorted(largest, key=lambda each: each[0]):
+    loaded.sort(key=lambda each: -_jobs(each[1]))
+    if capture.misleads is not None:
+        loaded = _misleading(loaded, capture.misleads)
+    for path, instance in sorted(loaded[: capture.most], key=lambda each: each[0]):
         kind, _, moment = path.name.removesuffix(".json").split("-", 2)
         provenance = FromTrace(
             trace=capture.trace,
@@ -283,7 +300,29 @@ def _captured(capture: CaptureTable, work: Path) -> Iterator[Collected]:
             decision=path.name,
         )
         named = replace(instance, name=f"{capture.prefix}-{kind}-{moment}")
-        yield Collected(named, capture.prefix, capture.features, provenance)
+        yield Collected(named, capture.page or capture.prefix, capture.features, provenance)
+
+
+def _misleading(loaded: Sequence[tuple[Path, Any]], heuristic: str) -> list[tuple[Path, Any]]:
+    """Return the decision of each day on which a heuristic is furthest above the optimum.
+
+    The furthest come first, and of equally far ones the first in `loaded`.
+    """
+    excess = {}
+    for path, instance in loaded:
+        problem = problem_of_instance(instance)
+        found, least = (
+            solve_and_check(problem, instance, find_solver(problem.name, name)).objective
+            for name in (heuristic, "exact")
+        )
+        assert found is not None, "a decision to reclaim always has a solution"
+        assert least is not None, "a decision to reclaim always has a solution"
+        excess[path] = found - least
+    furthest: dict[int, tuple[Path, Any]] = {}
+    for each in sorted(loaded, key=lambda each: -excess[each[0]]):
+        (moment_s,) = re.findall(r"-at-(\d+)-s", each[0].name)
+        furthest.setdefault(int(moment_s) // DAY_S, each)
+    return list(furthest.values())
 
 
 def _jobs(instance: Any) -> int:
@@ -304,12 +343,17 @@ def write_catalogue(plan: LibraryPlan, library: Path, work: Path) -> Path:
     Raises
     ------
     UserError
-        If an existing catalogue would change, or two instances have the same id.
+        If an existing catalogue would change, or two instances have the same id, be it in
+        different editions.
     """
     target = library / "catalogues" / f"{plan.name}.json"
+    catalogues = Library(library).catalogues
+    taken = {old.id for each in catalogues if each.name != plan.name for old in each.instances}
     entries, files = [], {}
     for each in collect(plan, library, work):
         entry, data = _entry(each)
+        if entry.id in taken:
+            raise UserError(f"{entry.id}: another edition has an instance with this id")
         entries.append(entry)
         if data is not None and entry.file is not None:
             files[library / entry.file] = data
@@ -325,7 +369,7 @@ def write_catalogue(plan: LibraryPlan, library: Path, work: Path) -> Path:
     text = format_document(document)
     if target.exists() and target.read_text(encoding="utf-8") != text:
         raise UserError(
-            f"{target}: must not change; put new instances into a plan of a new version"
+            f"{target}: must not change; put new instances into a plan of a new edition"
         )
     for path, data in files.items():
         write_bytes(path, data)

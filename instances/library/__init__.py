@@ -1,13 +1,15 @@
 """The instance library: frozen catalogues of instances, with their best known solutions.
 
+An edition of the library has the instances of its own catalogue and of all earlier catalogues. A
+catalogue lists only the instances that its edition adds, so that each instance is described once.
+
 ============================  ====================================================================
 ``ID.json``, ``ID.json.gz``   an instance that is small, or that no family generates
-``catalogues/NAME.json``      the frozen list of instances of a library version
+``catalogues/NAME.json``      the frozen list of the instances that an edition adds
 ``plans/NAME.toml``           the plan from which the catalogue was made
 ``records/DATE.json``         best solutions, bounds and grades as of a date
 ``solutions/``                the best known solutions, each with its ``objective``
 ``proofs/``                   certificates, which ``lyra-opt verify --proof`` checks
-``next/``                     the same folders and files for the next version, not yet released
 ============================  ====================================================================
 
 Instances without a file are generated on demand from their family and seed. Every instance that is
@@ -24,14 +26,18 @@ if TYPE_CHECKING:
     from lyra_opt.instances.library.shelf import Library
 
 
+def library(edition: str | None = None) -> Library:
+    """Return the instance library that this package includes, in its newest or a given edition."""
+    return _library(edition)
+
+
 @cache
-def library() -> Library:
-    """Return the instance library that this package includes."""
+def _library(edition: str | None) -> Library:
     from pathlib import Path
 
     from lyra_opt.instances.library.shelf import Library
 
-    return Library(Path(__file__).parent)
+    return Library(Path(__file__).parent, edition)
 
 
 def load_library_instance(name: str) -> LoadedInstance:

@@ -38,17 +38,17 @@ def require_variant(field: str, variant: str | None, entries: Iterable[Entry]) -
 
 
 def _library(arguments: argparse.Namespace) -> Library:
-    """Return the library, including the user's own records if ``--record`` is given."""
+    """Return the edition of ``--edition``, including the user's own records of ``--record``."""
     from lyra_opt.core.errors import UserError
     from lyra_opt.instances.library import library
     from lyra_opt.instances.library.own import LibraryWithOwn
 
     if arguments.record is None:
-        return library()
+        return library(arguments.edition)
     folder = Path(arguments.record)
     if not folder.is_dir():
         raise UserError(f"--record {folder}: the folder does not exist")
-    return LibraryWithOwn(library().folder, folder)
+    return LibraryWithOwn(library().folder, folder, arguments.edition)
 
 
 def ids() -> Sequence[str]:
@@ -74,7 +74,7 @@ def described(library: Library, entry: Entry) -> dict[str, Any]:
         **known,
         "features": entry.features,
         "provenance": {"kind": entry.provenance.kind, **written(entry.provenance)},
-        "library": library.version_of(entry),
+        "library": library.edition_of(entry),
         "recorded_on": library.recorded_on(entry.id),
         "page": entry.page,
         "file": entry.file,
@@ -233,12 +233,12 @@ def run_submit(arguments: argparse.Namespace) -> int:
     require_folder_path("--record", folder)
     shelf = LibraryWithOwn(library().folder, folder)
     found = submitted(shelf, arguments.solutions, arguments.by)
-    records = write_submissions(shelf, found)
+    record = write_submissions(shelf, found)
     if arguments.form == "json":
         print_json([each.as_json_object() for each in found])
     else:
         for each in found:
             print_line(each.in_words(), indent="  ")
-        for record in records:
+        if record is not None:
             print_line(f"{record}: your record; use it in other commands with --record {folder}")
     return 0 if all(each.now for each in found) else 1

@@ -1,7 +1,8 @@
 """The file formats of the library: catalogues of instances, and records of their best results.
 
-A catalogue lists the instances of a version, with their sources and the reasons to include them.
-It is frozen: a later version is another catalogue, which adds instances and changes none.
+A catalogue lists the instances that an edition of the library adds, with their sources and the
+reasons to include them. It is frozen: a later edition is another catalogue, which adds instances
+and changes none.
 
 A record has the best known solutions and bounds as of a date, and their proofs. The latest record
 of an instance counts. Grades are measured by one rule:
@@ -122,11 +123,11 @@ class Entry:
 
 @declared()
 class Catalogue:
-    """The frozen list of instances of one library version."""
+    """The frozen list of the instances that one edition of the library adds."""
 
     format: str = key(Text((CATALOGUE_FORMAT,)), "format of the file")
     version: int = key(Integer(CATALOGUE_VERSION, CATALOGUE_VERSION), "version of the format")
-    name: str = key(Name(), "name of this library version")
+    name: str = key(Name(), "name of this edition of the library")
     licence: str = key(Line(), "licence of the instances, unless their provenance names another")
     instances: tuple[Entry, ...] = key(ListOf(Table(Entry), unique="id"), "instances")
 
@@ -208,11 +209,11 @@ class BestKnown:
 
 @declared()
 class Record:
-    """The best known results for instances of a catalogue, as of a date."""
+    """The best known results for instances of an edition of the library, as of a date."""
 
     format: str = key(Text((RECORD_FORMAT,)), "format of the file")
     version: int = key(Integer(RECORD_VERSION, RECORD_VERSION), "version of the format")
-    library: str = key(Name(), "catalogue of the instances")
+    library: str = key(Name(), "newest edition of the library on that date")
     date: str = key(Line(), "date of the record, such as 2026-11-23")
     machine: str = key(Line(), "machine on which times were measured")
     versions: str = key(Line(), "versions of the packages")

@@ -1,7 +1,7 @@
-"""Records of a user's own solutions, which extend the records of the library.
+"""Records of a user's own solutions and certificates, which extend the records of the library.
 
-The user's folder has the sub-folders ``records`` and ``solutions`` of the library. The files of the
-library itself never change.
+The user's folder has the sub-folders ``records``, ``solutions`` and ``proofs`` of the library. The
+files of the library itself never change.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,14 +9,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lyra_opt.commands.output import make_folder
-from lyra_opt.core.documents import format_document, parse_json, read_text, write_text
+from lyra_opt.core.documents import (
+    JsonObject,
+    format_document,
+    parse_json,
+    read_text,
+    write_text,
+)
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.fields import written
 from lyra_opt.core.loading import LoadedInstance, load_solution, save_solution
-from lyra_opt.core.problem import find_problem
+from lyra_opt.core.problem import Variant, find_problem
 from lyra_opt.core.result import Number, same_value
 from lyra_opt.core.texts import show_value_of
 from lyra_opt.core.verifying import verify
@@ -29,7 +35,9 @@ from lyra_opt.instances.library.documents import (
     Proof,
     Record,
 )
-from lyra_opt.instances.library.shelf import Library
+from lyra_opt.instances.library.shelf import Library, as_number
+from lyra_opt.proofs.files import checked_proof
+from lyra_opt.proofs.stand_alone import PROOF_FORMAT
 
 NOT_TIMED = "none: nothing was timed"
 
@@ -43,10 +51,12 @@ class LibraryWithOwn(Library):
         The folder of the library.
     own
         The folder of the user's records, which may be missing.
+    edition
+        The edition of the library; None for the newest.
     """
 
-    def __init__(self, folder: Path, own: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, own: Path, edition: str | None = None) -> None:
+        super().__init__(folder, edition)
         self.own = Library(own)
 
     @cached_property
@@ -60,7 +70,13 @@ class LibraryWithOwn(Library):
         }
 
     def _is_better(self, best: BestKnown, other: BestKnown | None) -> bool:
-        return other is None or self.is_improved(best.id, best.best_known, other.best_known)
+        if other is None or self.is_improved(best.id, best.best_known, other.best_known):
+            return True
+        if self.is_improved(best.id, other.best_known, best.best_known):
+            return False
+        return _is_tighter(self._variant(best.id), best.best_bound, other.best_bound) or (
+            best.proof is Proof.CERTIFICATE is not other.proof
+        )
 
     def is_improved(self, name: str, objective: Number | None, best_known: Number | None) -> bool:
         """Return whether an objective is better than the best known one by more than rounding.
@@ -69,24 +85,38 @@ class LibraryWithOwn(Library):
         """
         if objective is None or best_known is None:
             return objective is not None and best_known is None
+        is_better = self._variant(name).is_better(objective, best_known)
+        return is_better and not same_value(objective, best_known)
+
+    def _variant(self, name: str) -> Variant:
         entry = self.entry(name)
-        variant = find_problem(entry.problem).variants(entry.variant)
-        return variant.is_better(objective, best_known) and not same_value(objective, best_known)
+        return find_problem(entry.problem).variants(entry.variant)
 
     def is_own(self, name: str) -> bool:
         """Return whether the best known solution of an instance is the user's."""
         return self.known.get(name) is not None and self.known[name] is self.own.known.get(name)
 
     def solution_file(self, name: str) -> Path:
-        """Return the file of the best known solution, which may be the user's."""
-        if not self.is_own(name):
+        """Return the file of the best known solution, which may be the user's.
+
+        The user's file may be an earlier and worse solution than the best known one.
+        """
+        file, best = own_file(self.own.folder, "solution", name), self.known.get(name)
+        if best is None or not self.is_own(name) or not file.exists():
             return super().solution_file(name)
-        return own_solution_file(self.own.folder, name)
+        value = load_solution(file, find_problem(self.entry(name).problem))[1]["objective"]
+        return file if value == best.best_known else super().solution_file(name)
+
+    def proof_file(self, name: str) -> Path | None:
+        """Return the file of the certificate of optimality, which may be the user's."""
+        file, best = own_file(self.own.folder, "proof", name), self.known.get(name)
+        is_own = best is not None and best.proof_file == file.name and self.is_own(name)
+        return file if is_own else super().proof_file(name)
 
 
-def own_solution_file(folder: Path, name: str) -> Path:
-    """Return the path of the user's solution of an instance."""
-    return folder / "solutions" / f"{name}.solution.json"
+def own_file(folder: Path, kind: Literal["solution", "proof"], name: str) -> Path:
+    """Return the path of the user's solution or certificate of an instance."""
+    return folder / f"{kind}s" / f"{name}.{kind}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,18 +194,73 @@ class Submission:
         }
 
 
-def submitted(library: LibraryWithOwn, files: Iterable[str], by: str) -> list[Submission]:
-    """Compare solution files in turn with the best known solutions, and return the results.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedProof:
+    """A submitted certificate, with the result of comparing its bound with the best known one.
 
-    Each solution is also compared with those in the files before it.
+    Parameters
+    ----------
+    file
+        The file of the certificate.
+    loaded
+        The instance.
+    proof
+        The content of the file.
+    bound
+        The proved bound; None if no solution exists, or if the certificate proves nothing.
+    before
+        The best known result before the submission.
+    refusal
+        The reason why the certificate is refused; empty if it is accepted.
+    now
+        The best known result with the submission; None if the submission is refused.
+    """
+
+    file: str
+    loaded: LoadedInstance
+    proof: JsonObject
+    bound: Number | None
+    before: BestKnown | None
+    refusal: str
+    now: BestKnown | None = None
+
+    def in_words(self) -> str:
+        """Return the result of the submission as one line."""
+        name, bound = self.loaded.instance.name, show_value_of(self.bound)
+        if self.refusal:
+            return f"{name}: refused: {self.refusal}"
+        if self.bound is None:
+            return f"{name}: a certificate that no solution exists"
+        optimal = self.now is not None and self.now.proof is Proof.CERTIFICATE
+        proves = ", which proves that the best known solution is optimal" if optimal else ""
+        return f"{name}: a certificate of the bound {bound}{proves}"
+
+    def as_json_object(self) -> dict[str, Any]:
+        """Return the object that ``library submit --format json`` prints for the certificate."""
+        return {
+            "file": self.file,
+            "instance": self.loaded.instance.name,
+            "accepted": self.now is not None,
+            "refusal": self.refusal or None,
+            "bound": self.bound,
+            "best_bound_before": None if self.before is None else self.before.best_bound,
+        }
+
+
+def submitted(
+    library: LibraryWithOwn, files: Iterable[str], by: str
+) -> list[Submission | SubmittedProof]:
+    """Compare files in turn with the best known solutions and bounds, and return the results.
+
+    Each solution or certificate is also compared with those in the files before it.
 
     Raises
     ------
     UserError
-        If a file does not hold a solution, or its instance is not in the library.
+        If a file holds neither a solution nor a certificate, or its instance is not in the library.
     """
     known = dict(library.known)
-    found: list[Submission] = []
+    found: list[Submission | SubmittedProof] = []
     for file in files:
         one = _judged(library, file, known, by)
         if one.now is not None:
@@ -185,14 +270,16 @@ def submitted(library: LibraryWithOwn, files: Iterable[str], by: str) -> list[Su
 
 
 def write_submissions(
-    library: LibraryWithOwn, submissions: Sequence[Submission], date: str | None = None
-) -> list[Path]:
-    """Write the accepted solutions, and records of the day, into the user's folder.
+    library: LibraryWithOwn,
+    submissions: Sequence[Submission | SubmittedProof],
+    date: str | None = None,
+) -> Path | None:
+    """Write what is accepted, and the record of the day, into the user's folder.
 
     Returns
     -------
-    list of Path
-        The record files, one per library version with accepted solutions.
+    Path or None
+        The record file; None if nothing is accepted.
 
     Raises
     ------
@@ -200,38 +287,37 @@ def write_submissions(
         If a file cannot be written.
     """
     folder, day = library.own.folder, date or datetime.now(UTC).date().isoformat()
-    accepted = {each.now.id: each for each in submissions if each.now is not None}
-    by_version: dict[str, list[BestKnown]] = {}
-    for name, each in accepted.items():
-        file = own_solution_file(folder, name)
+    new: list[BestKnown] = []
+    for each in submissions:
+        if each.now is None:
+            continue
+        new.append(each.now)
+        is_proof = isinstance(each, SubmittedProof)
+        file = own_file(folder, "proof" if is_proof else "solution", each.now.id)
         make_folder(file.parent)
-        assert each.objective is not None, "accepted solutions have an objective"
-        assert each.now is not None, "accepted solutions are new results"
-        save_solution(
-            file, each.loaded.problem, each.loaded.instance, each.solution, each.objective
-        )
-        by_version.setdefault(library.version_of(library.entry(name)), []).append(each.now)
-    return [_record(library, version, day, new) for version, new in by_version.items()]
+        if isinstance(each, SubmittedProof):
+            write_text(file, format_document(each.proof))
+        else:
+            assert each.objective is not None, "accepted solutions have an objective"
+            loaded = each.loaded
+            save_solution(file, loaded.problem, loaded.instance, each.solution, each.objective)
+    return _record(library, day, new) if new else None
 
 
-def _record(library: LibraryWithOwn, version: str, day: str, new: Sequence[BestKnown]) -> Path:
+def _record(library: LibraryWithOwn, day: str, new: Sequence[BestKnown]) -> Path:
     """Write the user's record of a day, with earlier results of the day; return its path."""
-    earlier = [
-        best
-        for record in library.own.records
-        if (record.library, record.date) == (version, day)
-        for best in record.instances
-    ]
+    days = [record for record in library.own.records if record.date == day]
+    earlier = [best for record in days for best in record.instances]
     record = Record(
         format=RECORD_FORMAT,
         version=RECORD_VERSION,
-        library=version,
+        library=library.edition,
         date=day,
         machine=NOT_TIMED,
         versions=f"lyra-opt {VERSION}",
         instances=tuple({best.id: best for best in [*earlier, *new]}.values()),
     )
-    path = library.own.folder / "records" / f"best-known-{version}-{day}.json"
+    path = library.own.folder / "records" / f"best-known-{day}.json"
     make_folder(path.parent)
     write_text(path, format_document(written(record)))
     return path
@@ -239,12 +325,14 @@ def _record(library: LibraryWithOwn, version: str, day: str, new: Sequence[BestK
 
 def _judged(
     library: LibraryWithOwn, file: str, known: Mapping[str, BestKnown], by: str
-) -> Submission:
-    name = _instance_named_in(file)
+) -> Submission | SubmittedProof:
+    document, name = _instance_named_in(file)
     try:
         loaded = library.load(name)
     except UserError as error:
         raise InputError(file, str(error)) from None
+    if document.get("format") == PROOF_FORMAT:
+        return _judged_proof(loaded, document, file, known.get(name), by)
     solution, claims = load_solution(file, loaded.problem)
     checked = verify(loaded.problem, loaded.instance, solution, claims)
     before = known.get(name)
@@ -263,15 +351,62 @@ def _judged(
     return replace(found, now=_known_with(found, found.objective, by))
 
 
-def _instance_named_in(file: str) -> str:
-    """Return the name of the instance in a solution file."""
+def _judged_proof(
+    loaded: LoadedInstance, proof: JsonObject, file: str, before: BestKnown | None, by: str
+) -> SubmittedProof:
+    document = loaded.problem.instance_document(loaded.instance)
+    checked = checked_proof(loaded, document, proof, file)
+    bound = None if checked.bound is None else as_number(checked.bound, loaded.instance)
+    best = None if before is None else before.best_known
+    is_met = best is not None and bound is not None and _meets(loaded, best, bound)
+    is_certified = before is not None and before.proof is Proof.CERTIFICATE
+    is_contradicted = best is not None and (bound is None or _lies_beyond(loaded, best, bound))
+    refusal = ""
+    if not checked.holds:
+        refusal = f"not proved: {checked.refutation}"
+    elif before is None or (best is None and bound is not None):
+        refusal = "no solution is known yet; submit one first"
+    elif is_contradicted:
+        value = show_value_of(best)
+        refusal = f"a solution with {value} contradicts the certificate; please report it"
+    elif is_certified or not (
+        is_met or bound is None or _is_tighter(loaded.instance.variant, bound, before.best_bound)
+    ):
+        known = "a certificate" if is_certified else f"the bound {show_value_of(before.best_bound)}"
+        refusal = f"it proves no more than {known} that is known"
+    found = SubmittedProof(
+        file=file, loaded=loaded, proof=proof, bound=bound, before=before, refusal=refusal
+    )
+    if refusal:
+        return found
+    assert before is not None, "without a record, the certificate is refused"
+    now = before
+    if bound is not None:
+        how = "a submitted certificate"
+        now = replace(before, best_bound=bound, bound_by=by, bound_with=how)
+    if is_met or bound is None:
+        grade = Grade.HARD if before.grade is Grade.OPEN else before.grade
+        name = own_file(Path(), "proof", before.id).name
+        now = replace(now, grade=grade, proof=Proof.CERTIFICATE, proof_file=name)
+    return replace(found, now=now)
+
+
+def _is_tighter(variant: Variant, bound: Number | None, other: Number | None) -> bool:
+    """Return whether a bound leaves less room than another one, by more than rounding."""
+    if bound is None or other is None:
+        return bound is not None
+    return variant.is_better(other, bound) and not same_value(other, bound)
+
+
+def _instance_named_in(file: str) -> tuple[JsonObject, str]:
+    """Return the object in a file of a solution or certificate, and the name of its instance."""
     document = parse_json(read_text(file), file)
     if isinstance(document, list) and len(document) == 1:  # one run of `solve --format json`
         document = document[0]
-    name = document.get("instance") if isinstance(document, dict) else None
-    if not isinstance(name, str):
-        raise InputError(file, "must be a solution file or one object of solve --format json")
-    return name
+    if isinstance(document, dict) and isinstance(document.get("instance"), str):
+        return document, document["instance"]
+    kinds = "a solution file, a certificate or one object of solve --format json"
+    raise InputError(file, f"must be {kinds}")
 
 
 def _known_with(submission: Submission, objective: Number, by: str) -> BestKnown:

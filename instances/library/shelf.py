@@ -1,5 +1,6 @@
 """The library in its folder: find instances by id, compare them with the catalogue, verify them."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,16 +40,37 @@ class Library:
     ----------
     folder
         A folder with the structure that `lyra_opt.instances.library` describes.
+    edition
+        The edition, such as ``library-2026.1``; the library then has no instance of a later one.
+        None for the newest edition.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, edition: str | None = None) -> None:
         self.folder = folder
+        self._edition = edition
 
     @cached_property
     def catalogues(self) -> tuple[Catalogue, ...]:
-        """The catalogues of all versions, ordered by name."""
-        files = sorted((self.folder / "catalogues").glob("*.json"))
+        """The catalogues of the edition and of all earlier editions, ordered by year and number.
+
+        Raises
+        ------
+        UserError
+            If the edition is unknown.
+        """
+        files = sorted((self.folder / "catalogues").glob("*.json"), key=_year_and_number)
+        names = [path.stem for path in files]
+        if self._edition is not None:
+            if self._edition not in names:
+                known = " or ".join(names)
+                raise UserError(f"edition {self._edition!r}: must be {known}")
+            files = files[: names.index(self._edition) + 1]
         return tuple(_read(path, Catalogue, CATALOGUE_FORMAT, CATALOGUE_VERSION) for path in files)
+
+    @property
+    def edition(self) -> str:
+        """The name of the edition."""
+        return self.catalogues[-1].name
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -59,7 +81,7 @@ class Library:
 
     @cached_property
     def entries(self) -> Mapping[str, Entry]:
-        """All catalogue entries by instance id, with the first version first."""
+        """All catalogue entries by instance id, with the first edition first."""
         return {entry.id: entry for each in self.catalogues for entry in each.instances}
 
     @cached_property
@@ -72,8 +94,8 @@ class Library:
         dates = [each.date for each in self.records for best in each.instances if best.id == name]
         return dates[-1] if dates else None
 
-    def version_of(self, entry: Entry) -> str:
-        """Return the name of the library version that introduced an instance."""
+    def edition_of(self, entry: Entry) -> str:
+        """Return the name of the edition that added an instance."""
         return next(each.name for each in self.catalogues if entry in each.instances)
 
     def entry(self, name: str) -> Entry:
@@ -109,7 +131,7 @@ class Library:
             made = "" if entry.file is None else f" in {self.folder / entry.file}"
             raise UserError(
                 f"{name}{made}: its content has the SHA-256 {found[:12]}..., but "
-                f"{self.version_of(entry)} has {entry.sha256[:12]}..."
+                f"{self.edition_of(entry)} has {entry.sha256[:12]}..."
             )
         return loaded
 
@@ -133,6 +155,10 @@ class Library:
         if best is None or best.proof_file is None:
             return None
         return self.folder / "proofs" / best.proof_file
+
+
+def _year_and_number(path: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path.stem)]
 
 
 def _read(path: Path, of: type[Any], format_name: str, version: int) -> Any:
@@ -247,16 +273,16 @@ def _certificate(library: Library, loaded: LoadedInstance, best: BestKnown) -> t
     # A proof without a solution proves the optimum if the best known solution reaches its bound.
     shown = proof.bound if proof.value is None else proof.value
     assert shown is not None, "one of both is there"
-    value = _as_number(shown, loaded.instance)
+    value = as_number(shown, loaded.instance)
     slack = proof.slack if proof.value is None else RELATIVE_TOLERANCE
     if not same_value(value, best.best_known, tolerance=slack):
         return False, f"its certificate proves {show_value_of(value)}"
     return True, "its certificate proves that no solution is better"
 
 
-def _as_number(value: Fraction | Mapping[str, int], instance: Any) -> Number:
+def as_number(value: Fraction | Mapping[str, int], instance: Any) -> Number:
     """Return a proved value as a number; the terms of a preemption objective have a code."""
     if isinstance(value, Fraction):
-        return float(value)
+        return int(value) if value.denominator == 1 else float(value)
     code: int = instance.terms.encode([value.get(term.key, 0) for term in instance.terms.terms])
     return code

@@ -154,6 +154,7 @@ def library(
     grade: str | None = None,
     status: str | None = None,
     variant: str | None = None,
+    edition: str | None = None,
 ) -> pd.DataFrame:
     """List the instances of the library, which `load` reads by id.
 
@@ -162,18 +163,21 @@ def library(
     problem, grade, status, variant
         Only instances of this problem, of this grade (easy, hard or open), with this status
         (optimal, infeasible or open), and of this variant.
+    edition
+        The edition of the library, such as ``library-2026.1``; None for the newest, which has the
+        instances of all editions.
 
     Returns
     -------
     pandas.DataFrame
         One row per instance, named by the index and by column ``instance``. Other columns:
         ``grade``, ``problem``, ``variant``, ``proof``, ``size``, ``best_known`` (an objective),
-        ``best_bound``. The library has no instances of some problems, such as preemption.
+        ``best_bound``.
 
     Raises
     ------
     UserError
-        If the problem, the grade, the status or the variant is unknown.
+        If the problem, the grade, the status, the variant or the edition is unknown.
 
     Examples
     --------
@@ -186,7 +190,7 @@ def library(
     _require_problem(problem)
     _require_known("grade", grade, command.GRADES)
     _require_known("status", status, command.STATUSES)
-    shelf, asked = bundled(), {"grade": grade, "status": status, "variant": variant}
+    shelf, asked = bundled(edition), {"grade": grade, "status": status, "variant": variant}
     command.require_variant("variant", variant, shelf.of_problem(problem))
     found = command.listed(shelf, problem=problem, **asked)
     rows = ({"instance": each["id"], **each} for each in found)

@@ -27,6 +27,7 @@ def score(
     grade: str | None = None,
     variant: str | None = None,
     ids: Sequence[str] = (),
+    edition: str | None = None,
     time_limit_s: float | None = None,
     processes: int = 1,
     progress: bool | None = None,
@@ -42,6 +43,8 @@ def score(
     grade, variant, ids
         Only instances of this grade (easy, hard or open), of this variant, and only these
         instances.
+    edition
+        The edition of the library, such as ``library-2026.1``; None for the newest.
     time_limit_s
         The time limit of each run in seconds; None for 0.5 s, as for the others.
     processes
@@ -54,8 +57,8 @@ def score(
     DataFrame
         The ranking: a row for each grade and solver, best first. ``frame.attrs`` has the
         ``results`` of the solver on each instance as dictionaries, a sentence on the ``times``, and
-        as ``missing`` how many runs failed or are unsupported, and why. These sentences are also
-        printed to stderr.
+        as ``missing`` how many runs failed or are unsupported, and why, and on how many instances
+        the other solvers have no results. These sentences are also printed to stderr.
 
     Raises
     ------
@@ -76,6 +79,7 @@ def score(
             grade,
             variant,
             [ids] if isinstance(ids, str) else ids,
+            edition,
             time_limit_s,
             given_engine(None, Integer(1).check("processes", processes)),
         )

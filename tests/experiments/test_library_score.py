@@ -79,7 +79,7 @@ def test_interrupted_runs_are_counted(monkeypatch):
             yield from super().start(tasks[:1], folder, shares)
             raise KeyboardInterrupt
 
-    asked = ("my.py:Mine", None, None, None, [ID, "messy-dist-v1-s20-k6-seed0"], None)
+    asked = ("my.py:Mine", None, None, None, [ID, "messy-dist-v1-s20-k6-seed0"], None, None)
     status, found = scored(*asked, Interrupted(1))
     assert status == 130
     assert found.missing == ["1 of 2 runs of mine are missing, because they were interrupted"]
@@ -140,12 +140,36 @@ def test_programs_get_the_results_of_all_solvers(capsys):
         assert row["time_s_low"] is None
 
 
-@pytest.mark.parametrize("problem", sorted({each.problem for each in library().entries.values()}))
+def test_instances_that_are_newer_than_the_scoreboard_are_counted(monkeypatch):
+    """Also if no other solver has a result, as of a problem that is new in the library."""
+    stored = stored_runs("reclaim", {ID})
+    other = "messy-dist-v1-s20-k6-seed0"
+    monkeypatch.setattr("lyra_opt.experiments.scoreboard_results.stored_runs", lambda *_: stored)
+    (sentence,) = lo.score("my.py:Mine", ids=[ID, other]).attrs["missing"]
+    assert sentence == (
+        "1 of 2 instances have no stored results of other solvers; the scoreboard is older than "
+        f"{other}"
+    )
+    stored.clear()
+    frame = lo.score("my.py:Mine", ids=[ID])
+    assert list(frame.solver) == ["mine", "mine"]
+    assert frame.attrs["times"].endswith("no other solver has results.")
+
+
+PROBLEMS = sorted({each.problem for each in library("library-2026.1").entries.values()})
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
 def test_stored_results_are_complete(problem):
-    """Every instance, no failures, one time limit, and solvers that exist."""
-    ids = {each.id for each in library().entries.values() if each.problem == problem}
+    """All instances of an edition or none, no failures, one time limit, and solvers that exist."""
+    ids = {each.id for each in library().of_problem(problem)}
     runs = stored_runs(problem, ids)
-    assert {run.instance_name for run in runs} == ids
+    found = {run.instance_name for run in runs}
+    first = {each.id for each in library("library-2026.1").of_problem(problem)}
+    assert first <= found
+    for catalogue in library().catalogues:
+        of = {each.id for each in catalogue.instances if each.problem == problem}
+        assert found & of in (set(), of)
     assert {run.time_limit_s for run in runs} == {STORED_LIMIT_S}
     assert {run.solver for run in runs} <= set(SOLVERS.names(problem))
     assert all(run.content_sha256 == library().entry(run.instance_name).sha256 for run in runs)

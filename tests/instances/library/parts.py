@@ -8,9 +8,9 @@ from lyra_opt.instances.library import library
 from lyra_opt.instances.library.shelf import Library
 
 
-def part_of_library(target, *names, source=None):
+def part_of_library(target, *names):
     """Copy instances that have files, and what records, solutions and proofs say of them."""
-    source = source or library().folder
+    source = library().folder
     for folder in ("catalogues", "records", "solutions", "proofs"):
         (target / folder).mkdir(parents=True)
     for kind in ("catalogues", "records"):

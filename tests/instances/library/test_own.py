@@ -2,10 +2,11 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
-from lyra_opt.core.documents import format_document
+from lyra_opt.core.documents import format_document, read_json_object
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.own import LibraryWithOwn, submitted, write_submissions
 from tests.conftest import assert_one_line_error
@@ -40,7 +41,7 @@ def knowing(tmp_path, monkeypatch):
         record.unlink()
         if known.get("id") != "":
             record.write_text(format_document(told))
-        monkeypatch.setattr("lyra_opt.instances.library.library", lambda: found)
+        monkeypatch.setattr("lyra_opt.instances.library.library", lambda _edition=None: found)
         return found
 
     return make
@@ -61,7 +62,7 @@ def test_what_is_better_goes_into_a_record_of_ones_own(knowing, optimum, tmp_pat
     exit_code, out, err = run("library", "submit", optimum, "--by", "A. Author", "--record", "own")
     assert (exit_code, err) == (0, "")
     assert out.startswith(f"{NAME}: 1 is better than the best known so far, 2")
-    (record,) = (tmp_path / "own" / "records").glob("best-known-*-20*.json")
+    (record,) = (tmp_path / "own" / "records").glob("best-known-20*.json")
     (best,) = json.loads(record.read_text())["instances"]
     assert (best["best_known"], best["found_by"]) == (1, "A. Author")
     assert json.loads(record.read_text())["date"] in record.name
@@ -136,6 +137,67 @@ def test_bad_input_is_a_line_and_writes_nothing(
     bad = write(content, "bad.json")
     assert_one_line_error(run("library", "submit", optimum, bad, "--record", "own"), part)
     assert not (tmp_path / "own").exists()
+
+
+CERTIFIED = ["lyra-figure-5", "split-topology-v1-k8", "one-short-v1-rack-nodes6-k5"]
+"""One instance of the first edition and two of the second, the last of which has no solution."""
+
+
+@pytest.fixture
+def bare(tmp_path, monkeypatch):
+    """Return a library of three solved instances without any bound or proof."""
+    monkeypatch.chdir(tmp_path)
+    shelf = part_of_library(tmp_path / "library", *CERTIFIED)
+    for path in (shelf.folder / "records").iterdir():
+        record = json.loads(path.read_text())
+        bare = {"grade": "open", "proof": "none", "proof_file": None, "best_bound": None}
+        for best in record["instances"]:
+            best |= {**bare, "bound_with": None, "bound_by": None}
+        path.write_text(format_document(record))
+    monkeypatch.setattr("lyra_opt.instances.library.library", lambda _edition=None: shelf)
+    return shelf
+
+
+def certificate(name, **changed):
+    """Write the certificate of an instance, with changes, to a file of the working folder."""
+    document = read_json_object(library().proof_file(name)) | changed
+    path = Path(f"proof-of-{document.get('bound')}.json")
+    path.write_text(format_document(document))
+    return path
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_a_certificate_proves_an_optimum_in_a_record_of_ones_own(name, bare, run):
+    """For both editions; solutions by others are still there, and the next one proves no more."""
+    file = certificate(name)
+    exit_code, out, err = run("library", "submit", file, "--by", "A. Author", "--record", "own")
+    assert (exit_code, err) == (0, "")
+    assert "a certificate" in out
+    exit_code, out, _ = run("library", "verify", name, "--record", "own")
+    assert (exit_code, "its certificate proves" in out) == (0, True)
+    shelf = LibraryWithOwn(bare.folder, Path("own"))
+    assert shelf.known[name].grade == "hard"
+    assert shelf.proof_file(name) == Path("own", "proofs", f"{name}.proof.json")
+    exit_code, out, _ = run("library", "submit", file, "--record", "own")
+    assert (exit_code, out) == (
+        1,
+        f"{name}: refused: it proves no more than a certificate that is known\n",
+    )
+
+
+def test_a_weaker_bound_with_a_certificate_is_kept_until_it_is_beaten(bare, run):
+    """A bound below the best known value counts as a bound; a forged one is refused."""
+    weak = certificate(NAME, bound="0", nodes=[{"multipliers": []}])
+    for status, out in ((0, "a certificate of the bound 0"), (1, "proves no more than the bound")):
+        found = run("library", "submit", weak, "--by", "A. Author", "--record", "own")
+        assert (found[0], out in found[1]) == (status, True)
+    best = LibraryWithOwn(bare.folder, Path("own")).known[NAME]
+    assert (best.best_known, best.best_bound, best.bound_by) == (1, 0, "A. Author")
+    assert best.proof == "none"
+    forged = certificate(NAME, bound="2")
+    assert "refused: not proved" in run("library", "submit", forged, "--record", "own")[1]
+    assert run("library", "submit", certificate(NAME), "--record", "own")[0] == 0
+    assert LibraryWithOwn(bare.folder, Path("own")).known[NAME].best_bound == 1
 
 
 def test_options_that_cannot_be(knowing, optimum, run):
