@@ -26,7 +26,10 @@ SHIFT_S = 1.0
 """Shift of the geometric mean: added to each time before the mean, and subtracted afterwards."""
 
 WORST_GAP_PERCENT = 100.0
-"""Cap on gaps: a larger gap, or a run without a solution, counts as this gap."""
+"""Cap on gaps: a larger gap, or a run without a solution, counts as this gap.
+
+On an instance of which the library knows that it has no solution, the gap is 0.
+"""
 
 LATE_S, LATE_SHARE = 0.1, 0.05
 """An answer may exceed its limit by the larger of these seconds and this share of the limit."""
@@ -98,12 +101,13 @@ class Scoreboard:
         known = library().known
         names = [str(run.family_parameters.get(LIBRARY)) for run in self.analysis.runs]
         grades = [str(known[name].grade) if name in known else NO_GRADE for name in names]
+        has_none = [name in known and known[name].best_known is None for name in names]
         return frame.assign(
             grade=grades,
             counted_time_s=counted_proof_time_s(frame),
             proved_percent=100.0 * frame.status.isin(PROVED),
-            gap_to_best_percent=_counted(frame.excess_over_best_percent),
-            gap_to_bound_percent=_counted(frame.largest_excess_percent),
+            gap_to_best_percent=_counted(frame.excess_over_best_percent, has_none),
+            gap_to_bound_percent=_counted(frame.largest_excess_percent, has_none),
         )[is_counted]
 
     @property
@@ -300,7 +304,8 @@ def _remark(row: Any) -> str | None:
     return next((each for each in given if isinstance(each, str)), "found no solution")
 
 
-def _counted(gap_percent: pd.Series) -> pd.Series:
+def _counted(gap_percent: pd.Series, has_no_solution: list[bool]) -> pd.Series:
+    gap_percent = gap_percent.mask(pd.Series(has_no_solution, index=gap_percent.index), 0.0)
     return gap_percent.clip(upper=WORST_GAP_PERCENT).fillna(WORST_GAP_PERCENT)
 
 

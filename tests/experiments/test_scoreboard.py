@@ -130,6 +130,16 @@ def test_late_answers_count_as_runs_without_a_solution():
     assert shown["remark"] == ("late: optimal after 3.20 s", "stopped by its time limit")
 
 
+def test_an_instance_without_a_solution_has_no_gap(known):
+    """Neither a proof that there is none nor a run that finds none is 100 % off."""
+    known[NAMES[1]] = replace(known[NAMES[1]], best_known=None, best_bound=None)
+    runs = [
+        of_library(NAMES[1], solver, status, objective=None, dual_bound=None)
+        for solver, status in (("prover", Status.INFEASIBLE), ("rule", Status.UNKNOWN))
+    ]
+    assert set(board(runs).frame.gap_to_best_percent) == {0.0}
+
+
 def test_what_a_run_finds_beyond_the_record_counts(known):
     """As the best known of all; and is said, so that it can be handed in."""
     runs = [*hand_made_runs(), of_library(NAMES[1], "new", FEASIBLE, objective=18)]

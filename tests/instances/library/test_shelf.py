@@ -67,7 +67,7 @@ def test_what_is_said_of_each_instance_fits_together():
         assert (best.status == "open") == (best.grade is Grade.OPEN) == (best.proof is Proof.NONE)
         assert (best.proof is Proof.TWO_METHODS) <= (len(best.proved_with) > 1)
         assert (best.proof is Proof.CERTIFICATE) == (best.proof_file is not None)
-        assert shelf.solution_file(name).exists()
+        assert shelf.solution_file(name).exists() == (best.best_known is not None)
         assert entry.file is None or (shelf.folder / entry.file).exists()
         proof = shelf.proof_file(name)
         assert proof is None or proof.exists()
@@ -79,7 +79,8 @@ def test_files_are_small_and_none_is_left_over():
     assert sum(path.stat().st_size for path in files) < LARGEST_REPOSITORY_MIB * 2**20
     entries = shelf.entries.values()
     known = {shelf.folder / entry.file for entry in entries if entry.file is not None}
-    known |= {shelf.solution_file(entry.id) for entry in entries}
+    solved = [best.id for best in shelf.known.values() if best.best_known is not None]
+    known |= {shelf.solution_file(name) for name in solved}
     known |= {path for entry in entries if (path := shelf.proof_file(entry.id)) is not None}
     known |= {path for path in files if path.parent.name in ("catalogues", "records")}
     assert files == known
