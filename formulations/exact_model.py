@@ -19,13 +19,7 @@ from lyra_opt.core.errors import one_line
 from lyra_opt.core.problem import Problem
 from lyra_opt.core.result import BACKEND_RUNS, Limits, Number, SolveResult, StoppedBy
 from lyra_opt.core.solver import Observer, Solver, Unsupported
-from lyra_opt.core.stopwatch import (
-    OutOfTimeError,
-    grace,
-    is_out_of_time,
-    require_time,
-    within_time,
-)
+from lyra_opt.core.stopwatch import OutOfTimeError, grace, is_out_of_time, require_time, within_time
 from lyra_opt.core.trajectory import Improvements
 from lyra_opt.formulations.backends.backend import (
     Backend,

@@ -29,12 +29,7 @@ def _allocation_solvers() -> Objects:
 
 def _allocation_models() -> Objects:
     """Return the exact models for allocation that other libraries solve."""
-    from lyra_opt.formulations.allocation import (
-        brute_force,
-        cpsat_model,
-        mathopt_model,
-        pulp_model,
-    )
+    from lyra_opt.formulations.allocation import brute_force, cpsat_model, mathopt_model, pulp_model
     from lyra_opt.formulations.allocation.mean_jct import cpsat_model as grid
     from lyra_opt.formulations.allocation.mean_jct import order_tree
 

@@ -18,14 +18,7 @@ from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, PHILLY_TR
 from lyra_opt.instances.traces import locate
 from lyra_opt.paper_figures.comparison import MISSING, Computed, FurtherTable
 from lyra_opt.paper_figures.document import GEOMETRIC, MORE, Measure, by_name
-from lyra_opt.paper_figures.results import (
-    Outcome,
-    Part,
-    gains_of,
-    mean_and_spread,
-    not_none,
-    short,
-)
+from lyra_opt.paper_figures.results import Outcome, Part, gains_of, mean_and_spread, not_none, short
 from lyra_opt.paper_figures.setting import PaperRun, frozen
 from lyra_opt.paper_figures.verdicts import is_forbidden
 from lyra_opt.simulation.tenure import RESTART_S

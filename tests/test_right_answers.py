@@ -22,11 +22,7 @@ from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.solving import refute_claims
 from lyra_opt.reclaim import Solution
 from lyra_opt.reclaim.exact.solver import Exact
-from lyra_opt.testing.strategies import (
-    network_solutions_of,
-    reclaim_servers_of,
-    round_schedules_of,
-)
+from lyra_opt.testing.strategies import network_solutions_of, reclaim_servers_of, round_schedules_of
 from tests.draws import draws
 from tests.fuzz.damage import at_the_edge
 from tests.fuzz.judging import Truth, attempt

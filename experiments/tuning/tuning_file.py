@@ -150,7 +150,7 @@ class TuningTable:
         Line(), "measure whose mean over the seeds is minimised", None, shown="targets"
     )
     targets: tuple[TargetTable, ...] = key(
-        ListOf(Table(TargetTable), unique="name"),
+        ListOf(Table(TargetTable)),
         "published values to come close to; cannot be combined with measure",
         (),
     )
@@ -211,10 +211,13 @@ class TuningTable:
         if self.measure is not None:
             require_measure("measure", self.measure)
         rows = {each.name for each in self.rows} or {""}
+        names = [each.name for each in self.targets]
         for place, target in enumerate(self.targets):
             if target.row not in rows:
                 rule = unknown_key(target.row, rows) if self.rows else "requires rows"
                 raise FieldError(f"targets[{place}].row", target.row, rule)
+            if target.name in names[:place]:
+                raise FieldError(f"targets[{place}].measure", target.measure, "must be unique")
         if self.rows and (self.compiled or not self.targets):
             raise FieldError("rows", len(self.rows), "requires targets, and excludes compiled")
         paths = [each.path for each in self.parameters]

@@ -12,13 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lyra_opt.commands.output import make_folder
-from lyra_opt.core.documents import (
-    JsonObject,
-    format_document,
-    parse_json,
-    read_text,
-    write_text,
-)
+from lyra_opt.core.documents import JsonObject, format_document, parse_json, read_text, write_text
 from lyra_opt.core.errors import InputError, UserError
 from lyra_opt.core.fields import written
 from lyra_opt.core.loading import LoadedInstance, load_solution, save_solution

@@ -8,14 +8,7 @@ from typing import Any, ClassVar
 from lyra_opt.instances.family import ParameterisedFamily
 from lyra_opt.instances.family_parameters import ReclaimParameters, counted
 from lyra_opt.instances.randomness import IntegerStream
-from lyra_opt.reclaim.instance import (
-    Instance,
-    Job,
-    Semantics,
-    Server,
-    Solution,
-    WorkerGroup,
-)
+from lyra_opt.reclaim.instance import Instance, Job, Semantics, Server, Solution, WorkerGroup
 
 GPUS_PER_SERVER = 8
 

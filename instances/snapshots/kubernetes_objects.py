@@ -11,11 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from lyra_opt.instances.snapshots.placement import (
-    Requirement,
-    Taint,
-    Toleration,
-)
+from lyra_opt.instances.snapshots.placement import Requirement, Taint, Toleration
 
 Time = Annotated[datetime, Meta(tz=True)]
 Quantities = dict[str, str | int | float]

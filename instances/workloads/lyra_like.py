@@ -26,12 +26,7 @@ from lyra_opt.core.numbers import DAY_S, HOUR_MS
 from lyra_opt.core.rules import require_integer
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.instances.workloads import MOST_GENERATED_DAYS, MOST_GENERATED_JOBS
-from lyra_opt.instances.workloads.load_shape import (
-    LoadShape,
-    ShapedClass,
-    ShapedJobs,
-    shaped_jobs,
-)
+from lyra_opt.instances.workloads.load_shape import LoadShape, ShapedClass, ShapedJobs, shaped_jobs
 from lyra_opt.instances.workloads.transform import JobAssumptions, assigned
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.workload import InferenceDemand, Job, Workload

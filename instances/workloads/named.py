@@ -23,11 +23,7 @@ from lyra_opt.instances.heterogeneous.generated_jobs import (
     mix,
 )
 from lyra_opt.instances.heterogeneous.throughputs import ThroughputTable
-from lyra_opt.instances.network.jobs import (
-    dally_batch,
-    dally_distributed,
-    dally_poisson,
-)
+from lyra_opt.instances.network.jobs import dally_batch, dally_distributed, dally_poisson
 from lyra_opt.instances.traces import TRACES_VARIABLE, locate, not_there
 from lyra_opt.instances.workloads.load_shape import LoadShape
 from lyra_opt.instances.workloads.lyra_like import (
@@ -36,12 +32,7 @@ from lyra_opt.instances.workloads.lyra_like import (
     lyra_shaped,
     lyra_testbed,
 )
-from lyra_opt.instances.workloads.openb_like import (
-    LONGEST_H,
-    OPENB_JOBS,
-    OPENB_PODS,
-    openb_like,
-)
+from lyra_opt.instances.workloads.openb_like import LONGEST_H, OPENB_JOBS, OPENB_PODS, openb_like
 from lyra_opt.instances.workloads.pollux import POLLUX_FILES, pollux_jobs
 from lyra_opt.instances.workloads.readers import read_workload
 from lyra_opt.instances.workloads.transform import JobAssumptions

@@ -40,12 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
     from numpy.typing import NDArray
 
-    from lyra_opt.allocation.instance import (
-        ElasticJob,
-        Instance,
-        Solution,
-        WorkerAllocation,
-    )
+    from lyra_opt.allocation.instance import ElasticJob, Instance, Solution, WorkerAllocation
     from lyra_opt.core.pictures import BlockRows
 
 

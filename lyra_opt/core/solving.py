@@ -14,14 +14,7 @@ from lyra_opt.core.gaps import finite, relative_gap
 from lyra_opt.core.nearest_names import meant, nearest
 from lyra_opt.core.problem import Problem, ProblemInstance, Sense, SolutionT, Variant
 from lyra_opt.core.representations import html_of, picture_of
-from lyra_opt.core.result import (
-    Limits,
-    Number,
-    SolveResult,
-    Status,
-    StoppedBy,
-    same_value,
-)
+from lyra_opt.core.result import Limits, Number, SolveResult, Status, StoppedBy, same_value
 from lyra_opt.core.solver import Observer, Solver
 from lyra_opt.core.stopwatch import OutOfTimeError, Stopwatch, interruption_in_force
 from lyra_opt.core.terms import ONE_NUMBER, Terms

@@ -23,14 +23,7 @@ from lyra_opt.core.arithmetic import product
 from lyra_opt.core.arrays import FloatArray
 from lyra_opt.core.run_progress import within_run
 from lyra_opt.core.stopwatch import is_out_of_time, within_time
-from lyra_opt.pricing.kernel import (
-    JCT,
-    QUEUE,
-    PricedJobs,
-    Prices,
-    Scratch,
-    price_jobs,
-)
+from lyra_opt.pricing.kernel import JCT, QUEUE, PricedJobs, Prices, Scratch, price_jobs
 
 STEP, SLOWER_AFTER = 1.0, 30.0
 """Largest relative change of a price in a step, and the number of passes after which it halves."""

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.stopwatch import require_time
-from lyra_opt.proofs.preemption_stand_alone import (
-    MOST_OPEN,
-    Cluster,
-    Programme,
-    Refuted,
-    check,
-)
+from lyra_opt.proofs.preemption_stand_alone import MOST_OPEN, Cluster, Programme, Refuted, check
 from lyra_opt.proofs.prover import NotProved, Prover, proof_head
 from lyra_opt.proofs.stand_alone import ProofProgramme
 

@@ -5,14 +5,7 @@ recomputes the cost of a solution. The mathematics is in ``formulations/reclaim/
 """
 
 from lyra_opt.reclaim.checker import Report, check
-from lyra_opt.reclaim.instance import (
-    Instance,
-    Job,
-    Semantics,
-    Server,
-    Solution,
-    WorkerGroup,
-)
+from lyra_opt.reclaim.instance import Instance, Job, Semantics, Server, Solution, WorkerGroup
 from lyra_opt.reclaim.problem import PROBLEM
 
 __all__ = [

@@ -25,12 +25,7 @@ from lyra_opt.preemption.instance import (
     Shape,
     Solution,
 )
-from lyra_opt.simulation.decisions import (
-    LONGEST_DECISION_S,
-    DecisionError,
-    ReclaimRule,
-    solver_of,
-)
+from lyra_opt.simulation.decisions import LONGEST_DECISION_S, DecisionError, ReclaimRule, solver_of
 from lyra_opt.simulation.hosts import PoolRoom
 from lyra_opt.simulation.job_run import JobRun, Part
 from lyra_opt.simulation.policies.composition import RECLAIMING

@@ -13,15 +13,7 @@ import numpy as np
 from lyra_opt.core.documents import parse_toml, read_text, require_format
 from lyra_opt.core.errors import FieldError, MissingFieldError, in_file
 from lyra_opt.core.fields import Table, declared, key, parsed, written
-from lyra_opt.core.rules import (
-    Integer,
-    ListOf,
-    Named,
-    Number,
-    Text,
-    require_integer,
-    require_text,
-)
+from lyra_opt.core.rules import Integer, ListOf, Named, Number, Text, require_integer, require_text
 from lyra_opt.network.instance import MOST_GPUS
 from lyra_opt.network.links import LARGEST_LATENCY_S, LINK_SETS, TIER_OF_LABEL, Link, LinkSet, Tier
 

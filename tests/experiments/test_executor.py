@@ -17,11 +17,7 @@ from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.core.run_progress import within_run
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
 from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses, run_tasks
-from lyra_opt.experiments.records import (
-    ReplayStatus,
-    StudyRecord,
-    current_environment,
-)
+from lyra_opt.experiments.records import ReplayStatus, StudyRecord, current_environment
 from lyra_opt.experiments.store import files_beside, table_path, write_beside
 from tests.experiments.records import make_replay
 from tests.experiments.test_runner import runs_of

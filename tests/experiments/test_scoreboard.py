@@ -17,11 +17,7 @@ from lyra_opt.experiments.page import PAGE
 from lyra_opt.experiments.plots.profiles import profile_makers, time_ratios
 from lyra_opt.experiments.proofs import find_contradictions
 from lyra_opt.experiments.report import write_report
-from lyra_opt.experiments.scoreboard import (
-    RESAMPLES,
-    mean_with_interval,
-    scoreboard_of,
-)
+from lyra_opt.experiments.scoreboard import RESAMPLES, mean_with_interval, scoreboard_of
 from lyra_opt.experiments.store import ResultStore
 from lyra_opt.instances.library import library
 from lyra_opt.instances.library.documents import Grade

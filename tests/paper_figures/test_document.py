@@ -9,13 +9,7 @@ from lyra_opt.core.errors import InputError
 from lyra_opt.experiments.simulation.running.replay import FIGURES
 from lyra_opt.experiments.simulation.scenario.schemes import make_schemes
 from lyra_opt.paper_figures.command import PAPERS
-from lyra_opt.paper_figures.document import (
-    PAPERS_FOLDER,
-    Call,
-    find_paper,
-    name_of,
-    read_paper,
-)
+from lyra_opt.paper_figures.document import PAPERS_FOLDER, Call, find_paper, name_of, read_paper
 from lyra_opt.paper_figures.evaluation import COMPUTED, function_of
 from lyra_opt.paper_figures.paper import tasks_of
 from lyra_opt.paper_figures.plots import OF_NUMBERS, PANELS, plot_of

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.experiments.simulation.scenario.loading import load_scenario
 from lyra_opt.paper_figures.document import find_paper
-from lyra_opt.paper_figures.lyra import (
-    least_mean_of_slowest_s,
-    most_mean_of_slowest_s,
-)
+from lyra_opt.paper_figures.lyra import least_mean_of_slowest_s, most_mean_of_slowest_s
 from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting
 from lyra_opt.paper_figures.verdicts import Verdict
 from lyra_opt.simulation.cluster import Cluster

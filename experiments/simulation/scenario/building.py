@@ -10,11 +10,7 @@ from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, InputError, UserError, counted, in_file
 from lyra_opt.core.rules import located
 from lyra_opt.experiments.intervals import Resampling
-from lyra_opt.experiments.simulation.scenario.keys import (
-    BootstrapTable,
-    ClusterTable,
-    NetworkTable,
-)
+from lyra_opt.experiments.simulation.scenario.keys import BootstrapTable, ClusterTable, NetworkTable
 from lyra_opt.experiments.simulation.scenario.loading import Scenario
 from lyra_opt.experiments.simulation.scenario.schemes import (
     abilities_of,

@@ -11,11 +11,7 @@ from lyra_opt.core.picture_styles import style_in_force
 from lyra_opt.core.pictures import note_below, record
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import new_row
-from lyra_opt.experiments.simulation.showing.axes import (
-    add_side_legend,
-    scheme_line,
-    scheme_mark,
-)
+from lyra_opt.experiments.simulation.showing.axes import add_side_legend, scheme_line, scheme_mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

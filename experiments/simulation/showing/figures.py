@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lyra_opt.commands.messages import say
 from lyra_opt.core.errors import InputError
 from lyra_opt.core.picture_styles import style_in_force
-from lyra_opt.core.pictures import (
-    Drawing,
-    as_written,
-    legend_above,
-    note_below,
-    panel_inches,
-)
+from lyra_opt.core.pictures import Drawing, as_written, legend_above, note_below, panel_inches
 from lyra_opt.experiments.chosen_pictures import chosen, drawn
 from lyra_opt.experiments.simulation.measuring.comparison import differences
 from lyra_opt.experiments.simulation.showing.axes import (

@@ -17,11 +17,7 @@ from lyra_opt.experiments.plots.paired import PairedRow, draw_paired
 from lyra_opt.experiments.plots.plot import Plot
 from lyra_opt.experiments.plots.style import name_values, new_panels, new_row
 from lyra_opt.experiments.simulation.measuring.bounds import MEAN_JCT
-from lyra_opt.experiments.simulation.measuring.measures import (
-    COMPARED,
-    TIME_PART_NAMES,
-    TIME_PARTS,
-)
+from lyra_opt.experiments.simulation.measuring.measures import COMPARED, TIME_PART_NAMES, TIME_PARTS
 from lyra_opt.experiments.simulation.showing.axes import (
     add_side_legend,
     capitalised,

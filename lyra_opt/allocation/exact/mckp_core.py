@@ -29,12 +29,7 @@ from lyra_opt.allocation.knapsack.kernels import (
 from lyra_opt.allocation.knapsack.solver import KnapsackChoice, KnapsackSolver
 from lyra_opt.core.arrays import IntArray
 from lyra_opt.core.result import StoppedBy
-from lyra_opt.core.stopwatch import (
-    BYTES_PER_MIB,
-    OutOfTimeError,
-    is_out_of_time,
-    limits_in_force,
-)
+from lyra_opt.core.stopwatch import BYTES_PER_MIB, OutOfTimeError, is_out_of_time, limits_in_force
 
 FIRST_STATES = 2**8
 STATES_BETWEEN_LOOKS_AT_THE_CLOCK = 2**22

@@ -19,11 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from lyra_opt.allocation.instance import Instance, NamedWorkers, Objective, WorkerAllocation
-from lyra_opt.allocation.knapsack.data import (
-    LARGEST_CAPACITY,
-    VALUE_MARGIN,
-    Knapsack,
-)
+from lyra_opt.allocation.knapsack.data import LARGEST_CAPACITY, VALUE_MARGIN, Knapsack
 from lyra_opt.core.arrays import BoolArray, FloatArray, IntArray
 from lyra_opt.core.solver import Unsupported
 

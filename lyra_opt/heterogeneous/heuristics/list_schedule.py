@@ -9,12 +9,7 @@ from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
 from lyra_opt.core.stopwatch import OutOfTimeError, within_time
 from lyra_opt.heterogeneous.bounds.fastest import earliest_completion
-from lyra_opt.heterogeneous.checker import (
-    check,
-    completion_of,
-    due_steps,
-    steps_in_round,
-)
+from lyra_opt.heterogeneous.checker import check, completion_of, due_steps, steps_in_round
 from lyra_opt.heterogeneous.instance import (
     SHARE_OBJECTIVES,
     GangJob,

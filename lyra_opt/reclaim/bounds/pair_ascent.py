@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lyra_opt.core.stopwatch import loading, require_time
-from lyra_opt.reclaim.bounds.pair_certificate import (
-    PairMultipliers,
-    in_integers,
-    twice_slack,
-)
+from lyra_opt.reclaim.bounds.pair_certificate import PairMultipliers, in_integers, twice_slack
 from lyra_opt.reclaim.bounds.semidefinite_certificate import first_proof
 
 if TYPE_CHECKING:

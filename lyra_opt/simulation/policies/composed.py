@@ -42,12 +42,7 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.policies.fluid import PricedPreemption
     from lyra_opt.simulation.policies.parts import Candidate
     from lyra_opt.simulation.policies.selection import Backfill, Serving
-    from lyra_opt.simulation.preempting import (
-        EmptiedServers,
-        Pending,
-        Preemption,
-        PreemptionRule,
-    )
+    from lyra_opt.simulation.preempting import EmptiedServers, Pending, Preemption, PreemptionRule
     from lyra_opt.simulation.tenants import TenantLedger
     from lyra_opt.simulation.view import View
     from lyra_opt.simulation.workload import Job

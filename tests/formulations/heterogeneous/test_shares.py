@@ -17,12 +17,7 @@ from lyra_opt.heterogeneous.checker import check
 from lyra_opt.heterogeneous.exact.shares.arrays import ShareArrays
 from lyra_opt.heterogeneous.exact.shares.programme import SharePrices, merged, rows_alike
 from lyra_opt.heterogeneous.exact.shares.solver import fractions_of_cluster
-from lyra_opt.heterogeneous.instance import (
-    SHARE_OBJECTIVES,
-    GpuType,
-    Objective,
-    TimeShares,
-)
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, GpuType, Objective, TimeShares
 from lyra_opt.heterogeneous.share_checker import ShareNumbers, least_throughput
 from lyra_opt.heterogeneous.utility import Deadline, InverseJct
 from lyra_opt.testing.strategies import heterogeneous_instances

@@ -9,12 +9,7 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.core.numbers import HOUR_S
 from lyra_opt.heterogeneous.utility import Deadline
 from lyra_opt.instances.heterogeneous.clusters import types_of
-from lyra_opt.instances.heterogeneous.generated_jobs import (
-    MIX_SIZES,
-    gavel_like,
-    hadar_480,
-    mix,
-)
+from lyra_opt.instances.heterogeneous.generated_jobs import MIX_SIZES, gavel_like, hadar_480, mix
 from lyra_opt.instances.heterogeneous.throughput_files import parse_throughputs
 from lyra_opt.simulation.workload import Job, Workload
 from tests.tables import tables

@@ -6,11 +6,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.errors import FieldError
 from lyra_opt.instances.family import generate
-from lyra_opt.instances.network.epoch import (
-    EPOCH,
-    busy_machines,
-    epoch_instance,
-)
+from lyra_opt.instances.network.epoch import EPOCH, busy_machines, epoch_instance
 from lyra_opt.instances.randomness import IntegerStream
 from lyra_opt.network.links import LINK_SETS
 from lyra_opt.simulation.communication import ClosedForm

@@ -6,12 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from lyra_opt.allocation import (
-    NamedWorkers,
-    Schedule,
-    WorkerAllocation,
-    check,
-)
+from lyra_opt.allocation import NamedWorkers, Schedule, WorkerAllocation, check
 from tests.lyra_opt.allocation.examples import (
     LONG,
     SHORT,

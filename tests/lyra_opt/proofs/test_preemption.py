@@ -19,14 +19,7 @@ from lyra_opt.preemption import Budget, Demand, Gang, Instance, Node, PodGroup, 
 from lyra_opt.preemption.problem import PROBLEM
 from lyra_opt.proofs import preemption_stand_alone
 from lyra_opt.proofs.files import proof_of
-from lyra_opt.proofs.preemption_stand_alone import (
-    FIELDS,
-    Cluster,
-    Programme,
-    Refuted,
-    check,
-    main,
-)
+from lyra_opt.proofs.preemption_stand_alone import FIELDS, Cluster, Programme, Refuted, check, main
 from lyra_opt.proofs.stand_alone import UNREADABLE, content_hash
 from tests.lyra_opt.preemption.draws import KINDS, draw
 from tests.lyra_opt.preemption.test_instance import REFUSED, refused

@@ -13,12 +13,7 @@ import lyra_opt as lo
 from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Status
 from lyra_opt.heterogeneous import PROBLEM
-from lyra_opt.heterogeneous.instance import (
-    SHARE_OBJECTIVES,
-    Objective,
-    PackedRate,
-    TimeShares,
-)
+from lyra_opt.heterogeneous.instance import SHARE_OBJECTIVES, Objective, PackedRate, TimeShares
 from lyra_opt.proofs.files import proof_of
 from lyra_opt.proofs.stand_alone import Refuted, check, cost_of, programme_of, proved_cost
 from lyra_opt.testing.strategies import heterogeneous_instances

@@ -50,11 +50,7 @@ from lyra_opt.simulation.workload import Job, Workload
 from tests.lyra_opt.simulation import in_rounds
 from tests.lyra_opt.simulation.on_racks import slowdowns_of
 from tests.lyra_opt.simulation.replays import workload_of
-from tests.lyra_opt.simulation.watches import (
-    PreemptsLower,
-    WatchedPlacements,
-    WatchedRounds,
-)
+from tests.lyra_opt.simulation.watches import PreemptsLower, WatchedPlacements, WatchedRounds
 
 TOLERANCE = 1e-6
 

@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyra_opt.core.errors import UserError
-from lyra_opt.simulation.forecast import (
-    Autoregressive,
-    Oracle,
-    find_forecaster,
-    forecaster_names,
-)
+from lyra_opt.simulation.forecast import Autoregressive, Oracle, find_forecaster, forecaster_names
 from tests.lyra_opt.simulation.demands import DAY, SHARES, STEP_S, demand_of, demands, sine
 from tests.tables import tables
 

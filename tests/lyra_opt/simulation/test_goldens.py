@@ -11,12 +11,7 @@ from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.network.heuristics.policy_solver import PLACEMENT_POLICIES
 from lyra_opt.simulation.scheme import find_scheme, scheme_names
 from tests.draws import sampled
-from tests.lyra_opt.simulation.golden_cases import (
-    CASES,
-    GROUPS,
-    Outcome,
-    load_goldens,
-)
+from tests.lyra_opt.simulation.golden_cases import CASES, GROUPS, Outcome, load_goldens
 
 KINDS = ("pools", "rounds", "racks")
 NOT_RECORDED = {"gavel-gandiva", "gavel-fifo"}  # the first needs packed rates

@@ -27,13 +27,7 @@ from tests.lyra_opt.simulation.product import (
     policy_kind,
     require_same,
 )
-from tests.lyra_opt.simulation.replays import (
-    borrowing,
-    job_of,
-    lending,
-    replay,
-    workload_of,
-)
+from tests.lyra_opt.simulation.replays import borrowing, job_of, lending, replay, workload_of
 
 SEEDS = range(12_000)
 SAMPLE = SEEDS[5::17]

@@ -3,9 +3,7 @@
 import math
 
 from lyra_opt.heterogeneous.heuristics.policy import NEVER, RoundPolicy
-from lyra_opt.network.heuristics.policy import (
-    PlacementPolicy,
-)
+from lyra_opt.network.heuristics.policy import PlacementPolicy
 from lyra_opt.network.links import Tier
 from lyra_opt.simulation.view import Observer
 

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 import lyra_opt as lo
 from lyra_opt.allocation.checker import check
-from lyra_opt.allocation.exact.mean_jct.orders import (
-    Event,
-    Kind,
-    OrderData,
-    OrderProgramme,
-    replay,
-)
+from lyra_opt.allocation.exact.mean_jct.orders import Event, Kind, OrderData, OrderProgramme, replay
 from lyra_opt.allocation.exact.mean_jct.solver import starting_schedules
 from lyra_opt.core.result import Limits, Status, StoppedBy
 from lyra_opt.core.solver import find_solver

@@ -6,10 +6,7 @@ import lyra_opt as lo
 from lyra_opt.core.solver import find_solver
 from lyra_opt.heterogeneous import GangJob, GpuServer, GpuType, Instance, check
 from lyra_opt.heterogeneous.heuristics.policy import ActiveJob, RoundState
-from lyra_opt.heterogeneous.heuristics.policy_solver import (
-    ROUND_POLICIES,
-    run_policy,
-)
+from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES, run_policy
 
 
 def job(name, steps, gang=1, **changes):

@@ -8,10 +8,7 @@ import pytest
 
 from lyra_opt.core.errors import UserError
 from lyra_opt.heterogeneous import Deadline, Objective, TimeShares
-from lyra_opt.heterogeneous.heuristics.gavel import (
-    GavelRounds,
-    isolated_shares,
-)
+from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds, isolated_shares
 from lyra_opt.heterogeneous.heuristics.gavel_policies import HierarchicalRounds
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from tests.lyra_opt.heterogeneous.heuristics.cases import decided, instance_of, job, run, state_of

@@ -13,11 +13,7 @@ from scipy.optimize import linprog
 
 import lyra_opt as lo
 from lyra_opt.reclaim.bounds import dual_bound as bounds
-from lyra_opt.reclaim.bounds.dual_bound import (
-    PriceCertificate,
-    interchangeable_bound,
-    rigid_bound,
-)
+from lyra_opt.reclaim.bounds.dual_bound import PriceCertificate, interchangeable_bound, rigid_bound
 from lyra_opt.reclaim.heuristics.base import preempted_weight
 from lyra_opt.reclaim.heuristics.greedy import LyraGreedy
 from lyra_opt.testing.strategies import reclaim_instances

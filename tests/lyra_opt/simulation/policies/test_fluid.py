@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.core.numbers import HOUR_S
 from lyra_opt.simulation.cluster import Cluster
-from lyra_opt.simulation.policies.fluid import (
-    CLASSES,
-    FluidPrices,
-    PricedPreemption,
-    RecentWork,
-)
+from lyra_opt.simulation.policies.fluid import CLASSES, FluidPrices, PricedPreemption, RecentWork
 from tests.lyra_opt.simulation.replays import job_of, replay
 
 SIZES = [50 * 1.4 ** (place + 0.5) for place in range(CLASSES)]

@@ -17,13 +17,7 @@ from lyra_opt.simulation.policies.parts import (
 )
 from lyra_opt.simulation.scheme import ComposedScheme
 from tests.lyra_opt.simulation.product import draw, kind_of
-from tests.lyra_opt.simulation.replays import (
-    completions,
-    job_of,
-    lending,
-    preemptions,
-    replay,
-)
+from tests.lyra_opt.simulation.replays import completions, job_of, lending, preemptions, replay
 
 GPUS = 100
 EIGHT_GPUS = Cluster.of_servers(1)

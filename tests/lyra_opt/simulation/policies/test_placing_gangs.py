@@ -8,10 +8,7 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.instances.network.jobs import dally_batch
 from lyra_opt.network.checker import check, value_of
-from lyra_opt.network.heuristics.delay_scheduling import (
-    AutoTuner,
-    DelayScheduling,
-)
+from lyra_opt.network.heuristics.delay_scheduling import AutoTuner, DelayScheduling
 from lyra_opt.network.heuristics.policy_solver import (
     PLACEMENT_POLICIES,
     Epoch,

@@ -12,13 +12,7 @@ from lyra_opt.heterogeneous.heuristics.gavel import GavelRounds
 from lyra_opt.heterogeneous.heuristics.policy_solver import ROUND_POLICIES
 from lyra_opt.heterogeneous.instance import Objective
 from lyra_opt.simulation.metrics import require_conserved
-from tests.lyra_opt.simulation.in_rounds import (
-    FirstFit,
-    Scripted,
-    cluster_of,
-    gang,
-    simulate,
-)
+from tests.lyra_opt.simulation.in_rounds import FirstFit, Scripted, cluster_of, gang, simulate
 from tests.lyra_opt.simulation.product import require_same
 from tests.lyra_opt.simulation.replays import completions
 from tests.lyra_opt.simulation.test_by_hand import replayed
