@@ -145,12 +145,9 @@ class _Plan:
             )
             for each in self.keys
         )
-        # The defaults None and "" leave a field out in Python; in a document, the field's rule must
-        # allow them.
-        self.leaving_out = tuple(
-            (each.in_documents, each.rule, each.default)
-            for each in self.keys
-            if each.default is None or each.default == ""
+        # None leaves a field out in Python; in a document, the field's rule must allow null.
+        self.not_null = tuple(
+            (each.in_documents, each.rule) for each in self.keys if each.default is None
         )
 
 
@@ -333,9 +330,9 @@ def parsed(
         if not plan.is_declared:
             rules = {each.in_documents: each.rule for each in plan.keys}
             given = {name: rules[name].check(name, each) for name, each in given.items()}
-        for name, rule, default in plan.leaving_out:
-            if name in given and given[name] is default:
-                rule.check(name, default)
+        for name, rule in plan.not_null:
+            if name in given and given[name] is None:
+                rule.check(name, None)
         if plan.is_renamed:
             given = {plan.names[name]: each for name, each in given.items()}
         return table(**given)
