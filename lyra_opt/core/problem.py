@@ -145,7 +145,10 @@ class ProblemInstance(ABC, Generic[SolutionT]):
         Text(), "its name, used to match solutions", default=UNNAMED, always_written=True
     )
     assumptions: str = key(
-        Text(), "sentences on what was assumed to make the instance", default="", shown="nothing"
+        Text(may_be_empty=True),
+        "sentences on what was assumed to make the instance",
+        default="",
+        shown="nothing",
     )
 
     def __str__(self) -> str:

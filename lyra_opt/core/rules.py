@@ -228,14 +228,20 @@ ANY_NUMBER = Number(-math.inf, as_given=True)
 
 @dataclass(frozen=True, slots=True)
 class Text(Rule):
-    """The rule for a non-empty string, which may have to be one of the given `choices`."""
+    """The rule for a non-empty string, which may have to be one of the given `choices`.
+
+    With `may_be_empty` the empty string is valid, too.
+    """
 
     choices: tuple[str, ...] = ()
+    may_be_empty: bool = False
 
     def check(self, path: str, value: Any) -> str:
         """Return the string; raise `FieldError` if it is empty or not an allowed choice."""
         if type(value) is not str:
             value = as_python(value)
+        elif self.may_be_empty and not value:
+            return value
         elif value and not self.choices and value.isascii():  # the common case, kept fast
             return value
         if self.choices:
@@ -244,7 +250,9 @@ class Text(Rule):
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of the choices, or of any non-empty string."""
-        return {"enum": list(self.choices)} if self.choices else {"type": "string", "minLength": 1}
+        if self.choices:
+            return {"enum": list(self.choices)}
+        return {"type": "string"} if self.may_be_empty else {"type": "string", "minLength": 1}
 
     def in_words(self) -> str:
         """Return the choices in quotes, or "text"."""
