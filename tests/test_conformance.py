@@ -57,9 +57,10 @@ def _with_timers(objective, timer_s):
 
 def _crowded(moves, kind):
     """Return four nodes where five gangs run, and what is special about one kind of case."""
-    document = {**TABLES["crowded"], "name": f"crowded-{moves}-{kind}", "moves": moves}
+    document = deepcopy(TABLES["crowded"]) | {"name": f"crowded-{moves}-{kind}", "moves": moves}
     if kind == "empty":
         del document["demand"]
+        del document["gangs"][0]["pods"][0]["count"]  # one pod less, as brute force moves them all
     return find_problem("preemption").parse_instance(document | TABLES["preemption"][kind])
 
 
