@@ -240,10 +240,8 @@ class Text(Rule):
         """Return the string; raise `FieldError` if it is empty or not an allowed choice."""
         if type(value) is not str:
             value = as_python(value)
-        elif self.may_be_empty and not value:
-            return value
-        elif value and not self.choices and value.isascii():  # the common case, kept fast
-            return value
+        elif (value or self.may_be_empty) and not self.choices and value.isascii():
+            return value  # the common case, kept fast
         if self.choices:
             return require_choice(path, value, self.choices)
         return require_text(path, value)
