@@ -6,11 +6,13 @@ import hashlib
 import math
 from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from lyra_opt.commands.messages import say
 from lyra_opt.commands.progress import progress
+from lyra_opt.core.documents import unknown_key
 from lyra_opt.core.errors import FieldError, InputError, counted
 from lyra_opt.experiments.executor import open_store, terminating_like_ctrl_c
 from lyra_opt.experiments.pool import LocalProcesses
@@ -121,6 +123,13 @@ class _Point:
         """The labels of the schemes; the first scheme is tuned."""
         return tuple(each.label for each in self.variant.table.schemes)
 
+    @cached_property
+    def rows(self) -> list[tuple[RowTable, Scenario]]:
+        """The rows of the tuning file, each with the scenario in which it is simulated."""
+        return [
+            (row, load_scenario(self.variant, changes_of(row.changes))) for row in self.table.rows
+        ]
+
     def tasks(
         self,
         values: Sequence[float],
@@ -139,6 +148,7 @@ class _Point:
         compiled = table.compiled if compiled is None else compiled
         chosen = dict(zip((each.path for each in table.parameters), values, strict=True))
         marked = {COMPILED: "yes" if compiled else "no"} if table.compiled else {}
+        tuned = RowTable(name="", scheme=scheme or self.labels[0])
         return [
             (CompiledTask if compiled else kind)(
                 scenario=scenario,
@@ -150,8 +160,7 @@ class _Point:
                 measures=tuple(table.measured_in(row.name).values()),
                 **options,
             )
-            for row in table.rows or [RowTable(name="", scheme=scheme or self.labels[0])]
-            for variant in [load_scenario(self.variant, changes_of(row.changes))]
+            for row, variant in self.rows or [(tuned, self.variant)]
             for scenario in [self.tuning.with_values(variant, values)]
             for seed in seeds
         ]
@@ -164,6 +173,11 @@ class _Point:
             if each.name in taken:
                 rule = "must not be the name of another entry of the comparison"
                 error = FieldError(f"start[{place}].name", each.name, rule)
+                raise InputError(self.tuning.source, str(error))
+        for place, row in enumerate(table.rows):
+            if row.scheme not in self.labels:
+                rule = unknown_key(row.scheme, self.labels, noun="label")
+                error = FieldError(f"rows[{place}].scheme", row.scheme, rule)
                 raise InputError(self.tuning.source, str(error))
         middle = [each.value((each.least + each.most) // 2) for each in table.parameters]
         for values in [middle, *(each.values for each in table.start)]:
@@ -185,7 +199,7 @@ class _Point:
 
         found: dict[int, dict[str, float]] = {}
         for record in runs.rows(tasks):
-            named = dict(zip(names, names, strict=True))
+            named = {name: name for name in names}
             named = named or self.table.measured_in(str(record.axes.get(ROW, "")))
             found.setdefault(record.seed, {}).update(_figures(record, named))
         return pd.DataFrame(

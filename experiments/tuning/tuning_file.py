@@ -210,7 +210,7 @@ class TuningTable:
             )
         if self.measure is not None:
             require_measure("measure", self.measure)
-        rows = {each.name for each in self.rows} or {""}
+        rows = [each.name for each in self.rows] or [""]
         names = [each.name for each in self.targets]
         for place, target in enumerate(self.targets):
             if target.row not in rows:
@@ -246,7 +246,8 @@ class TuningTable:
     @property
     def measures(self) -> list[str]:
         """The names of the targets, or the measure, which the search reads for each seed."""
-        return [*self.measured_in("")] if not self.rows else [each.name for each in self.targets]
+        found = [each.name for each in self.targets]
+        return found if self.measure is None else [self.measure]
 
     def measured_in(self, row: str) -> dict[str, str]:
         """Return the measures of a row's runs, by the names of `measures`."""

@@ -109,13 +109,24 @@ targets = [
 """
 
 
+def with_rows():
+    """Return the calibration with the rows of a table, and without refinements."""
+    text = SMALL[: SMALL.index("compiled")].replace("}]", '}, "lyra"]') + ROWS
+    text += SMALL[SMALL.index("seeds =") : SMALL.index("targets =")].replace("= 3", "= 0")
+    return text + SMALL[SMALL.index("parameters =") :]
+
+
+def test_a_row_of_an_unknown_scheme_is_refused_before_the_first_run(run, tmp_path):
+    path = tmp_path / "rows.toml"
+    path.write_text(with_rows().replace('"elastic", scheme = "lyra"', '"elastic", scheme = "afs"'))
+    assert_one_line_error(run("tune", path), "rows[2].scheme", "afs", "baseline", "lyra")
+
+
 @pytest.mark.slow
 def test_all_rows_of_a_table_are_tuned_together(run, tmp_path):
     """Each trial simulates each row, in the scenario with the changes of the row."""
-    text = SMALL[: SMALL.index("compiled")].replace("}]", '}, "lyra"]') + ROWS
-    text += SMALL[SMALL.index("seeds =") : SMALL.index("targets =")].replace("= 3", "= 0")
     path, folder = tmp_path / "rows.toml", tmp_path / "out"
-    path.write_text(text + SMALL[SMALL.index("parameters =") :])
+    path.write_text(with_rows())
     code, out, err = run("tune", path, "--format=json", "--out", folder)
     assert code == 1, err
     assert "rigid: jct_mean_s" in err
