@@ -98,7 +98,7 @@ def least_mean_of_slowest_s(mean_s: float, percentiles_s: Mapping[float, float])
 
 CALIBRATION = "lyra-2"
 DAYS_OF_WEEK = 7
-ELASTIC_SHARE, ELASTIC_RUN_S = 0.05, 14.2 * 3600
+ELASTIC_SHARE, ELASTIC_RUN_S = 0.05, 14.2 * HOUR_S
 RANKS = (50.0, 75.0, 95.0, 99.0)
 """The ranks of the percentiles in Table 8."""
 MEANS = {"mean queue": Measure(of="queue_mean_s"), "mean JCT": Measure(of="jct_mean_s")}

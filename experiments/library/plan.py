@@ -27,6 +27,7 @@ from lyra_opt.core.documents import (
 from lyra_opt.core.errors import FieldError, UserError, in_file
 from lyra_opt.core.fields import Table, key, parsed, written
 from lyra_opt.core.loading import content_hash, instance_text, load_instance
+from lyra_opt.core.numbers import DAY_S
 from lyra_opt.core.problem import problem_of_instance
 from lyra_opt.core.rules import Integer, Line, ListOf, Name, Named, OneOrList, OrNull, Seeds, Text
 from lyra_opt.core.solver import find_solver
@@ -51,7 +52,6 @@ from lyra_opt.preemption import Instance as PreemptionInstance
 PLAN_FORMAT, PLAN_VERSION = "lyra-opt/library-plan", 1
 LARGEST_PLAN_BYTES = 2**20
 MOST_SEEDS = 1_000
-DAY_S = 86_400
 
 _FEATURES = key(Line(), "why the instances are hard or instructive")
 

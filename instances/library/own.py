@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from lyra_opt.commands.output import make_folder
 from lyra_opt.core.documents import JsonObject, format_document, parse_json, read_text, write_text
@@ -32,6 +32,8 @@ from lyra_opt.instances.library.documents import (
 from lyra_opt.instances.library.shelf import Library, as_number
 from lyra_opt.proofs.files import checked_proof
 from lyra_opt.proofs.stand_alone import PROOF_FORMAT
+
+Kind = Literal["solution", "proof"]
 
 NOT_TIMED = "none: nothing was timed"
 
@@ -108,7 +110,7 @@ class LibraryWithOwn(Library):
         return file if is_own else super().proof_file(name)
 
 
-def own_file(folder: Path, kind: Literal["solution", "proof"], name: str) -> Path:
+def own_file(folder: Path, kind: Kind, name: str) -> Path:
     """Return the path of the user's solution or certificate of an instance."""
     return folder / f"{kind}s" / f"{name}.{kind}.json"
 
@@ -135,6 +137,7 @@ class Submission:
         The best known result with the submission; None if the submission is refused.
     """
 
+    kind: ClassVar[Kind] = "solution"
     file: str
     loaded: LoadedInstance
     solution: Any
@@ -174,6 +177,12 @@ class Submission:
             )
         return text
 
+    def write(self, file: Path) -> None:
+        """Write the accepted solution."""
+        assert self.objective is not None, "accepted solutions have an objective"
+        loaded = self.loaded
+        save_solution(file, loaded.problem, loaded.instance, self.solution, self.objective)
+
     def as_json_object(self) -> dict[str, Any]:
         """Return the object that ``library submit --format json`` prints for the submission."""
         return {
@@ -210,6 +219,7 @@ class SubmittedProof:
         The best known result with the submission; None if the submission is refused.
     """
 
+    kind: ClassVar[Kind] = "proof"
     file: str
     loaded: LoadedInstance
     proof: JsonObject
@@ -228,6 +238,10 @@ class SubmittedProof:
         optimal = self.now is not None and self.now.proof is Proof.CERTIFICATE
         proves = ", which proves that the best known solution is optimal" if optimal else ""
         return f"{name}: a certificate of the bound {bound}{proves}"
+
+    def write(self, file: Path) -> None:
+        """Write the accepted certificate."""
+        write_text(file, format_document(self.proof))
 
     def as_json_object(self) -> dict[str, Any]:
         """Return the object that ``library submit --format json`` prints for the certificate."""
@@ -286,15 +300,9 @@ def write_submissions(
         if each.now is None:
             continue
         new.append(each.now)
-        is_proof = isinstance(each, SubmittedProof)
-        file = own_file(folder, "proof" if is_proof else "solution", each.now.id)
+        file = own_file(folder, each.kind, each.now.id)
         make_folder(file.parent)
-        if isinstance(each, SubmittedProof):
-            write_text(file, format_document(each.proof))
-        else:
-            assert each.objective is not None, "accepted solutions have an objective"
-            loaded = each.loaded
-            save_solution(file, loaded.problem, loaded.instance, each.solution, each.objective)
+        each.write(file)
     return _record(library, day, new) if new else None
 
 

@@ -45,9 +45,7 @@ VERSION = 1
 GPUS_PER_JOB = (1, 2, 4, 8, 16, 32, 64)
 
 
-_HALF_A_DAY_OR_LESS = ((0, 26_000), (1000, 27_500))
-_A_DAY = ((0, 77_000), (1000, 81_000))
-_DAYS = ((0, 360_000), (1000, 384_000))
+_HALF_A_DAY_OR_LESS, _A_DAY, _DAYS = LoadShape().long_quantiles
 _SHORT_JOBS = (700, 110, 85, 85, 14, 4, 2)
 _LONG_JOBS = (486, 153, 145, 157, 37, 15, 7)
 _ELASTIC_JOBS = (0, 0, 280, 469, 199, 44, 8)

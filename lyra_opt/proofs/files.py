@@ -45,7 +45,6 @@ RECLAIM = reclaim_stand_alone.RECLAIM
 MOST_RIGID_NODES = 200
 """Rigid reclaiming: if more nodes would need multipliers, a tree on jobs is the smaller proof."""
 
-
 REFUTED = tuple(
     module.Refuted
     for module in (stand_alone, order_stand_alone, preemption_stand_alone, reclaim_stand_alone)

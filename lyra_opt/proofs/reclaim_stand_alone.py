@@ -89,7 +89,8 @@ class Fleet:
 
     def value(self, chosen: Any) -> int:
         """Return the weight that a choice preempts, given by the ids of its servers."""
-        taken = {server for server, name in enumerate(self.names) if name in set(chosen)}
+        ids = set(chosen)
+        taken = {server for server, name in enumerate(self.names) if name in ids}
         if len(chosen) != self.picks or len(taken) != self.picks:
             raise Refuted("the solution does not choose N_R servers on loan")
         jobs = zip(self.weight, self.hosts, strict=True)
