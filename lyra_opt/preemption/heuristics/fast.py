@@ -1,6 +1,7 @@
 """The heuristic `fast`: place pods where they cost least, then exchange nodes."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, product
 from typing import Any, NamedTuple
@@ -9,23 +10,33 @@ import numpy as np
 
 from lyra_opt.core.result import SolveResult, Status, StoppedBy
 from lyra_opt.core.solver import HeuristicSolver
-from lyra_opt.core.stopwatch import is_out_of_time
+from lyra_opt.core.stopwatch import (
+    OutOfTimeError,
+    is_out_of_time,
+    limited_to,
+    limits_in_force,
+    remaining_s,
+)
 from lyra_opt.preemption.bounds.dual_bound import Relaxation, domain_bounds
 from lyra_opt.preemption.costs import Costs, Effect, sum_by_gang
 from lyra_opt.preemption.counting import Counting, Verdict, count
 from lyra_opt.preemption.heuristics import fast_kernels as kernels
 from lyra_opt.preemption.heuristics.base import (
     NOTHING_FOUND,
+    PreemptionHeuristic,
     State,
     complete,
     has_required_level,
     result_of,
 )
+from lyra_opt.preemption.heuristics.karpenter import Karpenter
 from lyra_opt.preemption.heuristics.rehoming import rehome
 from lyra_opt.preemption.index import Flags, Integers
 from lyra_opt.preemption.instance import Instance, Moves, Solution
 from lyra_opt.preemption.put_back import let_pods_return
 
+RULE_SHARE = 0.25
+"""Largest share of the time that a rule may take before the searches."""
 ROUNDS, BATCH = 1000, 100
 """Exchanges for each of the best starts, and for each check of the time limit."""
 MOST_STARTS, BEST_STARTS = 12, 3
@@ -67,10 +78,11 @@ class Fast(HeuristicSolver):
 
     A node to be emptied is treated as a pending pod that needs a whole node. If moves are allowed,
     a second search lets movable pods leave at the cost of a move, and the lost pods of both
-    searches move into free capacity where that is better. If budgets are exceeded, the search is
-    repeated with fewer gangs that may be lost. If the objective counts domains, single domains are
-    tried after the whole cluster. Costs are the encoded objective without budgets and domains,
-    rounded to 48 bits.
+    searches move into free capacity where that is better. Without pending pods, the rule of
+    `Karpenter` is tried first, because it often empties nodes by moves alone. If budgets are
+    exceeded, the search is repeated with fewer gangs that may be lost. If the objective counts
+    domains, single domains are tried after the whole cluster. Costs are the encoded objective
+    without budgets and domains, rounded to 48 bits.
 
     Source: this project. Complexity: O(exchanges * (nodes + pod groups on the touched nodes)) after
     O(pod groups). Guarantee: none for the solution; the bound and infeasibility are proved.
@@ -87,6 +99,7 @@ class Fast(HeuristicSolver):
         if counting.verdict is Verdict.IMPOSSIBLE:
             return SolveResult(status=Status.INFEASIBLE, message=counting.reason)
         run = _Run(instance, counting, rng)
+        run.follow(Karpenter())
         run.search_all()
         found = run.best or SolveResult(status=Status.UNKNOWN, message=NOTHING_FOUND)
         bound = min(run.bounds.values())
@@ -184,6 +197,14 @@ class _Run:
         self.names = [term.name for term in instance.terms.terms]
         self.counts_domains = "extra_domains" in self.names
 
+    def follow(self, rule: PreemptionHeuristic) -> None:
+        """Begin with the solution of a rule, if the rule handles the instance in time."""
+        if rule.supports(self.instance) is None:
+            left_s = remaining_s()
+            time_s = None if left_s is None else left_s * RULE_SHARE
+            with suppress(OutOfTimeError), limited_to(replace(limits_in_force(), time_s=time_s)):
+                self._keep(rule.apply(self.instance, np.random.default_rng(self.seed)))
+
     def search_all(self) -> None:
         """Search without moves, then with moves; search again while budgets are exceeded."""
         index = self.instance.index
@@ -254,10 +275,12 @@ class _Run:
         rehome(state, chosen)
         let_pods_return(state, chosen)
         if complete(state) is None:
-            found = result_of(state)
-            if found.objective is not None and found.objective < self.objective:
-                self.best, self.objective = found, int(found.objective)
+            self._keep(result_of(state))
         return state
+
+    def _keep(self, found: SolveResult[Solution]) -> None:
+        if found.objective is not None and found.objective < self.objective:
+            self.best, self.objective = found, int(found.objective)
 
 
 def _freeze(state: State, is_frozen: Flags) -> bool:
