@@ -8,7 +8,7 @@ Use it as ``import lyra_opt as lo``. The functions are the same for the five pro
 >>> lo.solve(fleet, "exact").objective
 8
 
-The names are defined in `lyra_opt.front_door`, which is imported when one of them is first used.
+The names are defined in `lyra_opt.front_door.names`, imported when one of them is first used.
 """
 
 # ruff: noqa: F405 - the names come from the front door
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from lyra_opt import registry as _registry  # noqa: F401  (lists the built-in components)
 
 if TYPE_CHECKING:
-    from lyra_opt.front_door import *  # noqa: F403 - the names in __all__
-    from lyra_opt.front_door import __version__
+    from lyra_opt.front_door.names import *  # noqa: F403 - the names in __all__
+    from lyra_opt.front_door.names import __version__
 
 __all__ = [
     "Answer",
@@ -72,12 +72,12 @@ __all__ = [
 
 
 def _exported(name: str) -> Any:
-    """Return the object exported as `name`, importing `lyra_opt.front_door` at the first use."""
+    """Return the object exported as `name`; the first use imports `lyra_opt.front_door.names`."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import lyra_opt.front_door
+    import lyra_opt.front_door.names
 
-    found = getattr(lyra_opt.front_door, name)
+    found = getattr(lyra_opt.front_door.names, name)
     globals()[name] = found
     return found
 

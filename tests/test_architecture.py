@@ -23,7 +23,7 @@ ROOMS_MAY_IMPORT = {
 MOST_OF_A_PREFIX = 3
 """Modules of one folder that begin with one word; more are a folder."""
 MOST_LINES = 100
-COMPOSITION_ROOTS = ("lyra_opt", "lyra_opt.__main__", "lyra_opt.registry", "lyra_opt.front_door")
+COMPOSITION_ROOTS = ("lyra_opt", "lyra_opt.__main__", "lyra_opt.registry")
 """The registry, the front door and the command line see every package."""
 
 
