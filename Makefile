@@ -73,7 +73,7 @@ test-slow: $(READY)
 	$(RUN)/python -m pytest --numprocesses=auto --quiet -m "not slow" --cov --cov-report=term
 
 test-release: $(READY)
-	$(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m slow tests/test_installation.py tests/test_packaging.py tests/instances/library
+	$(RUN)/python -m pytest --numprocesses=auto --timeout=3600 -m slow tests/test_installation.py tests/test_packaging.py tests/instances/library/test_shelf.py
 
 fuzz: $(READY)
 	# No process may take more than 8 GiB of memory, far more than any instance needs.

@@ -15,7 +15,10 @@ from lyra_opt.core.result import Limits
 from lyra_opt.core.seeding import generator
 from lyra_opt.core.solver import find_solver, solver_names
 from lyra_opt.core.stopwatch import OutOfTimeError, limited_to
+from lyra_opt.experiments.simulation.measuring.proving import prove
+from lyra_opt.experiments.simulation.scenario.loading import Change, load_scenario
 from lyra_opt.instances.family import generate
+from lyra_opt.simulation.bounds.scope import Reading
 
 SIZES = (10, 60)
 """Numbers of jobs or servers; instances of these sizes use every kernel of a solver."""
@@ -86,10 +89,23 @@ def compile_kernels(problem: str) -> None:
                 find_problem(problem).dual_bound(instance)
 
 
+def compile_cluster_kernels() -> None:
+    """Compile the kernels of bounds, and of schedules found, for the mean JCT of whole clusters."""
+    kernels.COMPILE_FROM_WORK = 0
+    for name, searches in (("lyra-paper", False), ("plain", True)):
+        jobs = {"workload": "lyra-like", "parameters": {"days": 1}}
+        changes = [Change("cluster.servers", 1), Change("jobs", jobs)]
+        readings = (Reading.RESTART,) if searches else tuple(Reading)
+        for _ in prove(load_scenario(name, changes), readings, searches=searches):
+            pass
+
+
 def main() -> int:
-    """Compile the kernels of each problem in a separate process; return the exit code."""
+    """Compile the kernels in several processes; return the exit code."""
     with multiprocessing.get_context("spawn").Pool() as pool:
+        clusters = pool.apply_async(compile_cluster_kernels)
         pool.map(compile_kernels, VARIANTS, chunksize=1)
+        clusters.get()
     return 0
 
 

@@ -34,7 +34,7 @@ from typing import Any
 
 PROOF_FORMAT, PROOF_VERSION = "lyra-opt/proof", 1
 SHARE_SLACK = Fraction(1, 10**6)
-MOST_VARIABLES = 10**6
+MOST_VARIABLES, TOO_MANY = 10**6, "the programme has more than 1000000 variables"
 MOST_DIGITS = 2000
 """Most digits of an integer in a file; numbers made from 64-bit floats have fewer."""
 BOUND = re.compile(rf"-?[0-9]{{1,{MOST_DIGITS}}}(/[0-9]{{1,{MOST_DIGITS}}})?")
@@ -117,7 +117,7 @@ class ProofProgramme:
     def variable(self, name: str, cost: Any = 0, upper: Any = 1) -> int:
         """Add a variable and return its number."""
         if len(self.names) >= MOST_VARIABLES:
-            raise ValueError(f"the programme has more than {MOST_VARIABLES} variables")
+            raise ValueError(TOO_MANY)
         self.names.append(name)
         self.upper.append(upper)
         self.cost.append(cost)
@@ -291,8 +291,10 @@ def allocation_programme(instance: Document, proof: Document) -> ProofProgramme:
         # Under jct_reduction, every job keeps its base workers; only flexible workers are chosen.
         given = least if objective == "jct_reduction" else 0
         kept, work_worker_s = 1 - number(job["scaling_loss"]), number(job["work_worker_s"])
-        may_wait = objective == "joint" and not job["running"]
         most = min(job["max_workers"], given + capacity // gpus)
+        if most - least >= MOST_VARIABLES:
+            raise ValueError(TOO_MANY)
+        may_wait = objective == "joint" and not job["running"]
         for workers in chain([0] * may_wait, range(least, most + 1)):
             cost_s = work_worker_s / (least + max(0, workers - least) * kept)
             cost_s -= work_worker_s / given if given else 0
@@ -379,7 +381,7 @@ def share_programme(instance: Document, proof: Document) -> ProofProgramme:
     gpus = {name: sum(each["gpus"].get(name, 0) for each in instance["servers"]) for name in price}
     packed = {(one["kind"], one["beside"]): one["throughput"] for one in instance["packed"]}
     if packed and len(jobs) ** 2 > MOST_VARIABLES:
-        raise ValueError(f"the programme has more than {MOST_VARIABLES} variables")
+        raise ValueError(TOO_MANY)
     teams: list[Any] = [((job,), (job["throughput"],)) for job in jobs]
     for pair in combinations(jobs, 2) if packed else ():
         kinds = pair[0]["kind"], pair[1]["kind"]
