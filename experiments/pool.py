@@ -5,7 +5,7 @@ import pickle
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -62,6 +62,10 @@ class Task(Protocol):
     @property
     def documents_folder(self) -> Path | None:
         """Absolute path of the folder for documents that the run writes; None without documents."""
+
+    @property
+    def inputs(self) -> Hashable:
+        """A value that is equal for tasks that prepare the same data; None if there is no data."""
 
     def run(self) -> RunRecord:
         """Run the task and return the row with its result; an exception marks the run as failed."""
@@ -126,7 +130,10 @@ class LocalProcesses:
 def run_tasks(
     tasks: Sequence[Task], processes: int, folder: Path, shares: dict[str, float]
 ) -> Generator[RunRecord, None, None]:
-    """Start tasks in order, and yield the row of each task as it completes.
+    """Start tasks, and yield the row of each task as it completes.
+
+    Tasks start in order, except that a process prefers tasks with the inputs of its last task,
+    which it still has, then tasks with inputs that no other process has.
 
     A task whose process dies runs again after all others, with no other task beside it. If it kills
     that process too, it gets a row of status error. Closing the iterator kills the child processes
@@ -160,7 +167,7 @@ def run_tasks(
         while waiting or children.running or died:
             while waiting and len(children.running) < processes:
                 children.prepare(min(processes - len(children.running), len(waiting)))
-                yield from children.start(waiting.popleft())
+                yield from children.start(children.next_of(waiting))
             if not children.running and died:
                 alone = died.popleft()
                 yield from children.start(alone)
@@ -185,6 +192,7 @@ class _Children:
     def __init__(self, folder: Path, shares: dict[str, float]) -> None:
         self._folder, self._shares = folder, shares
         self._idle: list[Child] = []
+        self._inputs: dict[Child, Hashable] = {}
         self.running: dict[Child, tuple[Task, datetime]] = {}
 
     def prepare(self, count: int) -> None:
@@ -193,6 +201,21 @@ class _Children:
             child = Child("lyra_opt.experiments.child")
             self._idle.append(child)
             child.connection.send((sys.path, loudness()))
+
+    def next_of(self, waiting: deque[Task]) -> Task:
+        """Remove and return the task that suits the process that `start` takes next."""
+        if waiting[0].inputs is None:
+            return waiting.popleft()
+        child = self._idle[-1]
+        others = {inputs for other, inputs in self._inputs.items() if other is not child}
+
+        def rank(place_and_task: tuple[int, Task]) -> int:
+            inputs = place_and_task[1].inputs
+            return 0 if inputs == self._inputs.get(child) else 1 + (inputs in others)
+
+        place, task = min(enumerate(waiting), key=rank)
+        del waiting[place]
+        return task
 
     def start(self, task: Task) -> Iterator[RunRecord]:
         """Start a task in an idle process; yield its row if it cannot be sent."""
@@ -205,6 +228,7 @@ class _Children:
         self.prepare(1)
         child = self._idle.pop()
         self.running[child] = task, started_at
+        self._inputs[child] = task.inputs
         with suppress(ConnectionError):  # the process has died, which `ended` finds out
             child.connection.send(data)
 
@@ -218,6 +242,7 @@ class _Children:
                 answer = self._answer(child, task)
             except ChildDiedError:
                 child.end()
+                del self._inputs[child]
                 answer = DIED, None
             else:
                 if answer is None:

@@ -84,6 +84,10 @@ class SolverTask:
         """None, because runs of solvers write no documents."""
 
     @property
+    def inputs(self) -> None:
+        """None, because instances take little time to prepare."""
+
+    @property
     def solver_seed(self) -> int:
         """Seed of the solver, derived from study, instance and solver, but not from the limits."""
         seed = derive_seed(

@@ -43,6 +43,7 @@ class Nap:
 
     files = ()
     documents_folder = None
+    inputs = None
 
     @property
     def key(self) -> str:

@@ -16,7 +16,7 @@ import pytest
 from lyra_opt.core.errors import DiskFullError, UserError
 from lyra_opt.core.run_progress import within_run
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED, run_stored
-from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses, run_tasks
+from lyra_opt.experiments.pool import IN_THIS_PROCESS, LocalProcesses, _Children, run_tasks
 from lyra_opt.experiments.records import ReplayStatus, StudyRecord, current_environment
 from lyra_opt.experiments.store import files_beside, table_path, write_beside
 from tests.experiments.records import make_replay
@@ -38,6 +38,7 @@ class Replay:
 
     files = ()
     documents_folder = None
+    inputs: str | None = None
 
     def record(self, started_at, **columns):
         environment = asdict(current_environment())
@@ -108,6 +109,25 @@ def test_long_runs_show_how_far_they_are(processes, tmp_path):
     tasks = [Replay(str(place), place, waits_until=seen) for place in range(count)]
     assert len(list(run_tasks(tasks, processes, tmp_path, shares))) == count
     assert shares == {}
+
+
+@pytest.mark.parametrize(("idle", "expected"), [("ours", "b3"), ("new", "c2")])
+def test_a_process_keeps_to_the_inputs_that_it_has(idle, expected, tmp_path):
+    """The bound of a variant and seed takes longer than most of its replays."""
+    children = _Children(tmp_path, {})
+    children._inputs = {"ours": "b", "other": "a"}
+    children._idle = [idle]
+    waiting = deque(
+        Replay(f"{inputs}{place}", inputs=inputs) for place, inputs in enumerate("aacb")
+    )
+    assert children.next_of(waiting).key == expected
+    assert len(waiting) == 3
+
+
+def test_tasks_without_inputs_start_in_order(tmp_path):
+    children = _Children(tmp_path, {})
+    waiting = deque(Replay(name) for name in "ab")
+    assert [children.next_of(waiting).key for _ in "ab"] == ["a", "b"]
 
 
 def test_a_worker_that_dies_costs_one_row(tmp_path):

@@ -78,8 +78,13 @@ class ReplayTask:
     @property
     def key(self) -> str:
         """The key that identifies the run in its store."""
+        return f"{name_in(self.scheme)} {self.inputs}"
+
+    @property
+    def inputs(self) -> str:
+        """The variant and the seed, on which the jobs, the cluster and the bounds depend."""
         axes = [f"{name}={value}" for name, value in self.point.items()]
-        return " ".join([name_in(self.scheme), *axes, f"seed={self.seed}"])
+        return " ".join([*axes, f"seed={self.seed}"])
 
     def run(self) -> ReplayRecord:
         """Run the replay, and return its result as a row for the store."""
