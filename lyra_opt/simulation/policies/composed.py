@@ -147,6 +147,7 @@ class ComposedPolicy(Policy):
             and all(job.measured is None for job in view.workload.jobs)
         )
         self._rooms_of_choosy: dict[int, tuple[list[PoolRoom], list[PoolRoom]]] = {}
+        self._accounted_s = -math.inf  # when all elastic jobs were accounted for last
         self._can_be_on_both: dict[int, bool] = {}
         self._key = key = sort_key(self._composition.queue, view)
         self._later: dict[int, FreeLater] = {}
@@ -823,8 +824,10 @@ class ComposedPolicy(Policy):
         least_left_gpu_s = -math.inf
         if self._composition.shrinks_longer_only:
             least_left_gpu_s = view.left_gpu_s(run)
-            for other in self._elastic.values():
-                view.account(other)
+            if self._accounted_s != view.now_s:
+                self._accounted_s = view.now_s
+                for other in self._elastic.values():
+                    view.account(other)
         for other in self._elastic.values():
             for part in other.parts:
                 if part.pool == room.number and part.flexible:
@@ -924,7 +927,8 @@ class ComposedPolicy(Policy):
         for run, workers in zip(
             mixing, self._extra_workers(mixing, sum(left), "mixed"), strict=True
         ):
-            changes += self._spread(run, workers, left)
+            if workers or run.workers > run.job.min_workers:
+                changes += self._spread(run, workers, left)
         for run, room, change in sorted(changes, key=lambda each: each[2] > 0):
             workers = change
             if change > 0:
