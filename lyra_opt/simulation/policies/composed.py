@@ -1,18 +1,13 @@
 """The policy of composed schemes such as Lyra: a queue, elastic scaling and loans.
 
-Several GPUs of a slower type can replace one faster GPU: `replicas` workers on borrowed GPUs do the
-work of one worker on a reference GPU and hold the same number of GPUs each. A job then has more
-workers but the same global batch, and three inference servers count as one training server. If no
-whole number of GPUs has exactly the same speed, the number is rounded up.
-
-Source: Lyra (EuroSys 2023), sections 2.1, 4 to 6 and 7.5.
+Source: Lyra (EuroSys 2023), sections 4 to 6.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from heapq import heapify, heappop, heapreplace, merge
+from heapq import merge
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,23 +15,25 @@ import numpy as np
 from lyra_opt.core.numbers import DAY_S, HOUR_S
 from lyra_opt.core.seeding import derive_seed
 from lyra_opt.simulation.gittins import GittinsOrder
-from lyra_opt.simulation.hosts import Group, PoolRoom
+from lyra_opt.simulation.hosts import Group
 from lyra_opt.simulation.job_run import Part
 from lyra_opt.simulation.policies.composition import IGNORE, RECLAIMING
+from lyra_opt.simulation.policies.elastic import ElasticJobs
 from lyra_opt.simulation.policies.fluid import FluidPrices, RecentWork
 from lyra_opt.simulation.policies.parts import CapsInForce, PreemptionsInBudget
+from lyra_opt.simulation.policies.pools import JobPools
 from lyra_opt.simulation.policies.selection import FreeLater
 from lyra_opt.simulation.policy import Policy
 from lyra_opt.simulation.queue_orders import FIRST_COME, sort_key
 from lyra_opt.simulation.queues import JobQueue
-from lyra_opt.simulation.slices import BEST_FIT, SliceFit, placement_rule
-from lyra_opt.simulation.speed import Room
+from lyra_opt.simulation.slices import BEST_FIT
 from lyra_opt.simulation.tenants import FairQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from lyra_opt.simulation.decisions import ScalingRule
+    from lyra_opt.simulation.hosts import PoolRoom
     from lyra_opt.simulation.job_run import JobRun
     from lyra_opt.simulation.policies.composition import Composition
     from lyra_opt.simulation.policies.fluid import PricedPreemption
@@ -45,7 +42,6 @@ if TYPE_CHECKING:
     from lyra_opt.simulation.preempting import EmptiedServers, Pending, Preemption, PreemptionRule
     from lyra_opt.simulation.tenants import TenantLedger
     from lyra_opt.simulation.view import View
-    from lyra_opt.simulation.workload import Job
 
 SCALING_INTERVAL_S = 60.0
 """Least time between two resizings of elastic jobs. Lyra does not state its interval."""
@@ -87,7 +83,6 @@ class ComposedPolicy(Policy):
         self._scaling = scaling
         self.tuned = None if scaling is None else scaling.tuned
         self._scaling_interval_s = scaling_interval_s
-        self._elastic: dict[int, JobRun] = {}
 
     def counted_pools(self, view: View) -> Collection[int]:
         """Return the own pools if the policy needs only their numbers of GPUs; else no pools.
@@ -117,38 +112,8 @@ class ComposedPolicy(Policy):
     def begin(self, view: View) -> None:
         """Prepare for a run: create the queue, the pools and the optional parts of the scheme."""
         self._view = view
-        self._borrows = view.loans.is_active
         self._next_scaling_s = view.now_s
-        pools = view.cluster.pools
-        has_types = sum(not pool.is_lent for pool in pools) > 1
-        self._slice_fits = self._fits_by_rule(view)
-        self._rooms = [
-            PoolRoom(
-                pool,
-                view.hosts,
-                fit=self._slice_fits.get(pool.number),
-                kind="loan" if pool.is_lent else pool.gpu_type.name if has_types else "training",
-                mixes_groups=not (
-                    pool.is_lent
-                    and self._composition.keeps_groups_apart
-                    and self._composition.preempter is None
-                ),
-            )
-            for pool in pools
-            if self._borrows or not pool.is_lent
-        ]
-        self._own = [room for room in self._rooms if not room.is_lent]
-        self._lent = [room for room in self._rooms if room.is_lent]
-        self._room_of_pool = {room.number: room for room in self._rooms}
-        # Own and borrowed workers add up only if all jobs measure their work in worker-seconds.
-        self._mixes = (
-            len(self._own) == len(self._lent) == 1
-            and view.speed.communication is None
-            and all(job.measured is None for job in view.workload.jobs)
-        )
-        self._rooms_of_choosy: dict[int, tuple[list[PoolRoom], list[PoolRoom]]] = {}
-        self._accounted_s = -math.inf  # when all elastic jobs were accounted for last
-        self._can_be_on_both: dict[int, bool] = {}
+        self._pools = JobPools(view, self._composition)
         self._key = key = sort_key(self._composition.queue, view)
         self._later: dict[int, FreeLater] = {}
         self._reserved = 0
@@ -168,6 +133,13 @@ class ComposedPolicy(Policy):
         self._tenants: TenantLedger | None = None if parts.quotas == IGNORE else view.tenants
         if self._tenants is not None:
             self._tenants.limits = parts.limits(self._tenants.quotas)
+        self._elastic = ElasticJobs(
+            view,
+            self._pools,
+            self._scaling,
+            shrinks_longer_only=parts.shrinks_longer_only,
+            tenants=self._tenants,
+        )
         self._queue: JobQueue | FairQueue = (
             make_queue()
             if self._tenants is None
@@ -180,7 +152,7 @@ class ComposedPolicy(Policy):
             and self._tenants is None
             and parts.run_time_caps is None
             and not parts.confines_fungible
-            and not any(map(self._is_choosy, view.workload.jobs))
+            and not any(map(self._pools.is_choosy, view.workload.jobs))
         )
         if parts.run_time_caps is not None:
             self._caps = CapsInForce(parts.run_time_caps, gpus=view.cluster.gpus, now_s=view.now_s)
@@ -203,22 +175,6 @@ class ComposedPolicy(Policy):
                 parts.takes_back, weighs_lost_work=parts.weighs_lost_work, seed=seed
             )
 
-    def _fits_by_rule(self, view: View) -> dict[int, SliceFit]:
-        """Return the index of each own pool whose workers are not simply placed by best fit."""
-        name, jobs = self._composition.placement, view.workload.jobs
-        if name == BEST_FIT and view.slices is None:
-            return {}
-        return {
-            pool.number: SliceFit(
-                view.hosts,
-                pool.number,
-                placement_rule(name, view.cluster, pool.number, jobs),
-                view.slices,
-            )
-            for pool in view.cluster.pools
-            if not pool.is_lent
-        }
-
     def waits(self, view: View, run: JobRun) -> None:
         """Add a job to the queue, and notify the run-time caps and the preemption rule."""
         if self._caps is not None and not run.losses:
@@ -235,10 +191,7 @@ class ComposedPolicy(Policy):
         """Stop counting a job's GPUs towards the run-time caps, and stop resizing the job."""
         if self._caps is not None:
             self._caps.ends(run.order)
-        if self._elastic.pop(run.order, None) is not None:
-            for part in run.parts:
-                room = self._room_of_pool[part.pool]
-                room.flexible_gpus -= part.flexible * room.replicas * run.job.gpus_per_worker
+        self._elastic.remove(run)
 
     def completes(self, view: View, run: JobRun) -> None:  # noqa: ARG002
         """Learn the run time of a job for the order by Gittins index."""
@@ -262,7 +215,9 @@ class ComposedPolicy(Policy):
                 self._preempt_by_price(priced)
         if self._scaling is not None:
             if self._next_scaling_s <= view.now_s:
-                self._resize()
+                self._next_scaling_s = view.now_s + self._scaling_interval_s
+                if not (self._composition.grows_only_without_queue and len(self._queue)):
+                    self._elastic.resize()
             else:
                 self.wake_s = self._next_scaling_s
 
@@ -280,7 +235,7 @@ class ComposedPolicy(Policy):
             if could_start is not None and not could_start(run):
                 queue.block()
                 continue
-            if backfill and not any(self._free_for_base(room) for room in self._rooms):
+            if backfill and not any(self._pools.free_for_base(room) for room in self._pools.rooms):
                 return
             homes = self._homes(run)
             if homes and self._delays_nobody(run, homes):
@@ -293,10 +248,6 @@ class ComposedPolicy(Policy):
                 if backfill:
                     self._reserve(run, backfill)
                 queue.block()
-
-    def _free_for_base(self, room: PoolRoom) -> int:
-        """Return the GPUs of a pool for base demands, including those of flexible workers."""
-        return self._view.hosts.free_of_pool[room.number] + room.flexible_gpus
 
     def _delays_nobody(self, run: JobRun, homes: Iterable[tuple[PoolRoom, int]]) -> bool:
         """Return whether no reservation is in the way of a start; the GPUs are then reserved."""
@@ -324,7 +275,7 @@ class ComposedPolicy(Policy):
             return
         self._reserved += 1
         if not self._later:
-            ends: dict[int, list[tuple[float, int]]] = {room.number: [] for room in self._own}
+            ends: dict[int, list[tuple[float, int]]] = {room.number: [] for room in self._pools.own}
             for other in view.running.values():
                 view.account(other)
                 # A job that exceeds its estimate ends soon, but not now.
@@ -333,8 +284,10 @@ class ComposedPolicy(Policy):
                     if part.pool in ends:
                         ends[part.pool].append((end_s, sum(part.gpus[Group.BASE].values())))
             self._later = {
-                room.number: FreeLater(view.now_s, self._free_for_base(room), ends[room.number])
-                for room in self._own
+                room.number: FreeLater(
+                    view.now_s, self._pools.free_for_base(room), ends[room.number]
+                )
+                for room in self._pools.own
             }
         left_s = self._left_s(run)
         start_s, _, number = min(
@@ -345,9 +298,9 @@ class ComposedPolicy(Policy):
 
     def _serve(self, serving: Serving) -> None:
         """Stop running jobs for waiting jobs that the rule of serving prefers, in each own pool."""
-        for room in self._own:
+        for room in self._pools.own:
             running = [(self._key(run), run.order, run) for run in self._running_in(room)]
-            gpus = self._free_for_base(room) + sum(run.job.min_gpus for *_, run in running)
+            gpus = self._pools.free_for_base(room) + sum(run.job.min_gpus for *_, run in running)
             ranked = list(merge(sorted(running), self._line_for(room)))
             places = set(serving.chosen((run.job.min_gpus for *_, run in ranked), gpus))
             able = [run for place, (*_, run) in enumerate(ranked) if place not in places]
@@ -372,9 +325,11 @@ class ComposedPolicy(Policy):
     def _serve_one(self, run: JobRun, room: PoolRoom, able: list[JobRun]) -> None:
         """Start a waiting job in a pool in place of the last jobs of `able`, if it then fits."""
         job, stopped = run.job, 0
-        if self._must_stay_together(job, room):
+        if self._pools.must_stay_together(job, room):
             return
-        if not self._has_room(room, job, job.min_workers) and not self._make_room(room, run):
+        if not self._pools.has_room(room, job, job.min_workers) and not self._elastic.make_room(
+            room, run
+        ):
             for stopped in range(1, len(able) + 1):
                 leaving = [other.gpus for other in able[-stopped:]]
                 if room.fit.room_after(leaving, job.gpus_per_worker) >= job.min_workers:
@@ -389,7 +344,9 @@ class ComposedPolicy(Policy):
 
     def _begin_pass(self) -> None:
         self._later, self._reserved = {}, 0
-        self._most_free = max(self._view.hosts.free_of_pool[room.number] for room in self._own)
+        self._most_free = max(
+            self._view.hosts.free_of_pool[room.number] for room in self._pools.own
+        )
         if isinstance(self._queue, JobQueue):
             self._queue.begin(self._possible_starts())
         else:
@@ -405,11 +362,11 @@ class ComposedPolicy(Policy):
         is_counted = self._composition.backfill is None and self._view.slices is None
         if others_end or not is_counted or not self.keeps_answers:
             return None
-        own = [self._free_for_base(room) for room in self._own]
-        lent = [self._free_for_base(room) for room in self._lent]
+        own = [self._pools.free_for_base(room) for room in self._pools.own]
+        lent = [self._pools.free_for_base(room) for room in self._pools.lent]
         most_own = max(own)
         # A job on own and borrowed GPUs at once can need both together.
-        most = sum(own) + sum(lent) if self._mixes else max(*own, *lent, 0)
+        most = sum(own) + sum(lent) if self._pools.mixes else max(*own, *lent, 0)
 
         def could_start(run: JobRun) -> bool:
             job = run.job
@@ -436,7 +393,7 @@ class ComposedPolicy(Policy):
                 for other in found.stopped:
                     self._view.stop(other)
                 for other, gpus_of_host in found.shrunk:
-                    self._give_up(other, room, gpus_of_host)
+                    self._elastic.give_up(other, room, gpus_of_host)
                 self._view.hosts.take(found.gpus)
                 self._start(run, [(room, run.job.min_workers)], found.gpus)
                 return True
@@ -489,36 +446,9 @@ class ComposedPolicy(Policy):
         from lyra_opt.simulation.preempting import Pending
 
         job = run.job
-        if self._must_stay_together(job, room):
+        if self._pools.must_stay_together(job, room):
             return Pending(run, room, 1, job.min_gpus)
         return Pending(run, room, job.min_workers * room.replicas, job.gpus_per_worker)
-
-    def _give_up(self, run: JobRun, room: PoolRoom, lost: Mapping[int, int]) -> None:
-        """Scale a job in within a pool, so that the GPUs `lost` there, by host, become free.
-
-        Where they belong to the base demand, flexible workers elsewhere take over that role, in the
-        order of hosts. A job with replicas loses whole workers.
-        """
-        view = self._view
-        (part,) = (part for part in run.parts if part.pool == room.number)
-        flexible = {host: lost.get(host, 0) for host in sorted(part.by_host())}
-        left = sum(part.gpus[Group.FLEXIBLE].values()) - sum(lost.values())
-        for host, held in part.gpus[Group.FLEXIBLE].items():
-            kept = min(left, max(0, held - flexible[host]))
-            flexible[host] += kept
-            left -= kept
-        base = {host: gpus - flexible[host] for host, gpus in part.by_host().items()}
-        part.gpus = _without_zeros(base), _without_zeros(flexible)
-        per_worker = room.replicas * run.job.gpus_per_worker
-        workers = -(-sum(lost.values()) // per_worker)
-        room.flexible_gpus -= workers * per_worker
-        leaving, more = dict(lost), workers * per_worker - sum(lost.values())
-        for host, held in flexible.items():
-            taken = min(more, held - lost.get(host, 0))
-            leaving[host] = leaving.get(host, 0) + taken
-            more -= taken
-        view.shrink(run, part, workers, _without_zeros(leaving))
-        self._gather(run)
 
     def _start(
         self,
@@ -534,22 +464,24 @@ class ComposedPolicy(Policy):
         is_bound = False
         for room, workers in homes:
             if job.is_slice:
-                thousandths = self._slice_in(room, run)
-                fit = self._slice_fits[room.number]
+                thousandths = self._pools.slice_in(room, run)
+                fit = self._pools.slice_fits[room.number]
                 parts.append(fit.place_slice(thousandths, room.worker_speed))
                 break
-            is_bound = self._must_stay_together(job, room)
+            is_bound = self._pools.must_stay_together(job, room)
             count, width = (
                 (1, job.min_gpus) if is_bound else (workers * room.replicas, job.gpus_per_worker)
             )
             gpus = placed or room.fit.place(count, width, Group.BASE)
             parts.append(Part(room.number, gpus, workers, count * width, room.worker_speed))
         if self._caps is not None:
-            own_gpus = sum(part.held for part in parts if not self._room_of_pool[part.pool].is_lent)
+            own_gpus = sum(
+                part.held for part in parts if not self._pools.room_of_pool[part.pool].is_lent
+            )
             self._caps.starts(run.order, self._caps.class_of(self._left_s(run)), own_gpus)
         self._view.start(run, parts)
         if job.max_workers > job.min_workers and not is_bound:
-            self._elastic[run.order] = run
+            self._elastic.add(run)
 
     def _preempt(self, preemptions: PreemptionsInBudget) -> None:
         """Stop running jobs for jobs that have waited long, if the rule of preemption allows it."""
@@ -557,10 +489,10 @@ class ComposedPolicy(Policy):
         # The candidates of a pool hold at one time until jobs stop and others start.
         candidates: dict[int, list[Candidate]] = {}
         for run in preemptions.impatient(view):
-            if run.is_running or self._is_choosy(run.job):
+            if run.is_running or self._pools.is_choosy(run.job):
                 continue
             for room in self._rooms_for(run):
-                if room.is_lent or self._must_stay_together(run.job, room):
+                if room.is_lent or self._pools.must_stay_together(run.job, room):
                     continue
                 is_new = self._tenants is not None or not self.keeps_answers
                 if is_new or room.number not in candidates:
@@ -579,7 +511,7 @@ class ComposedPolicy(Policy):
         view = self._view
         assert self._recent is not None, "only schemes with prices look back"
         rates = self._recent.rates(view.now_s)
-        for room in self._own:
+        for room in self._pools.own:
             running = list(self._running_in(room))
             waiting = [run for *_, run in self._line_for(room)]
             works_gpu_s = [view.left_gpu_s(run) for run in (*running, *waiting)]
@@ -611,17 +543,6 @@ class ComposedPolicy(Policy):
         """Return a job's estimated remaining running time with its base demand, in seconds."""
         return self._view.speed.believed_left_worker_s(run) / run.job.min_workers
 
-    def _must_stay_together(self, job: Job, room: PoolRoom) -> bool:
-        """Return whether all GPUs of a gang must be on one server of a pool.
-
-        A job with measured throughputs must stay together on slower borrowed GPUs, because it uses
-        no replicas.
-        """
-        speed = self._view.speed
-        if job.measured is None or not speed.unit_of(job).is_measured:
-            return False
-        return room.replicas > 1 or speed.room_for(job, room.number) is Room.TOGETHER
-
     def _kind_of(self, run: JobRun) -> object:
         """Return a job's kind; if a job does not fit, the queue skips all jobs of its kind.
 
@@ -631,12 +552,12 @@ class ComposedPolicy(Policy):
         if self._composition.backfill is not None:
             return run.order  # whether a job delays a reservation depends on its own run time
         if self._composition.queue == FIRST_COME:
-            return self._is_confined(job)
+            return self._pools.is_confined(job)
         rooms: tuple[tuple[int, bool], ...] = ()
-        if self._is_choosy(job):
-            own, lent = self._rooms_of(job, run.order)
+        if self._pools.is_choosy(job):
+            own, lent = self._pools.rooms_of(job, run.order)
             rooms = tuple(
-                (room.number, self._must_stay_together(job, room)) for room in (*own, *lent)
+                (room.number, self._pools.must_stay_together(job, room)) for room in (*own, *lent)
             )
         asks: tuple[object, ...]
         asks = job.min_gpus, job.gpus_per_worker, job.fungible, job.heterogeneous, job.is_elastic
@@ -659,13 +580,9 @@ class ComposedPolicy(Policy):
         job = run.job
         rooms = self._rooms_for(run)
         for room in rooms:
-            if job.is_slice:
-                is_free = self._slice_fits[room.number].has_room_for(self._slice_in(room, run))
-            else:
-                is_free = self._has_room(room, job, job.min_workers)
-            if is_free:
+            if self._pools.fits(run, room):
                 return [(room, job.min_workers)]
-        if job.heterogeneous and len(rooms) > 1 and self._mixes:
+        if job.heterogeneous and len(rooms) > 1 and self._pools.mixes:
             fits = [(room, room.fitting(job.gpus_per_worker, Group.BASE)) for room in rooms]
             if sum(workers for _, workers in fits) >= job.min_workers:
                 homes, left = [], job.min_workers
@@ -677,14 +594,9 @@ class ComposedPolicy(Policy):
                 return homes
         if self._scaling is not None:
             for room in rooms:
-                if self._make_room(room, run):
+                if self._elastic.make_room(room, run):
                     return [(room, job.min_workers)]
         return []
-
-    def _slice_in(self, room: PoolRoom, run: JobRun) -> int:
-        """Return the thousandths that a slice needs of a GPU in a pool."""
-        assert self._view.slices is not None, "only workloads with slices divide GPUs"
-        return self._view.slices.needs(run, room.number)
 
     def _rooms_for(self, run: JobRun) -> list[PoolRoom]:
         """Return the pools in which a job may start now, in order of preference."""
@@ -701,7 +613,7 @@ class ComposedPolicy(Policy):
         """Return False if a tenant certainly cannot start a job of `gpus` GPUs or more now."""
         ledger = self._tenants
         assert ledger is not None, "only tenants have quotas"
-        if self._lent:
+        if self._pools.lent:
             return True
         if not ledger.may_take(ledger.quotas.paths[tenant], gpus):
             return False
@@ -716,9 +628,11 @@ class ComposedPolicy(Policy):
         ledger = self._tenants
         parts = self._composition
         is_timed = parts.backfill is not None or self._caps is not None
-        if ledger is None or self._lent or self._scaling or self._preempter or is_timed:
+        if ledger is None or self._pools.lent or self._scaling or self._preempter or is_timed:
             return None
-        return ledger.changes, [self._view.hosts.free_of_pool[room.number] for room in self._own]
+        return ledger.changes, [
+            self._view.hosts.free_of_pool[room.number] for room in self._pools.own
+        ]
 
     def _preferred_rooms(self, run: JobRun) -> list[PoolRoom]:
         """Return the pools in which a job may run, ignoring caps, in order of preference.
@@ -728,13 +642,13 @@ class ComposedPolicy(Policy):
         on own servers (section 6). Among own pools the fastest comes first.
         """
         job = run.job
-        own, lent = self._own, self._lent
-        if self._is_choosy(job):
-            own, lent = self._rooms_of(job, run.order)
+        own, lent = self._pools.own, self._pools.lent
+        if self._pools.is_choosy(job):
+            own, lent = self._pools.rooms_of(job, run.order)
         if not lent or not (job.fungible or job.heterogeneous):
             return own
         if self._composition.confines_fungible:
-            return lent if self._is_confined(job) else own
+            return lent if self._pools.is_confined(job) else own
         rule = self._composition.loan_rule
         if rule is not None:
             left_s = self._left_s(run)
@@ -745,302 +659,6 @@ class ComposedPolicy(Policy):
         if (job.is_elastic or self._composition.prefers_loans) and not job.heterogeneous:
             return [*lent, *own]
         return [*own, *lent]
-
-    @staticmethod
-    def _is_choosy(job: Job) -> bool:
-        """Return whether there may be pools in which a job cannot run although it fits."""
-        return job.measured is not None or bool(job.gpu_types) or job.gpu_memory_mib is not None
-
-    def _rooms_of(self, job: Job, order: int) -> tuple[list[PoolRoom], list[PoolRoom]]:
-        """Return the own and the borrowed pools in which a job with restrictions can run (cached).
-
-        If the job's throughput was measured, the fastest pool comes first.
-        """
-        found = self._rooms_of_choosy.get(order)
-        if found is None:
-            if job.measured is None:
-                rooms = [room for room in self._rooms if self._takes(job, room)]
-            else:
-                pools = self._view.speed.pools_of(job)
-                rooms = [
-                    self._room_of_pool[pool] for _, pool in pools if pool in self._room_of_pool
-                ]
-            found = self._rooms_of_choosy[order] = (
-                [room for room in rooms if not room.is_lent],
-                [room for room in rooms if room.is_lent],
-            )
-        return found
-
-    def _takes(self, job: Job, room: PoolRoom) -> bool:
-        """Return whether a job accepts the GPU type of a pool, and its memory suffices."""
-        return self._view.cluster.pools[room.number].gpu_type.thousandths_for(job) > 0
-
-    def _is_confined(self, job: Job) -> bool:
-        """Return whether a job may run only on borrowed servers (`confines_fungible`).
-
-        A job is confined only if it needs at most a tenth of the inference cluster, so that no job
-        waits for a loan that is never large enough. Once loans no longer change, the servers on
-        loan must be able to hold it.
-        """
-        if not (self._composition.confines_fungible and self._borrows and job.fungible):
-            return False
-        view = self._view
-        if self._is_choosy(job) and not view.speed.pools_of(job, is_lent=True):
-            return False
-        pool = view.cluster.pools[self._lent[0].number]
-        per_server = view.cluster.gpus_of_host[pool.hosts.start] // job.gpus_per_worker
-        replicas = job.min_workers * self._lent[0].replicas
-        if per_server == 0 or 10 * replicas * job.gpus_per_worker > view.cluster.inference_gpus:
-            return False
-        loans = view.loans
-        return not loans.is_final or per_server * loans.on_loan >= replicas
-
-    def _has_room(self, room: PoolRoom, job: Job, workers: int) -> bool:
-        gpus_per_worker = job.gpus_per_worker
-        free = self._view.hosts.free_of_pool[room.number]
-        if room.is_counted:
-            return free >= workers * gpus_per_worker
-        if self._must_stay_together(job, room):
-            return room.fit.room(job.min_gpus, Group.BASE) > 0
-        if free < workers * room.replicas * gpus_per_worker:
-            return False
-        return room.fitting(gpus_per_worker, Group.BASE) >= workers
-
-    def _make_room(self, room: PoolRoom, run: JobRun) -> bool:
-        """Scale jobs in until a waiting base demand fits, if possible; return whether it fits.
-
-        Base demands take precedence over flexible workers (Lyra, section 5.2). The worker whose
-        removal delays its job least is removed first.
-        """
-        job, view = run.job, self._view
-        needed = job.min_workers * room.replicas * job.gpus_per_worker
-        free = view.hosts.free_of_pool[room.number]
-        if not room.flexible_gpus or free + room.flexible_gpus < needed:
-            return False
-        if self._must_stay_together(job, room):
-            return False
-        parts: list[tuple[Part, JobRun]] = []
-        staying: list[int] = []
-        least_left_gpu_s = -math.inf
-        if self._composition.shrinks_longer_only:
-            least_left_gpu_s = view.left_gpu_s(run)
-            if self._accounted_s != view.now_s:
-                self._accounted_s = view.now_s
-                for other in self._elastic.values():
-                    view.account(other)
-        for other in self._elastic.values():
-            for part in other.parts:
-                if part.pool == room.number and part.flexible:
-                    if view.left_gpu_s(other) > least_left_gpu_s:
-                        parts.append((part, other))
-                        free += part.flexible * room.replicas * other.job.gpus_per_worker
-                    else:
-                        staying += part.gpus[Group.FLEXIBLE]
-        if free < needed:
-            return False
-        # On fragmented servers, fewer workers fit than the number of free GPUs suggests.
-        # The room is checked first, so that no job is scaled in without making enough room.
-        leaving = [part.gpus[Group.FLEXIBLE] for part, _ in parts]
-        after = room.fit.room_after(leaving, job.gpus_per_worker, staying)
-        if after // room.replicas < job.min_workers:
-            return False
-        for _, other in parts:
-            view.account(other)
-        losses = [
-            (self._delay_s(other), other.order, number) for number, (_, other) in enumerate(parts)
-        ]
-        heapify(losses)
-        while not self._has_room(room, job, job.min_workers):
-            _, order, number = losses[0]
-            part, other = parts[number]
-            self._scale(other, room, -1)
-            if part.flexible:
-                heapreplace(losses, (self._delay_s(other), order, number))
-            else:
-                heappop(losses)
-        for _, other in parts:
-            self._gather(other)
-        return True
-
-    def _delay_s(self, run: JobRun) -> float:
-        """Return by how many seconds a job would complete later with one worker fewer."""
-        speed = self._view.speed
-        left = speed.believed_left_worker_s(run)
-        job, workers = run.job, run.workers
-        return left / speed.scaled(job, workers - 1) - left / speed.scaled(job, workers)
-
-    def _scale(
-        self, run: JobRun, room: PoolRoom, workers: int, first: Collection[int] = frozenset()
-    ) -> None:
-        """Add flexible workers in a pool, or remove them if `workers` is negative.
-
-        Parameters
-        ----------
-        first
-            Hosts from which workers are removed first.
-        """
-        view, gpus_per_worker = self._view, run.job.gpus_per_worker
-        view.account(run)
-        part = next((part for part in run.parts if part.pool == room.number), None)
-        room.flexible_gpus += workers * room.replicas * gpus_per_worker
-        if workers > 0:
-            replicas = workers * room.replicas
-            placed = room.fit.place(replicas, gpus_per_worker, Group.FLEXIBLE)
-            part = part or Part(room.number, {}, worker_speed=room.worker_speed)
-            view.grow(run, part, workers, placed)
-        else:
-            assert part is not None, "only workers of the job are removed"
-            leaving = _leaving(part, -workers * room.replicas * gpus_per_worker, first)
-            view.shrink(run, part, -workers, leaving)
-
-    def _resize(self) -> None:
-        """Reassign the flexible workers of all jobs by the scaling rule.
-
-        Jobs that stay within one pool are decided pool by pool. Then the jobs that can use both
-        kinds of GPUs share the GPUs that the other jobs leave (Lyra, section 6).
-        """
-        view = self._view
-        self._next_scaling_s = view.now_s + self._scaling_interval_s
-        if self._composition.grows_only_without_queue and len(self._queue):
-            return
-        within: dict[int, list[JobRun]] = {room.number: [] for room in self._rooms}
-        mixing: list[JobRun] = []
-        mixes = self._borrows and self._mixes
-        for _, run in sorted(self._elastic.items()):
-            if mixes and self._may_be_on_both(run):
-                mixing.append(run)
-            else:
-                within[run.parts[0].pool].append(run)
-        changes: list[tuple[JobRun, PoolRoom, int]] = []
-        left = []
-        for room in self._rooms:
-            runs = within[room.number]
-            free_gpus = (view.hosts.free_of_pool[room.number] + room.flexible_gpus) // room.replicas
-            extra = self._extra_workers(runs, free_gpus, room.kind)
-            for run, workers in zip(runs, extra, strict=True):
-                job = run.job
-                change = workers - (run.workers - job.min_workers)
-                if change:
-                    changes.append((run, room, change))
-                free_gpus -= workers * job.gpus_per_worker
-            left.append(free_gpus)
-        for run, workers in zip(
-            mixing, self._extra_workers(mixing, sum(left), "mixed"), strict=True
-        ):
-            if workers or run.workers > run.job.min_workers:
-                changes += self._spread(run, workers, left)
-        for run, room, change in sorted(changes, key=lambda each: each[2] > 0):
-            workers = change
-            if change > 0:
-                # On fragmented servers, fewer workers fit than the number of free GPUs suggests.
-                workers = min(change, room.fitting(run.job.gpus_per_worker, Group.FLEXIBLE))
-                if self._tenants is not None and not room.is_lent:
-                    in_quota = self._tenants.room(self._tenants.path_of(run))
-                    in_quota /= run.job.gpus_per_worker
-                    workers = int(min(workers, max(0.0, in_quota)))
-            if workers:
-                self._scale(run, room, workers)
-                view.totals.scaling_operations += 1
-        for run in mixing:
-            if len(run.parts) > 1:
-                self._gather(run)
-
-    def _may_be_on_both(self, run: JobRun) -> bool:
-        """Return whether a job can have workers on own and borrowed GPUs together."""
-        found = self._can_be_on_both.get(run.order)
-        if found is None:
-            takes = (self._takes(run.job, room) for room in self._rooms)
-            found = self._can_be_on_both[run.order] = run.job.heterogeneous and all(takes)
-        return found
-
-    def _extra_workers(self, runs: list[JobRun], free_gpus: int, kind: str) -> Sequence[int]:
-        """Return each job's number of flexible workers on `free_gpus` GPUs, by the scaling rule."""
-        assert self._scaling is not None, "only schemes that scale resize"
-        if not runs or not free_gpus:
-            return [0] * len(runs)
-        view = self._view
-        for run in runs:
-            view.account(run)
-        return self._scaling.extra_workers(
-            view, runs, free_gpus, name=f"{kind}-at-{view.now_s:.0f}-s"
-        )
-
-    def _spread(
-        self, run: JobRun, workers: int, left: list[int]
-    ) -> list[tuple[JobRun, PoolRoom, int]]:
-        """Divide a job's flexible workers over own and borrowed GPUs; return (job, pool, change).
-
-        Workers go to servers on loan if possible (Lyra, section 6). They stay with the base demand
-        if using both kinds of GPUs costs more speed than it brings.
-
-        Parameters
-        ----------
-        left
-            GPUs available on own servers and on loan; the job's share is subtracted.
-        """
-        own, lent = self._rooms
-        speed, gpus_per_worker = self._view.speed, run.job.gpus_per_worker
-        held_on_own = held_on_loan = 0
-        for part in run.parts:
-            if part.pool == lent.number:
-                held_on_loan = part.flexible
-            else:
-                held_on_own = part.flexible
-        on_loan = min(workers, left[1] // gpus_per_worker)
-        if on_loan > held_on_loan:
-            fitting = lent.fitting(gpus_per_worker, Group.FLEXIBLE)
-            on_loan = min(on_loan, held_on_loan + fitting)
-        on_own = min(workers - on_loan, left[0] // gpus_per_worker)
-        if speed.mixed_efficiency < 1:
-            homes = [part for part in run.parts if part.base]
-            if len(homes) == 1:
-                home = int(homes[0].pool == lent.number)
-                beside = min(workers, left[home] // gpus_per_worker)
-                at_loan_speed = on_loan + home * run.job.min_workers
-                mixed_rate = self._mixed_rate(run, on_loan + on_own, at_loan_speed)
-                alone_rate = (
-                    speed.scaled(run.job, run.job.min_workers + beside) * homes[0].worker_speed
-                )
-                if mixed_rate <= alone_rate:
-                    on_loan, on_own = home * beside, (1 - home) * beside
-        left[0] -= on_own * gpus_per_worker
-        left[1] -= on_loan * gpus_per_worker
-        changes = []
-        if on_own != held_on_own:
-            changes.append((run, own, on_own - held_on_own))
-        if on_loan != held_on_loan:
-            changes.append((run, lent, on_loan - held_on_loan))
-        return changes
-
-    def _mixed_rate(self, run: JobRun, extra: int, on_loan: int) -> float:
-        """Return a job's work per second on own and borrowed GPUs, at its workers' mean speed.
-
-        Parameters
-        ----------
-        extra, on_loan
-            Number of flexible workers, and of all workers on loan.
-        """
-        speed = self._view.speed
-        workers = run.job.min_workers + extra
-        on_own = self._own[0].worker_speed
-        mean = on_own + on_loan / workers * (self._lent[0].worker_speed - on_own)
-        return speed.mixed_efficiency * speed.scaled(run.job, workers) * mean
-
-    def _gather(self, run: JobRun) -> None:
-        """Remove a job's workers outside the pool of its base demand if they do not speed it up.
-
-        It may have got, or kept, fewer workers there than the scaling rule assumed.
-        """
-        if len(run.parts) < 2:
-            return
-        homes = [part for part in run.parts if part.base]
-        if len(homes) != 1:
-            return
-        alone_rate = self._view.speed.scaled(run.job, homes[0].workers) * homes[0].worker_speed
-        if run.rate <= alone_rate:
-            other = next(part for part in run.parts if part is not homes[0])
-            self._scale(run, self._room_of_pool[other.pool], -other.flexible)
-            self._view.totals.scaling_operations += 1
 
     def reclaim(self, view: View, count: int) -> list[int]:
         """Vacate the borrowed servers that the reclaim solver chooses; return their hosts.
@@ -1057,34 +675,5 @@ class ComposedPolicy(Policy):
             if any(not vacated.isdisjoint(part.gpus[Group.BASE]) for part in parts):
                 view.stop(run)
                 continue
-            for part in parts:
-                flexible = part.gpus[Group.FLEXIBLE]
-                leaving = sum(gpus for host, gpus in flexible.items() if host in vacated)
-                if leaving:
-                    room = self._room_of_pool[part.pool]
-                    workers = -(-leaving // (room.replicas * run.job.gpus_per_worker))
-                    self._scale(run, room, -workers, vacated)
-                    view.totals.scaling_operations += 1
-                    self._gather(run)
+            self._elastic.withdraw(run, vacated)
         return chosen
-
-
-def _without_zeros(gpus: Mapping[int, int]) -> dict[int, int]:
-    return {host: count for host, count in gpus.items() if count}
-
-
-def _leaving(part: Part, gpus: int, first: Collection[int]) -> dict[int, int]:
-    """Return which flexible GPUs of a job to free, by host: hosts in `first` come first.
-
-    Then come the hosts with the fewest flexible GPUs of the job. This order empties servers, which
-    can then go to other jobs or be given back.
-    """
-    flexible = part.gpus[Group.FLEXIBLE]
-    leaving: dict[int, int] = {}
-    for host in sorted(flexible, key=lambda host: (host not in first, flexible[host], -host)):
-        taken = min(gpus, flexible[host])
-        leaving[host] = taken
-        gpus -= taken
-        if not gpus:
-            break
-    return leaving

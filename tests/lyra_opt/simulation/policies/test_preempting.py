@@ -15,7 +15,7 @@ from lyra_opt.instances.workloads.transform import JobAssumptions, rescaled
 from lyra_opt.preemption import Solution
 from lyra_opt.preemption.exact.solver import Exact
 from lyra_opt.simulation.cluster import Cluster, GpuType
-from lyra_opt.simulation.policies.composed import ComposedPolicy
+from lyra_opt.simulation.policies.elastic import ElasticJobs
 from lyra_opt.simulation.scheme import ComposedScheme, Options, simulate
 from lyra_opt.simulation.tenure import Leases
 from lyra_opt.simulation.view import PolicyError
@@ -106,8 +106,8 @@ def crowded_loans(seed):
 def test_elastic_jobs_on_loan_give_way_soundly(first, last, monkeypatch):
     """The watch of `product` keeps its own books of them, and some lose flexible workers alone."""
     shrunk = []
-    give_up = ComposedPolicy._give_up
-    monkeypatch.setattr(ComposedPolicy, "_give_up", lambda *given: shrunk.append(give_up(*given)))
+    give_up = ElasticJobs.give_up
+    monkeypatch.setattr(ElasticJobs, "give_up", lambda *given: shrunk.append(give_up(*given)))
     is_base = ("pools+loans", "forever", "lyra")
     base = draw(next(seed for seed in range(10_000) if kind_of(seed)[:3] == is_base))
     for seed in range(first, last):
