@@ -2,8 +2,9 @@
 A fleet of your own
 ===================
 
-Three tables, as a cluster's database would give them: servers, jobs, and who runs where. Job
-``a`` has workers on two servers, so that giving back either stops it.
+The database of a cluster could have these three tables: the servers, the jobs, and the workers of
+each job on each server. Job ``a`` has workers on two servers, so it is preempted if either of them
+is given back.
 """
 
 import pandas as pd
@@ -25,12 +26,12 @@ fleet = lo.reclaim.Instance.from_frames(
 lo.compare(fleet, ["lyra-greedy", "scf", "exact"])[["objective", "dual_bound", "status"]]
 
 # %%
-# An answer has the servers to give back; the checker says who loses what.
+# The answer has the servers to give back. The checker lists the preempted jobs.
 
 answer = lo.solve(fleet, "exact")
 print(answer.solution.servers, lo.verify(fleet, answer))
 
 # %%
-# ``lo.save(fleet, "mine.json")`` writes it for the command line.
+# ``lo.save(fleet, "mine.json")`` writes the instance for the command line.
 
 lo.plot(fleet, [lo.solve(fleet, "scf"), answer])

@@ -1,11 +1,11 @@
 """
-Why greedy fails
-================
+Why the greedy rule fails
+=========================
 
-Lyra's rule shares the weight of a job equally among its servers, and takes the servers that are
-cheapest so. A job on many servers makes each of them look cheap, and is lost whole all the
-same. The family ``decoy`` is built on that: the rule preempts 8 jobs for each server that is given
-back, and the optimum one job in all.
+Lyra's rule divides the weight of a job equally among its servers, and takes the servers that look
+cheapest. A job on many servers makes each of them look cheap, although the whole job is preempted
+if one of them is taken. The family ``decoy`` uses this: the rule preempts 8 jobs for each server
+that is given back, and the optimum preempts one job in all.
 """
 
 import lyra_opt as lo
@@ -16,7 +16,7 @@ lo.compare(fleet, ["lyra-greedy", "marginal", "peeling", "exact"])[
 ]
 
 # %%
-# The ratio grows without end.
+# The ratio to the optimum has no upper limit.
 
 for size in (1, 2, 4):
     decoy = lo.generate("reclaim", "decoy", reclaim=size)
@@ -25,7 +25,7 @@ for size in (1, 2, 4):
     print(f"{size} given back: {paid} jobs are preempted, against {least}")
 
 # %%
-# ``peeling`` starts from all servers and gives back those that rescue most, so that a job that
-# is lost anyway costs nothing more.
+# ``peeling`` starts with all servers chosen, and releases the server that saves most. A job that is
+# preempted anyway therefore adds no cost.
 
 lo.plot(fleet, [lo.solve(fleet, "lyra-greedy"), lo.solve(fleet, "exact")])

@@ -2,9 +2,10 @@
 The smallest counterexample
 ===========================
 
-On how small an instance does a rule fail? The search tries small instances size by size,
-reduces what it finds, and says what is proved of it. Here all jobs are there at once, and
-Lyra's rule for elastic jobs meets the least mean completion time.
+How small is the smallest instance on which a rule fails? The search tries small instances by
+increasing size, reduces each counterexample that it finds, and states what it proves about the
+size. In this example all jobs are released at once. The search compares Lyra's rule for elastic
+jobs with the least mean completion time.
 """
 
 import os
@@ -21,7 +22,8 @@ exit_code = main(search.split())
 instance = lo.load("worst.json")
 
 # %%
-# Two jobs of one worker-second on two GPUs. Run side by side both complete after a second; one
-# after the other, each on both GPUs, they complete after half a second and after one.
+# The instance has two jobs with one worker-second of work each, and two GPUs. If the jobs run at
+# the same time, both complete after 1 s. If they run one after the other on both GPUs, they
+# complete after 0.5 s and 1 s.
 
 lo.plot(instance, [lo.solve(instance, "lyra"), lo.solve(instance, "exact")])

@@ -1,10 +1,11 @@
 """
-The knapsack against mean JCT
-=============================
+Lyra's knapsack compared with the least mean JCT
+================================================
 
-Lyra grows jobs by a knapsack whose value is the seconds that each job would save. That is
-solved exactly, at once; but what users wait for is the mean job completion time (JCT), and the
-knapsack's optimum is not the schedule's. Lyra's own example of two jobs on eight GPUs:
+Lyra gives extra workers to jobs by a knapsack, whose value is the run time that each job would
+save. The knapsack is solved exactly at every event. But users wait for the mean job completion time
+(JCT), and a sequence of optimal knapsacks does not minimise it. This is Lyra's own example of two
+jobs on eight GPUs:
 """
 
 from pathlib import Path
@@ -17,7 +18,7 @@ queue = lo.load(library / "lyra-table-2.json")
 lo.compare(queue, ["lyra", "srw", "best-fill", "exact"])[["objective", "dual_bound", "status"]]
 
 # %%
-# ``srw`` fills up in order of smallest remaining work. On queues that are drawn at random:
+# ``srw`` gives GPUs to jobs in order of smallest remaining work. These are random instances:
 
 import pandas as pd
 

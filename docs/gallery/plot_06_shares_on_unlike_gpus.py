@@ -1,10 +1,10 @@
 """
-Shares on unlike GPUs
-=====================
+Time shares on heterogeneous GPUs
+=================================
 
-Gavel gives each job a share of time on each type of GPU, so that the worst-off job is as well
-off as can be. The linear programme is solved by HiGHS and by GLOP, and water filling goes on
-where it stops: what is left goes to those that can have more.
+Gavel gives each job a share of time on each type of GPU, so that the worst-off job gets as much as
+possible. HiGHS and GLOP solve the linear programme. Water filling then gives the remaining time to
+the jobs that can still get more.
 """
 
 import lyra_opt as lo
@@ -15,7 +15,7 @@ lo.compare(jobs, ["lp-highs", "lp-glop", "water-filling", "gavel-rounds"])[
 ]
 
 # %%
-# ``gavel-rounds`` is what is left of the best shares after 400 rounds of Gavel's mechanism, in
-# which a GPU is whole or not there.
+# ``gavel-rounds`` measures the shares that jobs get in 400 of Gavel's rounds. In a round, a job
+# holds whole GPUs or none.
 
 lo.plot(jobs, [lo.solve(jobs, "lp-highs"), lo.solve(jobs, "water-filling")])

@@ -2,9 +2,9 @@
 Delay timers
 ============
 
-Dally lets a gang wait for GPUs close together before it accepts some further apart, and lets
-the gang choose first that the network has hurt most. Here that one takes a whole rack at 15 %
-of its speed, and two others wait that would have run on a machine.
+In Dally, a gang waits some time for GPUs that are close together, before it accepts GPUs that are
+farther apart. The gang that the network slows most chooses first. In this example, that gang takes
+a whole rack at 15 % of its speed, and two other gangs wait that could each run on one machine.
 """
 
 from pathlib import Path
@@ -19,8 +19,8 @@ lo.compare(hurt_first, ["dally", "priced-placement", "pulp-highs-patterns"])[
 ]
 
 # %%
-# Do the timers pay? Eighty jobs on two racks, with links that are fast and links that are not,
-# by Dally, by the same rule that never waits, and by one that waits for ever.
+# Do the timers help? Eighty jobs run on two racks under Dally, under the same rule without waiting,
+# and under the same rule with unlimited waiting.
 
 runs = lo.simulate(
     "tuner-regret", schemes=["dally", "no-wait", "consolidated"], changes={"axes": {}}

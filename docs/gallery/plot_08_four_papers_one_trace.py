@@ -2,10 +2,10 @@
 FIFO, Lyra, Hadar and Dally on the same jobs
 ============================================
 
-A day of jobs with the figures that Lyra publishes of its trace, on 8 servers of eight GPUs. Each
-scheme keeps what its paper says of how long a job holds its GPUs: until its end (``fifo``,
-``lyra``), for rounds (``hadar``), for leases (``dally``). Under rounds and leases a job keeps what
-it did when it gives its GPUs back, so that long jobs make room for short ones.
+One day of jobs is generated from the statistics that Lyra publishes about its trace. The cluster
+has 8 servers with eight GPUs each. As in the papers, a job holds its GPUs until its end (``fifo``,
+``lyra``), for rounds (``hadar``) or for leases (``dally``). With rounds and leases, a job keeps its
+progress when it gives up its GPUs, so long jobs can make room for short ones.
 """
 
 import lyra_opt as lo
@@ -19,14 +19,16 @@ summary = runs.frame.set_index("scheme")
 (summary[["jct_mean_s", "jct_p95_s", "queue_mean_s"]] / 3600).round(2)  # hours
 
 # %%
-# With ``jobs="philly_jobs.csv.gz"`` the same schemes meet on Microsoft's trace, if it is in the
-# folder that ``LYRA_OPT_TRACES`` names. One day and one run: a difference of a few percent says
-# nothing. :doc:`The findings </findings/cluster>` hold the same schemes against months of jobs.
+# With ``jobs="philly_jobs.csv.gz"`` the same schemes run on Microsoft's trace, if it is in the
+# folder that ``LYRA_OPT_TRACES`` names. These are single runs of one day, so a difference of a few
+# percent means nothing. :doc:`The findings </findings/cluster>` compare the schemes on months of
+# jobs.
 
 runs.plot()
 
 # %%
-# The same times for one column of a paper: 3.17 inches wide, in 8-point text, and readable without
-# colours. With ``file="waiting.pdf"`` it is written with embedded fonts, and its data as CSV.
+# This picture of the same times is for one column of a paper: it is 3.17 inches wide, has 8-point
+# text, and is readable without colours. ``file="waiting.pdf"`` writes it with embedded fonts, and
+# its data as CSV.
 
 runs.plot("distributions", style="paper")

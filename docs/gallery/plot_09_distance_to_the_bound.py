@@ -2,8 +2,8 @@
 How far is any schedule from the bound?
 =======================================
 
-Prices of GPU time prove what no scheduler goes below on the same jobs and GPUs, not even one
-that knows the future. Where the proof is close, there is little left to be won.
+Prices of GPU time prove a lower bound for all schedulers on the same jobs and GPUs, even for one
+that knows the future. A scheme that is close to the bound leaves little to gain.
 """
 
 import lyra_opt as lo

@@ -2,8 +2,8 @@
 A solver of your own
 ====================
 
-A class with one method is a solver: it is compared with the others, checked like them, and may
-take the place of Lyra's rule in the simulated cluster.
+A class with one method is a solver. It is compared with other solvers, its answers are checked, and
+it can replace Lyra's rule in the simulated cluster.
 """
 
 import lyra_opt as lo

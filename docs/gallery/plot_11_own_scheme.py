@@ -2,8 +2,8 @@
 A scheme of your own
 ====================
 
-A policy decides again and again, from what it is shown, and runs on any cluster. This one runs
-the jobs with least GPU time left, and stops others for them.
+A policy decides at every event, from the current state, and runs on any cluster. This policy runs
+the jobs with the least remaining GPU time, and stops other jobs for them.
 """
 
 import lyra_opt as lo
@@ -36,7 +36,7 @@ runs.frame.set_index("scheme")[
 ].round(0)
 
 # %%
-# Jobs without checkpoints start from nothing when they are stopped: that is the work that is lost.
-# Lyra also lets jobs grow.
+# A job without checkpoints starts again from the beginning after it was stopped, and loses its
+# work. Lyra also gives extra workers to jobs.
 
 runs.plot()

@@ -2,8 +2,8 @@
 A study, and how to read it
 ===========================
 
-A study is a file that sets solvers against instances. Every run is a row of a store, failures
-too, and ``--resume`` goes on after any end.
+A study is a file that lists solvers and instances. Every run is a row of one store, including
+failed runs, and ``--resume`` continues after an interruption.
 """
 
 import os
@@ -40,9 +40,9 @@ runs = lo.load_study("fragmented")
 runs.groupby(["family", "configuration"]).excess_percent.agg(["mean", "max", "count"]).round(1)
 
 # %%
-# *Excess* is how much worse an objective is than the proved optimum. ``lyra-opt report
-# fragmented`` draws a page of it. A mean hides that rules fail on some fleets and not on
-# others, so that each instance has a mark here.
+# *Excess* is the difference between an objective and the proved optimum, relative to the optimum.
+# ``lyra-opt report fragmented`` writes a page about it. A mean hides that a rule fails on some
+# fleets only, so this picture has a mark for each instance.
 
 from lyra_opt.core.pictures import COLOURS, Drawing
 

@@ -1,10 +1,10 @@
 """
-Two results compared
-====================
+How do I compare two results?
+=============================
 
-What does a change do? ``lyra-opt diff A B`` pairs the runs of two folders and gives every
-measure that differs with its 95 % interval over the draws. Here the same six draws of jobs run
-first come, first served, and under Lyra.
+``lyra-opt diff A B`` pairs the runs of two folders. It shows the difference of each measure with
+its 95 % interval. In this example, the same six samples of jobs run under first come, first served,
+and under Lyra.
 """
 
 import io
@@ -28,7 +28,7 @@ shown = ["jct_mean_s", "jct_p95_s", "queue_mean_s", "overall_usage"]
 measures.loc[shown, ["pairs", "mean_a", "mean_b", "difference", "low", "high"]].round(2)
 
 # %%
-# Where an interval holds 0 the six draws do not tell the two apart.
+# If an interval contains 0, the six samples do not show a difference between the two schemes.
 
 from lyra_opt.core.pictures import Drawing
 

@@ -2,9 +2,9 @@
 Many machines
 =============
 
-The workers of a Dask scheduler do the runs of a study, a scenario or a paper; everything else
-stays as on one machine. Here the scheduler and its two workers are on this machine; elsewhere
-it is ``scheduler="tls://HOST:8786"``.
+The workers of a Dask scheduler execute the runs of a study, a scenario or a paper. Everything else
+is as on one machine. In this example, the scheduler and its two workers are on this machine; for
+other machines, use ``scheduler="tls://HOST:8786"``.
 """
 
 from distributed import LocalCluster
@@ -25,7 +25,7 @@ with LocalCluster(
 runs.frame.groupby("scheme")[["jct_mean_s", "queue_mean_s"]].mean().round(0)
 
 # %%
-# Same seed, same answer, wherever it ran.
+# The same seed gives the same answer on every machine.
 
 here = lo.simulate("lyra-paper", schemes=["fifo", "lyra"], seeds=2, changes=small)
 print((here.frame.jct_mean_s == runs.frame.jct_mean_s).all())

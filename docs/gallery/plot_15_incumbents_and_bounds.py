@@ -2,8 +2,8 @@
 Incumbents and bounds over time
 ===============================
 
-What does a solver know, and when? A solution that is best so far is an *incumbent*; an optimum
-is proved where the bound meets it. On a fleet of 60 servers in disorder:
+The best solution that a running solver has found so far is its *incumbent*. The optimum is proved
+when the dual bound meets the incumbent. This example has a fragmented fleet of 60 servers:
 """
 
 import lyra_opt as lo
@@ -17,6 +17,6 @@ for answer in answers:
     print(f"{answer.solver}: {answer.status}, {answer.objective}, bound {answer.dual_bound}")
 
 # %%
-# A star is a proof. How long each took depends on the machine and on what else it did.
+# A star marks a proof. The times depend on the machine and its other work.
 
 lo.plot_progress(answers)

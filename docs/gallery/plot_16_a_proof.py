@@ -1,9 +1,9 @@
 """
-A proof that a stranger can check
-=================================
+A proof that anybody can check
+==============================
 
-"Optimal" asks for trust; a proof does not. It is a file, and one short file of Python decides
-whether it holds, with integers and fractions alone.
+A proof is a file. One short file of Python decides whether it is correct. It uses only integers and
+fractions, so you need not trust the solver.
 """
 
 import os
@@ -28,6 +28,6 @@ said = subprocess.run(checker, capture_output=True, text=True)
 print(said.stdout.strip(), "- exit code", said.returncode)
 
 # %%
-# How such a proof works: :doc:`/proofs`.
+# :doc:`/proofs` explains how such a proof works.
 
 lo.plot(fleet, lo.solve(fleet, "exact"))

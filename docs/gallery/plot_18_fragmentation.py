@@ -1,10 +1,10 @@
 """
-What fragmentation costs
-========================
+What does fragmentation cost?
+=============================
 
-Best fit, random order, or workers of one or two GPUs anywhere: the same mix of jobs, placed by
-three rules. Under best fit Lyra's rule is optimal here; where jobs are spread it pays more
-than it must.
+The same mix of jobs is placed by three rules: best fit, random order, or workers of one or two GPUs
+on random servers. Under best fit, Lyra's reclaiming rule is optimal in these fleets. On fragmented
+fleets it preempts more jobs than necessary.
 """
 
 import lyra_opt as lo

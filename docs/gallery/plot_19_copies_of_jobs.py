@@ -2,9 +2,9 @@
 Copies of jobs
 ==============
 
-HadarE lets copies of a job run at once on unlike GPUs, and splits its work among them, so that no
-GPU idles while anything is left to do. Under Hadar a job runs in one place. The first workload of
-its testbed at AWS, two V100, two T4 and a K80:
+HadarE runs several copies of a job at once on heterogeneous GPUs, and divides the work of the job
+among them. So no GPU is idle while work remains. Hadar runs one copy of each job. This is the first
+workload of HadarE's testbed on AWS, with two V100, two T4 and a K80:
 """
 
 import lyra_opt as lo

@@ -1,9 +1,10 @@
 """
-Gavel's policies on unlike GPUs
-===============================
+Gavel's policies on heterogeneous GPUs
+======================================
 
-Sixty jobs by the rules of Gavel's generator, on 36 V100, 36 P100 and 36 K80. The policies that know
-how fast a job is on each type stand beside one that takes all GPUs for alike.
+Sixty jobs are drawn by the rules of Gavel's generator, and run on 36 V100, 36 P100 and 36 K80.
+``gavel-las-agnostic`` treats all GPUs as equally fast. The other policies know the speed of each
+job on each type.
 """
 
 import lyra_opt as lo
@@ -14,6 +15,6 @@ summary = runs.frame.set_index("scheme")
 (summary[["jct_mean_s", "jct_p95_s", "queue_mean_s"]] / 3600).round(2)  # hours
 
 # %%
-# Beside its authors' own simulator, on two traces of its repository: :doc:`/papers/gavel`.
+# :doc:`/papers/gavel` compares these policies with the simulator of Gavel's authors.
 
 runs.plot()

@@ -32,10 +32,10 @@ of_rule.agg(
 ).round(2)
 
 # %%
-# The rows marked as real are decisions of the program itself. The other rows are imitations, on the
-# clusters on which kube-scheduler decided. Among these imitations, only ``slurm`` was compared with
-# its program. A curve shows the share of the cases in which the excess is at most the value on the
-# axis. It begins at the share of optimal decisions.
+# The rows marked as real are decisions of the program itself. The other rows are imitations of
+# other schedulers, on the clusters on which kube-scheduler decided. Among these four imitations,
+# only ``slurm`` was compared with its program. A curve shows the share of the cases in which the
+# excess is at most the value on the axis. It begins at the share of optimal decisions.
 
 from lyra_opt.core.pictures import COLOURS, Drawing
 
