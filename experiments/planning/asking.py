@@ -12,10 +12,7 @@ from lyra_opt.experiments.planning.questions import (
     selector_of,
 )
 from lyra_opt.instances.snapshots.quantities import amount
-from lyra_opt.instances.snapshots.snapshot import GPU, Owner, PendingGang, Snapshot
-
-MOST_PODS = 1_000_000
-"""The largest number of pending pods in an instance."""
+from lyra_opt.instances.snapshots.snapshot import GPU, MOST_PODS, Owner, PendingGang, Snapshot
 
 
 def names_in(given: str | Iterable[str]) -> tuple[str, ...]:

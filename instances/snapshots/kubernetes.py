@@ -26,13 +26,14 @@ from lyra_opt.instances.snapshots.kubernetes_objects import (
     Workload,
 )
 from lyra_opt.instances.snapshots.pod_requests import DeviceClaims, Shared, amounts
-from lyra_opt.instances.snapshots.reader import SnapshotReader
+from lyra_opt.instances.snapshots.reader import SnapshotReader, blaming
 from lyra_opt.instances.snapshots.snapshot import (
     GPU,
     GPU_TYPES,
     DisruptionBudget,
     Snapshot,
     SnapshotNode,
+    places,
 )
 
 if TYPE_CHECKING:
@@ -155,11 +156,9 @@ class _Cluster:
             name = node.metadata.name
             if name in found:
                 raise InputError(source, f"two nodes have the name {name}")
-            try:
+            with blaming(source, f"Node {name}"):
                 devices = self._claims.capacity.get(name, Counter())
                 found[name] = amounts(node.status.allocatable) + devices  # drops zeros
-            except ValueError as error:
-                raise InputError(source, f"Node {name}: {error}") from None
         if not found:
             raise InputError(self._sources, "contains no nodes: add kubectl get nodes -o json")
         files = len({source for source, _ in self._objects.of(Node)})
@@ -263,10 +262,11 @@ class _Cluster:
                 self._ignored.add("waiting Workload", "with ResourceClaims")
                 continue
             title = titled("Workload", metadata.namespace, metadata.name)
+            with blaming(source, title):
+                numbered = [(each, index) for each in pod_sets for index in places(each.count)]
             pods = [
                 self._placed(source, _pod_of(metadata.namespace, each, index), title)
-                for each in pod_sets
-                for index in range(each.count)
+                for each, index in numbered
             ]
             self._groups.add_waiting(workload, pods)
 
@@ -281,11 +281,9 @@ class _Cluster:
         node = pod.spec.node_name
         if not node:
             node = self._bound.get((pod.metadata.namespace, pod.metadata.name), "")
-        try:
+        with blaming(source, title):
             request = self._shared.request(pod.spec, self._claims.devices_of(pod))
             placement = self._shared.placement(pod.spec)
-        except ValueError as error:
-            raise InputError(source, f"{title}: {error}") from None
         return PlacedPod(source, pod, request, placement, node)
 
     def _note_ignored(self, pod: Pod) -> None:

@@ -31,6 +31,7 @@ from lyra_opt.instances.snapshots.reading import read_file
 from lyra_opt.instances.snapshots.snapshot import (
     GPU,
     GPU_THOUSANDTHS,
+    MOST_PODS,
     Owner,
     PendingGang,
     PendingPods,
@@ -189,7 +190,9 @@ def _table_records(layout: LogLayout, given: Mapping[str, tuple[str, str]]) -> I
         gpus = gpus_of[job, row.text("task")] = -(-row.amount("percent") // 100)
         since_ms, queue = submitted.get(job, (None, "default"))
         if gpus and since_ms is not None and start_ms is not None:
-            yield LogWorkers(job, gpus, (since_ms, start_ms), queue, row.count("count"))
+            if (count := row.count("count")) > MOST_PODS:
+                raise row.error("count", f"must be at most {MOST_PODS}")
+            yield LogWorkers(job, gpus, (since_ms, start_ms), queue, count)
     servers = set()
     for row in rows_of("servers"):
         name, span_ms = row.required("server"), row.span_ms() or ALWAYS_MS

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from lyra_opt.core.errors import show_value
 from lyra_opt.core.frozen import FrozenDict
+from lyra_opt.core.rules import LARGEST_INTEGER
 from lyra_opt.instances.snapshots.kubernetes_files import Objects
 from lyra_opt.instances.snapshots.kubernetes_objects import (
     Pod,
@@ -33,7 +35,12 @@ def amounts(quantities: Quantities | None) -> Counter[str]:
     """Return the amount of each resource; `ValueError` for an invalid quantity."""
     if not quantities:
         return Counter()
-    return Counter({name: amount(name, quantity) for name, quantity in quantities.items()})
+    found = Counter({name: amount(name, quantity) for name, quantity in quantities.items()})
+    for name, number in found.items():
+        if number > LARGEST_INTEGER:
+            rule = f"must be at most {LARGEST_INTEGER} (2**53 - 1), counted in the smallest unit"
+            raise ValueError(f"{name}: {show_value(quantities[name])} {rule}")
+    return found
 
 
 def _request_of(resources: Resources) -> Counter[str]:

@@ -5,10 +5,12 @@ group ``lyra_opt.snapshot_readers``.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from lyra_opt.core.errors import InputError
 from lyra_opt.instances.snapshots.owners import Form
 from lyra_opt.instances.snapshots.snapshot import Snapshot
 
@@ -27,6 +29,15 @@ class SnapshotFile:
 
     source: str
     content: bytes
+
+
+@contextmanager
+def blaming(source: str, name: str = "") -> Iterator[None]:
+    """Turn a `ValueError` into an `InputError` that names a file and an object in it."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(source, f"{name}: {error}" if name else str(error)) from None
 
 
 class SnapshotReader(ABC):

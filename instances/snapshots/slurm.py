@@ -3,7 +3,6 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
@@ -14,7 +13,7 @@ from lyra_opt.core.frozen import FrozenDict
 from lyra_opt.instances.snapshots import slurm_states
 from lyra_opt.instances.snapshots.owners import Form
 from lyra_opt.instances.snapshots.placement import NAME_FIELD, Placement, Requirement
-from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader
+from lyra_opt.instances.snapshots.reader import SnapshotFile, SnapshotReader, blaming
 from lyra_opt.instances.snapshots.slurm_names import (
     MIB,
     generic_resources,
@@ -40,6 +39,7 @@ from lyra_opt.instances.snapshots.snapshot import (
     RunningPod,
     Snapshot,
     SnapshotNode,
+    places,
 )
 
 SHARE, WHOLE = "node share", 1_000_000
@@ -88,7 +88,7 @@ class SlurmReader(SnapshotReader):
             if file.content.lstrip()[:1] == b"{":
                 records, version = records_of_json(file.source, file.content)
             else:
-                with _blaming(file.source):
+                with blaming(file.source):
                     records = records_of_text(file.content.decode("utf-8", errors="replace"))
                 version = "text of Slurm"
             records.set_source(file.source)
@@ -117,15 +117,6 @@ def _require_once(sources: str, noun: str, names: Iterable[str]) -> None:
         raise InputError(sources, f"{noun} {name} occurs twice in the files; give each file once")
 
 
-@contextmanager
-def _blaming(source: str, name: str = "") -> Iterator[None]:
-    """Turn a `ValueError` into an `InputError` that names a file and an object in it."""
-    try:
-        yield
-    except ValueError as error:
-        raise InputError(source, f"{name}: {error}" if name else str(error)) from None
-
-
 class _Interpretation:
     """The meaning of the records of a snapshot."""
 
@@ -135,7 +126,7 @@ class _Interpretation:
         self._unread: dict[str, None] = {}
         self._nodes = {node.name: node for node in records.nodes}
         self._partitions = {partition.name: partition for partition in records.partitions}
-        with _blaming(sources):
+        with blaming(sources):
             self._ranks = _qos_ranks({qos.name: qos.preempt.names for qos in records.qos})
         modes = [partition.preempt_mode for partition in records.partitions]
         self._preempts = not self._ranks and any("OFF" not in mode for mode in modes)
@@ -148,7 +139,7 @@ class _Interpretation:
         completing = []
         newest_s: int = self._records.last_update
         for job in self._records.jobs:
-            with _blaming(job.source, f"job {job.job_id}"):
+            with blaming(job.source, f"job {job.job_id}"):
                 found = slurm_states.meanings("job_state", job.job_state, slurm_states.JOB_STATES)
                 if "RUNNING" in job.job_state and job.node_count and not job.nodes:
                     raise ValueError("nodes is empty, but job_state is RUNNING")
@@ -185,7 +176,7 @@ class _Interpretation:
             for name in switch.nodes:
                 switches[name][label or f"switch-level-{switch.depth}"] = switch.name
         for node in self._nodes.values():
-            with _blaming(node.source, f"node {node.name}"):
+            with blaming(node.source, f"node {node.name}"):
                 yield self._node(node, switches[node.name])
 
     def _node(self, node: SlurmNode, switches: Mapping[str, str]) -> SnapshotNode:
@@ -234,10 +225,12 @@ class _Interpretation:
 
     def _pods(self, job: SlurmJob) -> list[RunningPod]:
         """Return the part of a job on each of its nodes."""
-        with _blaming(job.source, f"job {job.job_id}"):
+        with blaming(job.source, f"job {job.job_id}"):
             if unknown := [name for name in job.nodes if name not in self._nodes]:
                 rule = "is not among the nodes; collect jobs and nodes at the same time"
                 raise ValueError(f"its node {unknown[0]} {rule}")
+            if len({*job.nodes}) < len(job.nodes):
+                raise ValueError("nodes has a node twice")
             requests = _allocations(job)
             if self._has_whole_nodes:
                 requests = [{**request, SHARE: 1} for request in requests]
@@ -255,7 +248,7 @@ class _Interpretation:
         for pod in (pod for gang in gangs for pod in gang.pods):
             shown[pod.node] += pod.request.get(GPU, 0)
         for name, node in self._nodes.items():
-            with _blaming(node.source, f"node {name}"):
+            with blaming(node.source, f"node {name}"):
                 in_use, _ = generic_resources(node.gres_used or "", "gres_used", is_counted=True)
                 used = in_use[GPU]
             if used > shown[name] and name not in leaving:
@@ -288,7 +281,7 @@ class _Interpretation:
         """Return a pending job; the components of a heterogeneous job are its shapes."""
         shapes = []
         for job in jobs:
-            with _blaming(job.source, f"job {job.job_id}"):
+            with blaming(job.source, f"job {job.job_id}"):
                 shapes.append(self._pending_pods(job))
         return PendingGang(
             id=name,
@@ -322,7 +315,7 @@ class _Interpretation:
             pods, generic, most = tasks, per_task, 0
         request = {"cpu": -(-cpus // pods), "memory": -(-total["memory"] // pods), **generic}
         return PendingPods(
-            names=tuple(f"{job.job_id}#{place}" for place in range(pods)),
+            names=tuple(f"{job.job_id}#{place}" for place in places(pods)),
             request=FrozenDict({key: n for key, n in request.items() if n}),
             placement=self._placement(job, types | types_of_job | types_of_task),
             max_per_node=most or None,

@@ -8,6 +8,7 @@ from itertools import product
 from math import prod
 
 from lyra_opt.core.errors import show_value
+from lyra_opt.core.rules import LARGEST_INTEGER
 from lyra_opt.instances.snapshots.snapshot import GPU
 
 MOST_HOSTS = 1_000_000
@@ -68,9 +69,9 @@ def _range(piece: str) -> list[str]:
         return [piece]
     found = []
     for part in piece[1:-1].split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        if not re.fullmatch(r"\d{1,18}(-\d{1,18})?", part):
             raise ValueError(f"{show_value(piece)} is not a range of hosts")
+        first, _, last = part.partition("-")
         end = int(last or first)
         if not 0 <= end - int(first) < MOST_HOSTS:
             raise ValueError(f"{show_value(piece)} does not have 1 to {MOST_HOSTS} hosts")
@@ -102,9 +103,10 @@ def generic_resources(
         if part.startswith(("cpu:", "cpu=", "mem:", "mem=")):
             continue
         match = _GRES.fullmatch(re.sub(r"^gres[:/]|:no_consume", "", part))
+        shown = f"{field} {show_value(part)}".lstrip()
         if match is None:
             rule = "is not a generic resource; it must be like gpu:4, gpu:a100:4 or gres/gpu=4"
-            raise ValueError(f"{field} {show_value(part)} {rule}".lstrip())
+            raise ValueError(f"{shown} {rule}")
         kind, more = match["type"] or "", match["more"] or ""
         is_profile = bool(_MIG_PROFILE.fullmatch(kind))
         counted = re.fullmatch(r"\(CNT:(\d+)\)", more)
@@ -113,8 +115,8 @@ def generic_resources(
         is_one = is_name and not is_counted and (not more or more.startswith("(S:"))
         if count is None and not is_one:
             rule = f"has no amount of {match['name']}; it must be a number, as in gpu:a100:4"
-            raise ValueError(f"{field} {show_value(part)} {rule}".lstrip())
-        number = int(count or 1) * 1024 ** " KMGTP".index(match["unit"] or " ")
+            raise ValueError(f"{shown} {rule}")
+        number = _number(shown, count or "1", 1024 ** " KMGTP".index(match["unit"] or " "))
         if match["name"] != "gpu":
             amounts[f"gres/{match['name']}"] += number
         elif is_profile:
@@ -139,16 +141,17 @@ def trackable_resources(text: str, field: str = "") -> Counter[str]:
     totals: Counter[str] = Counter()
     typed: Counter[str] = Counter()
     for part in _split("" if text in ("(null)", "N/A") else text):
+        shown = f"{field} {show_value(part)}".lstrip()
         if _TRES.fullmatch(part) is None:
             rule = "is not a trackable resource; it must be like cpu=4, mem=32G or gres/gpu:a100=4"
-            raise ValueError(f"{field} {show_value(part)} {rule}".lstrip())
+            raise ValueError(f"{shown} {rule}")
         name, _, value = part.partition("=")
         if name == "cpu":
-            amounts["cpu"] = 1000 * int(value)
+            amounts["cpu"] = _number(shown, value, 1000)
         elif name == "mem":
             amounts["memory"] = memory_bytes(value)
         elif name.startswith("gres/"):
-            found = generic_resources(part)[0]
+            found = generic_resources(part, field)[0]
             amounts.update(found if ":" in name else {})
             (typed if ":" in name else totals)[name.partition(":")[0]] += found.total()
     for name, number in totals.items():
@@ -162,7 +165,15 @@ def memory_bytes(text: str) -> int:
     match = _MEMORY.fullmatch(text)
     if match is None:
         raise ValueError(f"{show_value(text)} is not an amount of memory")
-    return round(float(match[1]) * _UNITS[match[2]])
+    return _number(show_value(text), match[1], _UNITS[match[2]])
+
+
+def _number(shown: str, digits: str, factor: int) -> int:
+    """Return a number times the size of its unit; `ValueError` if no cluster has so much."""
+    number = float(digits) * factor
+    if number > LARGEST_INTEGER:
+        raise ValueError(f"{shown} must be at most {LARGEST_INTEGER} (2**53 - 1)")
+    return round(number)
 
 
 def words(text: str) -> list[str]:
@@ -175,20 +186,20 @@ def count(text: str) -> int:
     match = re.fullmatch(r"(\d+)(K?)(-\S+)?", text)
     if match is None:
         raise ValueError(f"{show_value(text)} is not a number")
-    return int(match[1]) * (1024 if match[2] else 1)
+    return _number(show_value(text), match[1], 1024 if match[2] else 1)
 
 
 def seconds(text: str) -> int:
     """Return a local time such as ``2026-11-26T19:07:19`` in seconds since 1970; 0 if unknown."""
     try:
         return int(datetime.fromisoformat(text).timestamp())
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0
 
 
 def span(text: str) -> int:
     """Return a duration such as ``1-02:03:04``, which begins with days; 0 if it is not known."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
+    match = re.fullmatch(r"(?:(\d{1,6})-)?(\d{1,9}):(\d{1,9}):(\d{1,9})", text)
     if match is None:
         return 0
     days, hours, minutes, rest = (int(part or 0) for part in match.groups())

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 import msgspec
 
 from lyra_opt.core.errors import InputError
+from lyra_opt.core.rules import LARGEST_INTEGER
+from lyra_opt.instances.rows import LARGEST_SECONDS
 from lyra_opt.instances.snapshots.json_errors import damage, mistyped
 from lyra_opt.instances.snapshots.slurm_names import count, hosts, seconds, span, words
 
@@ -71,11 +73,13 @@ def decoded(kind: type, value: Any) -> Any:
         return Task("" if value is None else value)
     if isinstance(value, str):
         value = PARSERS[kind](value)
-    if kind in (Count, Time, Span) and isinstance(value, int | float | None):
+    most = {Count: LARGEST_INTEGER, Time: LARGEST_SECONDS, Span: LARGEST_SECONDS}.get(kind)
+    if most and isinstance(value, int | float | None) and 0 <= (value or 0) <= most:
         return kind(value or 0)
-    if isinstance(value, list | None) and all(isinstance(each, str) for each in value or ()):
+    are_words = isinstance(value, list | None) and all(isinstance(e, str) for e in value or ())
+    if are_words and not most:
         return kind(value or ())
-    wanted = "a number" if kind in (Count, Time, Span) else "a text or a list of texts"
+    wanted = f"a number from 0 to {most}" if most else "a text or a list of texts"
     raise ValueError(f"must be {wanted}")
 
 

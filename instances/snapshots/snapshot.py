@@ -22,6 +22,9 @@ GPU_THOUSANDTHS = "lyra-opt/gpu-thousandths"
 RESERVED = "lyra-opt/reserved"
 """The key of the taint with which a plan keeps other pods off the nodes for a pending gang."""
 
+MOST_PODS = 1_000_000
+"""The largest number of pods of one kind that a gang can wait for."""
+
 GPU_TYPES = (
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
@@ -184,6 +187,13 @@ class PendingPods:
     request: Mapping[str, int]
     placement: Placement = ANYWHERE
     max_per_node: int | None = None
+
+
+def places(count: int) -> range:
+    """Return the numbers of `count` pending pods; `ValueError` if they are over `MOST_PODS`."""
+    if count > MOST_PODS:
+        raise ValueError(f"waits with {count} pods, but at most {MOST_PODS} can wait together")
+    return range(count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
