@@ -1,6 +1,7 @@
 """Evaluate a paper's file: compute the numbers of its tables and figures from simulations."""
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,14 +24,7 @@ from lyra_opt.paper_figures.document import (
     RowTable,
     name_of,
 )
-from lyra_opt.paper_figures.results import (
-    NOTES,
-    Part,
-    Results,
-    gains_of,
-    mean_and_spread,
-    paired_gain,
-)
+from lyra_opt.paper_figures.results import NOTES, Part, Results, gains_of, mean_and_spread, pairs_of
 from lyra_opt.paper_figures.setting import Draw, PaperRun, Setting, frozen
 from lyra_opt.paper_figures.verdicts import Spread, gain
 
@@ -301,8 +295,10 @@ class _Grid:
             found = gain(our_reference, ours, more_is_better=is_more)
             return Gains(paper=paper, ours=found)
         values = (self._part.values(measure, each) for each in (run, _run(self._part, row, column)))
-        before, after = map(list, values)
-        _, spread = mean_and_spread(gains_of(before, after, better=column.better))
-        paired = paired_gain(before, after, better=column.better) if publication.paired else None
-        found = gain(our_reference, ours, more_is_better=is_more) if paired is None else paired
+        pairs = pairs_of(*values)
+        gains = [gain(*pair, more_is_better=is_more) for pair in pairs]
+        found = gain(our_reference, ours, more_is_better=is_more)
+        if publication.paired and pairs and min(map(min, pairs)) > 0:  # else no geometric mean
+            found = statistics.geometric_mean(gains)
+        _, spread = mean_and_spread(gains)
         return Gains(paper=paper, ours=found, spread=spread if publication.spread else None)

@@ -344,12 +344,13 @@ def gains_of(
     before: Sequence[float | None], after: Sequence[float | None], *, better: str
 ) -> list[float]:
     """Return the gain of each value over its reference, without pairs that lack a value."""
-    return [gain(*pair, more_is_better=better == MORE) for pair in _pairs(before, after)]
+    return [gain(*pair, more_is_better=better == MORE) for pair in pairs_of(before, after)]
 
 
-def _pairs(
-    before: Sequence[float | None], after: Sequence[float | None]
+def pairs_of(
+    before: Iterable[float | None], after: Iterable[float | None]
 ) -> list[tuple[float, float]]:
+    """Return each value after its reference, without pairs that lack a value."""
     return [
         (one, other)
         for one, other in zip(before, after, strict=True)
@@ -375,16 +376,3 @@ def mean_and_spread(
         return None, None
     found = statistics.geometric_mean(values) if mean == GEOMETRIC else statistics.fmean(values)
     return found, (min(values), max(values)) if len(values) > 1 else None
-
-
-def paired_gain(
-    before: Sequence[float | None], after: Sequence[float | None], *, better: str
-) -> float | None:
-    """Return the geometric mean of paired gains, or the gain of the means if a value is 0."""
-    pairs = _pairs(before, after)
-    if not pairs:
-        return None
-    if min(map(min, pairs)) > 0:
-        return statistics.geometric_mean(gains_of(before, after, better=better))
-    means = map(statistics.fmean, zip(*pairs, strict=True))
-    return gain(*means, more_is_better=better == MORE)
