@@ -158,10 +158,7 @@ class Analysis:
         median_certify_time_ms
             Median time of the problem's own bound, over the runs that computed it.
         """
-        found = self.grouped(
-            self._counted(),
-            *by,
-        ).agg(
+        found = self.grouped(self._counted(), *by).agg(
             instances=("cell", "size"),
             compared=("excess_percent", "count"),
             unproved=("unproved", "sum"),

@@ -120,8 +120,5 @@ def chosen_pictures(
     if name is not None and patterns and not any(fnmatchcase(name, each) for each in patterns):
         raise UserError(f"--picture {name}: unknown picture; {meant(name, names)}")
     return ChosenPictures(
-        require_style("--style", style),
-        None if file is None else Path(file),
-        name,
-        kind,
+        require_style("--style", style), None if file is None else Path(file), name, kind
     )

@@ -108,8 +108,7 @@ def frame_of(runs: Sequence[RunRecord]) -> pd.DataFrame:
 def in_order(values: pd.Series) -> pd.Series:
     """Return each value's sort rank: missing values, numbers, then texts by first occurrence."""
     found = sorted(
-        values.dropna().unique(),
-        key=lambda value: (1, 0) if isinstance(value, str) else (0, value),
+        values.dropna().unique(), key=lambda value: (1, 0) if isinstance(value, str) else (0, value)
     )
     return values.map({value: place for place, value in enumerate(found)}).fillna(-1)
 

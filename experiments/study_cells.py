@@ -303,12 +303,7 @@ def _files(block: FilesTable, path: str, problem: str, folder: Path) -> Block:
             rule = f"must match a file in {folder}{how}"
             raise FieldError(f"{path}.files[{position}]", pattern, rule)
         found |= {str(folder / name): _sha256(str(folder / name)) for name in paths}
-    return Block(
-        path=path,
-        problem=problem,
-        group=block.group,
-        files=tuple(found.items()),
-    )
+    return Block(path=path, problem=problem, group=block.group, files=tuple(found.items()))
 
 
 def _sha256(path: str) -> str:

@@ -316,10 +316,7 @@ class ExactModelSolver(Solver):
         form, problem = self.formulation, self.formulation.problem
         if observer is not None:
             observer = Improvements(observer, instance.variant)
-        ending: dict[str, Any] = {
-            "observer": observer,
-            "promises_proof": bool(self.exact_variants),
-        }
+        ending: dict[str, Any] = {"observer": observer, "promises_proof": bool(self.exact_variants)}
         incumbent, bound = None, None
         try:
             with grace():

@@ -240,11 +240,7 @@ class FurtherTable:
 
     def as_markdown(self) -> list[str]:
         """Return the table and its title as lines of Markdown."""
-        return [
-            f"## {self.title}",
-            "",
-            *markdown_table(self.header, self.rows, words=self.words),
-        ]
+        return [f"## {self.title}", "", *markdown_table(self.header, self.rows, words=self.words)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,13 +161,7 @@ def _table(
     for place, standing in enumerate(found):
         hours = [
             short(standing.mean(measure) / HOUR_S)
-            for measure in (
-                "jct_mean_s",
-                "jct_p95_s",
-                "queue_mean_s",
-                "queue_p95_s",
-                "makespan_s",
-            )
+            for measure in ("jct_mean_s", "jct_p95_s", "queue_mean_s", "queue_p95_s", "makespan_s")
         ]
         rows.append(
             [

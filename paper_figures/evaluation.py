@@ -269,12 +269,7 @@ class _Grid:
         return Bound(value=found, is_most=is_most)
 
     def _gains_over_yardstick(
-        self,
-        row: RowTable,
-        column: ColumnTable,
-        place: int,
-        measure: Measure,
-        ours: float | None,
+        self, row: RowTable, column: ColumnTable, place: int, measure: Measure, ours: float | None
     ) -> Gains | None:
         """Return the gains of a row over its reference row; None without a reference row."""
         publication = self._part.publication

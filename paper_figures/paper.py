@@ -124,9 +124,7 @@ def _rows_of_counts(
     ]
 
 
-def counts_of_verdicts(
-    comparisons: Sequence[Comparison],
-) -> list[tuple[str, str, Counter[str]]]:
+def counts_of_verdicts(comparisons: Sequence[Comparison]) -> list[tuple[str, str, Counter[str]]]:
     """Return the number of values and gains with each verdict, per table and in total."""
     counted = [
         (comparison.title, what, counts)
@@ -212,13 +210,7 @@ def run_paper(
     tasks = tasks_of(setting, publications)
     if not tasks:
         return 0, Results(setting, None)
-    status = run_stored(
-        setting.study(tasks, command),
-        tasks,
-        folder,
-        engine=engine,
-        resume=resume,
-    )
+    status = run_stored(setting.study(tasks, command), tasks, folder, engine=engine, resume=resume)
     if status == EXIT_INTERRUPTED:
         return status, Results(setting, None)
     results = Results(setting, folder, keys=[task.key for task in tasks])

@@ -32,9 +32,7 @@ settings.register_profile(
 settings.register_profile("full", settings.get_profile("default"), max_examples=FULL)
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=20 * FULL)
 settings.register_profile(
-    "fuzz",
-    settings.get_profile("default"),
-    max_examples=int(os.environ.get("EXAMPLES", FULL)),
+    "fuzz", settings.get_profile("default"), max_examples=int(os.environ.get("EXAMPLES", FULL))
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -55,12 +55,7 @@ def blocks(language, text):
 def sessions():
     """Return the blocks that show a terminal, as cases that are called after their page."""
     return [
-        pytest.param(
-            page,
-            block,
-            id=f"{page}-{number}",
-            marks=cost_of(block),
-        )
+        pytest.param(page, block, id=f"{page}-{number}", marks=cost_of(block))
         for page in SITE
         for number, block in enumerate(blocks("", text_of(page)))
         if block.startswith("$ ")

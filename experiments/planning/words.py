@@ -309,9 +309,7 @@ def hurt_table(plan: ClusterPlan) -> Table:
             Column(key="who", values=[_named(each, owners) for each in plan.disruptions]),
             Column(key="priority", values=[gang.priority for gang in gangs], show=count),
             Column(
-                key="pods",
-                values=[_touched(each) for each in plan.disruptions],
-                heading=f"{part}s",
+                key="pods", values=[_touched(each) for each in plan.disruptions], heading=f"{part}s"
             ),
             Column(key="gpus", values=[each.lost_gpus for each in plan.disruptions], show=count),
             Column(

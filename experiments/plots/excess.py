@@ -76,10 +76,7 @@ def plot_excess(
         )
     axes.set_yscale("symlog", linthresh=LINEAR_UP_TO_PERCENT, linscale=1.0)
     axes.set_xticks(
-        range(len(families)),
-        [as_written(family) for family in families],
-        rotation=30,
-        ha="right",
+        range(len(families)), [as_written(family) for family in families], rotation=30, ha="right"
     )
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")

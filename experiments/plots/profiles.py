@@ -39,11 +39,7 @@ def time_ratios(frame: pd.DataFrame) -> pd.Series:
 
 
 def plot_profiles(
-    frame: pd.DataFrame,
-    column: str,
-    configurations: Sequence[str],
-    axes: Axes,
-    least_right: float,
+    frame: pd.DataFrame, column: str, configurations: Sequence[str], axes: Axes, least_right: float
 ) -> None:
     """Draw the cumulative distribution of a column as one step line per solver configuration.
 

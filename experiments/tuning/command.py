@@ -119,11 +119,7 @@ def _write(
         plot = trials_plot(found)
     write_plots(out, [plot])
     page = render_page(
-        "tuning.html.jinja",
-        study=study,
-        found=found,
-        plot=plot,
-        how=how_run(study, runs),
+        "tuning.html.jinja", study=study, found=found, plot=plot, how=how_run(study, runs)
     )
     write_text(out / PAGE, page)
 

@@ -197,10 +197,7 @@ def _choices(instance: Instance) -> dict[tuple[Fraction, ...], Choice]:
     """Return a joint placement that fits into one round for each vector of steps done per job."""
     ways = [
         [
-            (
-                sum((steps_in_round(instance, job, gpus) for gpus in copies), Fraction(0)),
-                copies,
-            )
+            (sum((steps_in_round(instance, job, gpus) for gpus in copies), Fraction(0)), copies)
             for copies in _of_job(instance, job)
         ]
         for job in instance.jobs

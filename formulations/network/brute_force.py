@@ -45,11 +45,7 @@ class BruteForce(BruteForceSolver):
             if choices > MOST_CHOICES:
                 break
             choices += states * _count(instance, job)
-        return too_many(
-            choices,
-            MOST_CHOICES,
-            "the search has at least {} states and choices",
-        )
+        return too_many(choices, MOST_CHOICES, "the search has at least {} states and choices")
 
     def improvements(self, instance: Instance) -> Iterator[Solution]:
         """Yield the optimal placement."""

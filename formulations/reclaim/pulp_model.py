@@ -34,10 +34,7 @@ def loss_thresholds(model: Any, data: ReclaimModel, variables: Variables) -> Non
         job = data.jobs[j]
         losses = total(count * variables.x[s] for s, count in job.losses)
         largest_excess = job.all_losses - job.slack
-        model += (
-            job.slack + largest_excess * variables.y[j] >= losses,
-            f"loss_thresholds_{j}",
-        )
+        model += (job.slack + largest_excess * variables.y[j] >= losses, f"loss_thresholds_{j}")
 
 
 def server_dominance(model: Any, data: ReclaimModel, variables: Variables) -> None:

@@ -209,13 +209,7 @@ def lyra_shaped(
             kind._replace(quantiles=quantiles, gpu_shares=gpu_shares, light_percent=light)
         )
     return shaped_jobs(
-        classes,
-        GPUS_PER_JOB,
-        shape,
-        jobs=jobs,
-        days=days,
-        training_gpus=training_gpus,
-        seed=seed,
+        classes, GPUS_PER_JOB, shape, jobs=jobs, days=days, training_gpus=training_gpus, seed=seed
     )
 
 

@@ -101,10 +101,7 @@ def _converting(instance: Instance, observer: Observer) -> Observer:
 
 
 def _at_clock_times(
-    instance: Instance,
-    result: SolveResult[Any],
-    solution: Schedule | None,
-    objective: float | None,
+    instance: Instance, result: SolveResult[Any], solution: Schedule | None, objective: float | None
 ) -> SolveResult[Any]:
     """Return a solver's result with `solution` inserted and its bound converted to clock times."""
     bound, status, message = result.dual_bound, result.status, result.message

@@ -156,13 +156,7 @@ def _caption(rows: BlockRows, text: str) -> None:
 
 def _note(rows: BlockRows, row: int, text: str) -> None:
     """Write a note on a row, to the right of the axes."""
-    rows.axes.text(
-        1.01,
-        row,
-        text,
-        transform=rows.axes.get_yaxis_transform(),
-        va="center_baseline",
-    )
+    rows.axes.text(1.01, row, text, transform=rows.axes.get_yaxis_transform(), va="center_baseline")
 
 
 def _value(instance: Instance, solution: WorkerAllocation | NamedWorkers) -> str:
@@ -269,12 +263,7 @@ def job_colours(instance: Instance) -> list[str]:
 
 
 def plot_schedule(
-    instance: Instance,
-    schedule: Schedule,
-    axes: Axes,
-    *,
-    colours: Sequence[str],
-    end_s: float,
+    instance: Instance, schedule: Schedule, axes: Axes, *, colours: Sequence[str], end_s: float
 ) -> None:
     """Draw a schedule as stacked areas of the GPUs that each job holds, with its events.
 
@@ -379,12 +368,7 @@ def _mark(
 
 def mark_styles() -> dict[str, dict[str, Any]]:
     """Return the marker styles of releases, starts and completions, without the face colour."""
-    common = {
-        "linestyle": "",
-        "color": "white",
-        "markeredgecolor": "black",
-        "markeredgewidth": 0.8,
-    }
+    common = {"linestyle": "", "color": "white", "markeredgecolor": "black", "markeredgewidth": 0.8}
     return {
         "release": common | {"marker": "v", "markersize": 6.0},
         "start": common | {"marker": ">", "markersize": 6.0},

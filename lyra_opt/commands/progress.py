@@ -78,11 +78,7 @@ def progress(
 
 @contextmanager
 def solving(
-    words: str,
-    variant: Variant,
-    limit_s: float | None,
-    runs_behind: int,
-    terms: Terms = ONE_NUMBER,
+    words: str, variant: Variant, limit_s: float | None, runs_behind: int, terms: Terms = ONE_NUMBER
 ) -> Iterator[Observer | None]:
     """Show on a terminal the progress of a longer run: incumbent, bound and remaining time.
 

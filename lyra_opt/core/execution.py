@@ -64,11 +64,7 @@ class Executor(Protocol):
     """The interface for calling a solver, either in this process or in a child process."""
 
     def __call__(
-        self,
-        problem: Problem,
-        instance: ProblemInstance,
-        solver: Solver,
-        call: "Call",
+        self, problem: Problem, instance: ProblemInstance, solver: Solver, call: "Call"
     ) -> Execution:
         """Return the outcome of the call; errors of the solver are returned, not raised."""
 
@@ -193,7 +189,5 @@ def told_result(
 def failed(error: BaseException, elapsed_s: float | None = None) -> Execution:
     """Return the outcome of a call that raised an error, with its traceback."""
     return Execution(
-        error=failure_of(error),
-        traceback="".join(format_exception(error)),
-        wall_time_s=elapsed_s,
+        error=failure_of(error), traceback="".join(format_exception(error)), wall_time_s=elapsed_s
     )

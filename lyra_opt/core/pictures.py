@@ -493,13 +493,7 @@ class BlockRows:
     data: Mapping[str, Any]
 
     def track(
-        self,
-        row: float,
-        gpus: float,
-        colour: str = FREE_COLOUR,
-        *,
-        left: float = 0.0,
-        **data: Any,
+        self, row: float, gpus: float, colour: str = FREE_COLOUR, *, left: float = 0.0, **data: Any
     ) -> None:
         """Draw the background of a row, behind its blocks."""
         self._record({"first_gpu": 0, "gpus": gpus} | data)
@@ -547,11 +541,7 @@ class BlockRows:
 
 
 def block_rows_of(
-    axes: Axes,
-    names: Sequence[str],
-    most_gpus: float,
-    panel_inches: float,
-    **data: Any,
+    axes: Axes, names: Sequence[str], most_gpus: float, panel_inches: float, **data: Any
 ) -> BlockRows:
     """Prepare axes for rows of blocks, with the names of the rows to the left.
 

@@ -447,10 +447,7 @@ def _answer(
     result = execution.result
     if result is None:
         return Answer(
-            **known,
-            status=Status.ERROR,
-            message=execution.error,
-            traceback=execution.traceback,
+            **known, status=Status.ERROR, message=execution.error, traceback=execution.traceback
         )
     known |= {
         "stopped_by": result.stopped_by,

@@ -69,12 +69,7 @@ def generate(
 def generate(problem: str, family: FamilyLike, **parameters: Any) -> Any: ...
 @without_inner_frames
 def generate(
-    problem: str,
-    family: FamilyLike,
-    *,
-    seed: Any = None,
-    seeds: Any = None,
-    **parameters: Any,
+    problem: str, family: FamilyLike, *, seed: Any = None, seeds: Any = None, **parameters: Any
 ) -> Any:
     """Return an instance of a family, or a list of instances if any argument is a list.
 

@@ -69,12 +69,6 @@ def counterexample(
     chosen = (limits or {}).items()
     space, first, second = asked(heuristic, against, problem, variant, chosen, find_solver, start)
     search = find_counterexample(
-        space,
-        first,
-        second,
-        min_ratio=min_ratio,
-        seed=seed,
-        time_limit_s=time_limit_s,
-        start=start,
+        space, first, second, min_ratio=min_ratio, seed=seed, time_limit_s=time_limit_s, start=start
     )
     return Searched(search, space, names_of(first, second), min_ratio, seed)

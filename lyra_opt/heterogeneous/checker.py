@@ -209,9 +209,7 @@ def completion_of(instance: Instance, job: GangJob, entries: Sequence[RoundEntry
 
 
 def _report(
-    instance: Instance,
-    by_job: Mapping[str, Sequence[RoundEntry]],
-    completions: Mapping[str, int],
+    instance: Instance, by_job: Mapping[str, Sequence[RoundEntry]], completions: Mapping[str, int]
 ) -> Report:
     completed = [job for job in instance.jobs if job.id in completions]
     jcts_s = [jct_s(instance, job, completions[job.id]) for job in completed]
@@ -239,8 +237,7 @@ def _round_report(instance: Instance, by_job: Mapping[str, Sequence[RoundEntry]]
         job.id: min(
             Fraction(1),
             sum(
-                (steps_in_round(instance, job, entry.gpus) for entry in by_job[job.id]),
-                Fraction(0),
+                (steps_in_round(instance, job, entry.gpus) for entry in by_job[job.id]), Fraction(0)
             )
             / Fraction(job.steps),
         )

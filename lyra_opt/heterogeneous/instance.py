@@ -281,9 +281,7 @@ class PackedRate:
                 "else": {"properties": {"restart_s": {"const": 0}}},
             },
             {
-                "if": {
-                    "properties": {"objective": {"enum": sorted(map(str, SHARE_OBJECTIVES))}},
-                },
+                "if": {"properties": {"objective": {"enum": sorted(map(str, SHARE_OBJECTIVES))}}},
                 "then": {"properties": {"forking": {"const": False}}},
                 "else": {"properties": {"packed": {"maxItems": 0}}},
             },

@@ -339,9 +339,7 @@ def _boxes(instance: Instance, blocks: Sequence[Block], name: str) -> Iterator[M
 
 
 def _taken(
-    lanes: Sequence[int],
-    holders: Sequence[tuple[int, int]],
-    before: Mapping[int, Sequence[int]],
+    lanes: Sequence[int], holders: Sequence[tuple[int, int]], before: Mapping[int, Sequence[int]]
 ) -> dict[int, list[int]]:
     """Return the rows of GPUs that each job occupies in a drawing, its earlier rows first."""
     taken = {job: list(before.get(job, ())[:count]) for job, count in holders}
@@ -379,11 +377,7 @@ def _panel(instance: Instance, last_round: int, panels: int) -> _Panel:
 
 
 def _draw_panel(
-    instance: Instance,
-    blocks: Sequence[Block],
-    axes: Axes,
-    panel: _Panel,
-    colours: Sequence[str],
+    instance: Instance, blocks: Sequence[Block], axes: Axes, panel: _Panel, colours: Sequence[str]
 ) -> None:
     """Draw the GPUs of each type as a background, with the blocks of jobs above."""
     from matplotlib.collections import PolyCollection

@@ -104,10 +104,7 @@ SHIPPED_NETWORK = Link(bandwidth_gb_per_s=400.0, latency_s=50e-6)
 _CONGESTED = (
     (Link(bandwidth_gb_per_s=100.0, latency_s=500e-9), SHIPPED_NETWORK),
     (Link(bandwidth_gb_per_s=50.0, latency_s=500e-9), SHIPPED_NETWORK),
-    (
-        Link(bandwidth_gb_per_s=25.0, latency_s=5e-3),
-        Link(bandwidth_gb_per_s=10.0, latency_s=50e-3),
-    ),
+    (Link(bandwidth_gb_per_s=25.0, latency_s=5e-3), Link(bandwidth_gb_per_s=10.0, latency_s=50e-3)),
 )
 
 LINK_SETS: Mapping[str, LinkSet] = {

@@ -211,12 +211,7 @@ def _draw_machines(instance: Instance, floor: _Floor, rows: BlockRows) -> None:
     axes.set_xticks([left + each for left in lefts for each in gpus], gpus * len(lefts))
     axes.spines["bottom"].set_visible(False)
     for rack, row, left in floor.heads:
-        axes.text(
-            left,
-            row + 0.1,
-            f"rack {as_written(shortened(rack))}",
-            va="center",
-        )
+        axes.text(left, row + 0.1, f"rack {as_written(shortened(rack))}", va="center")
     racks = {place: rack for rack, places in instance.racks.items() for place in places}
     for position, (row, left) in floor.place.items():
         machine = instance.machines[position]

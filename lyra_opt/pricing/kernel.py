@@ -589,13 +589,7 @@ def use_point(jobs: Any, cell: int, until: int, adds: int, seconds: float, scrat
 
 @kernel
 def use_piece(
-    jobs: Any,
-    cell: int,
-    place: int,
-    idle_mode: int,
-    adds: int,
-    seconds: float,
-    scratch: Any,
+    jobs: Any, cell: int, place: int, idle_mode: int, adds: int, seconds: float, scratch: Any
 ) -> Any:
     """Add the GPU-seconds by which a frontier point exceeds the previous point to the GPU use."""
     use_point(jobs, cell, scratch.until[place], adds, seconds, scratch)

@@ -22,9 +22,7 @@ class Report(CheckReport):
         ListOf(Text(), least=0), "ids of the preempted jobs, in file order", default=None
     )
     collateral_gpus: int | None = key(
-        SUM,
-        "GPUs that preempted jobs release on servers that are not reclaimed",
-        default=None,
+        SUM, "GPUs that preempted jobs release on servers that are not reclaimed", default=None
     )
     scaled_in_workers: int | None = key(
         SUM, "workers of surviving jobs on reclaimed servers", default=None

@@ -40,9 +40,7 @@ class Server:
     id: str = key(Text(), "server id, unique in the instance")
     gpus: int = key(Integer(1), "GPUs of the server; all servers together have at most 2^53 - 1")
     on_loan: bool = key(
-        Flag(),
-        "whether the server is on loan; only servers on loan can be reclaimed",
-        default=True,
+        Flag(), "whether the server is on loan; only servers on loan can be reclaimed", default=True
     )
 
 
@@ -245,9 +243,7 @@ class Instance(ProblemInstance["Solution"]):
         import networkx
 
         graph = networkx.Graph(
-            name=self.name,
-            semantics=str(self.semantics),
-            reclaim_servers=self.reclaim_servers,
+            name=self.name, semantics=str(self.semantics), reclaim_servers=self.reclaim_servers
         )
         for server in self.servers:
             node = ("server", server.id)

@@ -57,8 +57,7 @@ def most_placed(cluster: Cluster, jobs: Sequence[Job]) -> int:
     search ends when the jobs that are left, or the free GPUs, are used up. O(exponential).
     """
     largest_first = sorted(
-        (need for need in _needs(cluster, jobs)),
-        key=lambda need: (-need[0], -need[1]),
+        (need for need in _needs(cluster, jobs)), key=lambda need: (-need[0], -need[1])
     )
     left = [0]
     for gpus, part in reversed(largest_first):

@@ -170,9 +170,7 @@ class View:
         self.speed, self.tenure, self.seed = speed, tenure, seed
         self.now_s = workload.jobs[0].submit_s
         self.best_rates = BestRates(
-            speed,
-            borrows=borrows,
-            copy_efficiency=tenure.copy_efficiency if policy.forks else None,
+            speed, borrows=borrows, copy_efficiency=tenure.copy_efficiency if policy.forks else None
         )
         with _without_garbage_collection():
             self.runs = [

@@ -322,10 +322,7 @@ class _Search:
 
         # Hypothesis does not shrink instances; `_reduce` does, by the measures of the problem.
         options = settings(
-            max_examples=draws,
-            database=None,
-            deadline=None,
-            phases=(Phase.generate,),
+            max_examples=draws, database=None, deadline=None, phases=(Phase.generate,)
         )
         try:
             with _no_files_left():

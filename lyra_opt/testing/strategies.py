@@ -42,9 +42,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def strategy_of(
-    drawn: Callable[Concatenate[Choices, P], T],
-) -> Callable[P, SearchStrategy[T]]:
+def strategy_of(drawn: Callable[Concatenate[Choices, P], T]) -> Callable[P, SearchStrategy[T]]:
     """Return a function that makes strategies of a function that draws from `Choices`."""
 
     def by_hypothesis(draw: DrawFn, /, *args: P.args, **kwargs: P.kwargs) -> T:

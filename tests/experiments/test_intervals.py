@@ -74,11 +74,7 @@ def assert_covers(sizes, repetitions):
     for percent, (is_skewed, correlation) in zip(documented()[sizes], processes, strict=True):
         share = percent / 100
         found = coverage(
-            *sizes,
-            correlation=correlation,
-            is_skewed=is_skewed,
-            repetitions=repetitions,
-            seed=1,
+            *sizes, correlation=correlation, is_skewed=is_skewed, repetitions=repetitions, seed=1
         )
         assert found == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / repetitions))
 
@@ -169,8 +165,7 @@ def test_intervals_of_replays_cover_as_often_as_the_page_says(tmp_path):
     generator = np.random.default_rng(3)
     file = tmp_path / "trace.csv"
     fifo, sjf = np.mean(
-        [np.ravel(mean_jcts_s(trace_of_days(generator, file, 12))[:2]) for _ in range(200)],
-        axis=0,
+        [np.ravel(mean_jcts_s(trace_of_days(generator, file, 12))[:2]) for _ in range(200)], axis=0
     )
     covered = np.zeros(2)
     for _ in range(TRACES):

@@ -177,10 +177,7 @@ def test_intervals_cover_the_mean_as_often_as_they_say():
 
 def test_profiles_are_over_the_fastest_proof_of_each_instance():
     frame = pd.DataFrame(
-        {
-            "cell": ["a", "a", "a", "b", "b"],
-            "proof_time_s": [2.0, 0.5, None, None, None],
-        }
+        {"cell": ["a", "a", "a", "b", "b"], "proof_time_s": [2.0, 0.5, None, None, None]}
     )
     ratios = time_ratios(frame)
     assert ratios[:2].tolist() == [4, 1]

@@ -35,11 +35,7 @@ def test_bound_is_rounded_up_but_never_over_a_tolerance(bound, expected):
     assert safe_lower_bound(bound) == expected
 
 
-@given(
-    st.integers(0, 10**15),
-    st.integers(1, 10**6),
-    st.floats(-1, 1),
-)
+@given(st.integers(0, 10**15), st.integers(1, 10**6), st.floats(-1, 1))
 @example(multiple=562949953421189, step=121, error=1.0)  # near 7e16 floats are 8 apart
 def test_rounded_bound_never_exceeds_an_optimum_within_the_tolerances(multiple, step, error):
     """Whatever a backend is off by, up to its tolerances, the optimum stays at or above."""

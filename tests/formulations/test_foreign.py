@@ -48,8 +48,7 @@ def test_a_name_that_nobody_has_is_refused(name):
 
 @every_problem
 @pytest.mark.parametrize(
-    ("name", "reason"),
-    [("pulp-mipcl-cmd", "PuLP cannot find MIPCL_CMD"), ("mathopt-glpk", "GLPK")],
+    ("name", "reason"), [("pulp-mipcl-cmd", "PuLP cannot find MIPCL_CMD"), ("mathopt-glpk", "GLPK")]
 )
 def test_what_is_not_installed_is_unsupported_with_the_reason(problem, name, reason):
     """No error, and no guess."""

@@ -50,10 +50,7 @@ def test_rows_outlive_every_kill(seed, tmp_path):
     killed = 0
     for _ in range(KILLS):
         with subprocess.Popen(
-            command,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=hear_signals,
+            command, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=hear_signals
         ) as study:
             time.sleep(draw.uniform(0.5, 3.5))
             is_running = study.poll() is None

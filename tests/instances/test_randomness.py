@@ -6,11 +6,7 @@ from hypothesis import strategies as st
 
 from lyra_opt.instances.randomness import DrawableSet, IntegerStream
 
-PINNED_WORDS = [
-    8_853_605_602_252_052_169,
-    6_462_860_387_038_423_087,
-    12_340_986_894_341_378_435,
-]
+PINNED_WORDS = [8_853_605_602_252_052_169, 6_462_860_387_038_423_087, 12_340_986_894_341_378_435]
 
 
 def test_first_words_are_pinned():

@@ -26,9 +26,7 @@ class MadeUp(Results):
         if found is None:
             return None
         return SimpleNamespace(
-            figures=found,
-            jobs=found.get("table of jobs"),
-            record=SimpleNamespace(cpu_time_s=1.0),
+            figures=found, jobs=found.get("table of jobs"), record=SimpleNamespace(cpu_time_s=1.0)
         )
 
 

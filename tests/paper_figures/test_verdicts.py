@@ -69,10 +69,7 @@ def test_without_seeds_a_value_is_reproduced_within_a_tenth_alone(paper, ours):
     assert (found is Verdict.REPRODUCED) is (abs(ours - paper) <= 0.1 * paper)
 
 
-@pytest.mark.parametrize(
-    ("paper", "bound", "is_most", "forbidden"),
-    TABLES["forbidden_by_a_bound"],
-)
+@pytest.mark.parametrize(("paper", "bound", "is_most", "forbidden"), TABLES["forbidden_by_a_bound"])
 def test_a_bound_forbids_what_cannot_round_to_the_paper(paper, bound, is_most, forbidden):
     """Its printed digits are all that is known of the paper's number."""
     assert is_forbidden(paper, bound, is_most=is_most) is forbidden

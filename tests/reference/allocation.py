@@ -48,11 +48,7 @@ def way(document: Document, job: Document, workers: int, *, starts: bool) -> Way
     """
     variant, base = document["objective"], job["min_workers"]
     is_running = base <= workers <= job["max_workers"]
-    waits = {
-        "jct_reduction": False,
-        "two_phase": not starts,
-        "joint": not job.get("running"),
-    }
+    waits = {"jct_reduction": False, "two_phase": not starts, "joint": not job.get("running")}
     rule = f"{job['id']} cannot have {workers} workers"
     if workers == 0:
         require(waits[variant], rule)

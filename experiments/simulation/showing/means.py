@@ -185,12 +185,7 @@ def over_axis_makers(replays: Replays) -> dict[str, Callable[[], Plot]]:
 
 
 def _over_axis(
-    axis: str,
-    values: Sequence[Any],
-    replays: Replays,
-    *,
-    others: bool,
-    number: int,
+    axis: str, values: Sequence[Any], replays: Replays, *, others: bool, number: int
 ) -> Plot:
     runs, schemes = replays.runs, replays.schemes
     figure, panels = new_row(len(COMPARED), OVER_AXIS_INCHES)

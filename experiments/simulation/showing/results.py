@@ -61,10 +61,7 @@ PAPER_MEASURES = (
 
 
 def results_tables(
-    replays: Replays,
-    baseline: str | None = None,
-    form: str = "table",
-    measures: Sequence[str] = (),
+    replays: Replays, baseline: str | None = None, form: str = "table", measures: Sequence[str] = ()
 ) -> list[Table]:
     """Return the means of the main measures for each variant, and the differences of its schemes.
 
@@ -186,10 +183,7 @@ def _column(
 
 
 def print_replays(
-    replays: Replays,
-    form: str = "table",
-    baseline: str | None = None,
-    measures: Sequence[str] = (),
+    replays: Replays, form: str = "table", baseline: str | None = None, measures: Sequence[str] = ()
 ) -> None:
     """Print the means of all schemes and their differences; JSON and CSV have every replay instead.
 
@@ -357,11 +351,7 @@ class Runs:
         return frame
 
     def plot(
-        self,
-        picture: str = "overview",
-        *,
-        style: str = "page",
-        file: str | Path | None = None,
+        self, picture: str = "overview", *, style: str = "page", file: str | Path | None = None
     ) -> Figure:
         """Return a picture of the replays, by default the distributions of times and the GPUs held.
 

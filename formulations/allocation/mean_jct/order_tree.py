@@ -123,10 +123,7 @@ class OrderSearch:
     """The state of one run of the branch-and-bound solver `OrderTree` on one instance."""
 
     def __init__(
-        self,
-        instance: Instance,
-        warm_start: Schedule | None,
-        observer: Observer | None,
+        self, instance: Instance, warm_start: Schedule | None, observer: Observer | None
     ) -> None:
         self.instance = instance
         self.observer = None if observer is None else Improvements(observer, instance.objective)

@@ -31,7 +31,5 @@ class RecordedFamily(PreemptionFamily):
 
 
 RECORDED = RecordedFamily(
-    "recorded",
-    version=1,
-    summary="clusters on which a real kube-scheduler or Slurm chose victims",
+    "recorded", version=1, summary="clusters on which a real kube-scheduler or Slurm chose victims"
 )

@@ -324,9 +324,7 @@ class Lyra(StepPolicy):
             return
         elastic = [job for job in started if jobs[job].max_workers > jobs[job].min_workers]
         extra = most_reduction(
-            [jobs[job] for job in elastic],
-            [state.remaining_worker_s(job) for job in elastic],
-            free,
+            [jobs[job] for job in elastic], [state.remaining_worker_s(job) for job in elastic], free
         )
         for job, workers in zip(elastic, extra, strict=True):
             state.set_target(job, jobs[job].min_workers + workers)

@@ -638,10 +638,7 @@ def shares_of_rounds(
 ) -> TimeShares:
     """Run Gavel's rounds; return the fraction of time that each job spends on each GPU type."""
     state = RoundState(
-        gpu_types=instance.gpu_types,
-        servers=instance.servers,
-        now_s=0.0,
-        round_s=instance.round_s,
+        gpu_types=instance.gpu_types, servers=instance.servers, now_s=0.0, round_s=instance.round_s
     )
     policy = GavelRounds(instance.objective)
     policy.prepare(state, rng)

@@ -115,9 +115,7 @@ _LAS = _Policy(Objective.MAX_MIN_SHARE, "max-min normalised throughput")
 _FTF = _Policy(Objective.FINISH_TIME_FAIRNESS, "min-max finish-time ratio")
 _MAKESPAN = _Policy(Objective.MAKESPAN_SHARE, "the least makespan")
 _WATER_FILLING = _Policy(
-    Objective.MAX_MIN_SHARE,
-    "lexicographic max-min throughput",
-    water_filled_shares,
+    Objective.MAX_MIN_SHARE, "lexicographic max-min throughput", water_filled_shares
 )
 
 _POLICIES: Mapping[str, _Policy] = {
@@ -141,11 +139,7 @@ def gavel_policies() -> dict[str, Callable[[], GavelRounds]]:
     """Return a function that makes each of Gavel's policies, by policy name."""
     return {
         name: partial(
-            GavelRounds,
-            policy.objective,
-            policy.shares,
-            knows_types=policy.knows_types,
-            name=name,
+            GavelRounds, policy.objective, policy.shares, knows_types=policy.knows_types, name=name
         )
         for name, policy in _POLICIES.items()
     } | {HIERARCHICAL: HierarchicalRounds}

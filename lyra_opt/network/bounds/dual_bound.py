@@ -378,9 +378,7 @@ class _Relaxation:
                 rack_taken=scratch(kinds * row),
             ),
             Passing(
-                best=scratch(row),
-                before=scratch(row),
-                passed_by=scratch(max(machines, 1) * row),
+                best=scratch(row), before=scratch(row), passed_by=scratch(max(machines, 1) * row)
             ),
             scratch(groups * (2 * kinds + 3)),
             work=self.work,

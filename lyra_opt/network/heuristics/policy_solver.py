@@ -186,9 +186,7 @@ class PlacementPolicySolver(HeuristicSolver):
         require_grants(policy.decide, grants, gangs, machines)
         solution = solution_of(instance, epoch, grants)
         return SolveResult(
-            status=Status.FEASIBLE,
-            solution=solution,
-            objective=objective_of(instance, solution),
+            status=Status.FEASIBLE, solution=solution, objective=objective_of(instance, solution)
         )
 
 

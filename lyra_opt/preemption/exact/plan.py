@@ -32,11 +32,7 @@ class Plan:
     def solution(self, instance: Instance) -> Solution:
         """Return the solution with these numbers of pods."""
         return Solution.of_counts(
-            instance,
-            lost=self.lost,
-            placed=self.placed,
-            moved=self.moved,
-            emptied=self.emptied,
+            instance, lost=self.lost, placed=self.placed, moved=self.moved, emptied=self.emptied
         )
 
     def keeps_budgets(self, instance: Instance) -> bool:

@@ -54,11 +54,7 @@ LEAST_ASCENT_S = 1e-2
 """Least time, in seconds times the size; in less, the bound hardly beats a tree search."""
 
 
-def semidefinite_bound(
-    reduced: ReducedReclaim,
-    objective: int,
-    rng: np.random.Generator,
-) -> int:
+def semidefinite_bound(reduced: ReducedReclaim, objective: int, rng: np.random.Generator) -> int:
     """Return a proved semidefinite bound on preempted weight, or 0 if the limits are too tight.
 
     The relaxation replaces the products z z' of z = (x, y) by a positive semidefinite matrix Z that

@@ -84,10 +84,7 @@ ROUNDS = 12
 
 
 def search_components(
-    reduced: ReducedReclaim,
-    incumbent: Sequence[int],
-    *,
-    dual_bound: int,
+    reduced: ReducedReclaim, incumbent: Sequence[int], *, dual_bound: int
 ) -> SearchResult:
     """Search a rigid instance by its connected components, as far as they can be solved.
 

@@ -152,11 +152,7 @@ def _walk(
     )
 
 
-def _search_rigid(
-    known: BestKnown,
-    reduced: ReducedReclaim,
-    rng: np.random.Generator,
-) -> None:
+def _search_rigid(known: BestKnown, reduced: ReducedReclaim, rng: np.random.Generator) -> None:
     linear_bound = known.bound
     if not known.is_proved:
         known.take(search_components(reduced, known.places, dual_bound=known.bound))
@@ -198,18 +194,9 @@ def _search_rigid(
 
 
 def _search_interchangeable(
-    known: BestKnown,
-    reduced: ReducedReclaim,
-    rng: np.random.Generator,
+    known: BestKnown, reduced: ReducedReclaim, rng: np.random.Generator
 ) -> None:
     if not known.is_proved:
         _walk(known, reduced, (), LONG_WALK, rng)
     if not known.is_proved:
-        known.take(
-            search_thresholds(
-                reduced,
-                known.places,
-                rng=rng,
-                observer=known.observer,
-            )
-        )
+        known.take(search_thresholds(reduced, known.places, rng=rng, observer=known.observer))

@@ -132,12 +132,7 @@ class _Part:
     """A subproblem: the jobs of some time windows, on the GPUs that running jobs leave free."""
 
     def __init__(
-        self,
-        search: WindowSearch,
-        jobs: IntArray,
-        start_us: IntArray,
-        now_us: int,
-        horizon_us: int,
+        self, search: WindowSearch, jobs: IntArray, start_us: IntArray, now_us: int, horizon_us: int
     ) -> None:
         gangs = search.gangs
         self._search = search
@@ -167,11 +162,7 @@ class _Part:
         """Make a list schedule from earliest starts; keep them if no earlier ones were cheaper."""
         search = self._search
         earliest_us = np.maximum(earliest_us, self.release_us)
-        found = self._scheduler.schedule(
-            self._turn,
-            earliest_us,
-            backfills=search.rule.backfills,
-        )
+        found = self._scheduler.schedule(self._turn, earliest_us, backfills=search.rule.backfills)
         search.evaluations += 1
         start_s = found / MICROSECONDS
         end_s = start_s + self._run_s

@@ -142,11 +142,7 @@ class ModelProfile:
         return taken_s
 
     def goodput(
-        self,
-        gpus: int,
-        servers: int,
-        samples_per_gpu: int | FloatArray,
-        stage: int | None = None,
+        self, gpus: int, servers: int, samples_per_gpu: int | FloatArray, stage: int | None = None
     ) -> float | FloatArray:
         """Return the goodput in samples of the initial batch per second.
 

@@ -207,10 +207,7 @@ def test_a_search_makes_the_same_choices_anywhere(run, machines, tmp_path):
     changes = 'changes={axes={}, "jobs.parameters.jobs"=6}'
     given = ("tuner-regret", "--set", changes, "--set", "seeds=2", "--set", "judged=[2]")
     few = ("--set", "trials=8", "--set", "random=1", "--set", "clairvoyant=0", "--set", "batch=2")
-    for name, where in (
-        ("here", ("--processes", 1)),
-        ("there", ("--scheduler", machines.address)),
-    ):
+    for name, where in (("here", ("--processes", 1)), ("there", ("--scheduler", machines.address))):
         code, _, err = run("tune", *given, *few, *where, "--out", tmp_path / name)
         assert code == 0, err
     here, there = (tmp_path / name / "tuning.json" for name in ("here", "there"))

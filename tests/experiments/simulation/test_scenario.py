@@ -66,11 +66,7 @@ class TestReading:
 
     @pytest.mark.parametrize(
         ("value", "rule"),
-        [
-            ('[{name="a]"', "}] is missing"),
-            ('[{name="a"]', "} is missing"),
-            ("[a]", "texts in"),
-        ],
+        [('[{name="a]"', "}] is missing"), ('[{name="a"]', "} is missing"), ("[a]", "texts in")],
     )
     def test_brackets_that_are_not_closed(self, value, rule):
         """The message names them; complete brackets lack quotes."""

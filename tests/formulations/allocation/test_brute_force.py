@@ -40,10 +40,7 @@ def test_time_limit(monkeypatch, objective):
     sign = -1 if instance.objective is Objective.JCT_REDUCTION else 1
     for start in (None, best.solution):
         result = BruteForce().solve(
-            instance,
-            limits=Limits(time_s=1e-12),
-            rng=np.random.default_rng(0),
-            warm_start=start,
+            instance, limits=Limits(time_s=1e-12), rng=np.random.default_rng(0), warm_start=start
         )
         assert result.stopped_by == "time"
         assert sign * result.dual_bound <= sign * best.objective <= sign * result.objective

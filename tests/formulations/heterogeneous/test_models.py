@@ -57,8 +57,7 @@ def test_alike_servers_are_filled_in_order():
     """Three equal servers are two pairs, and a start is renamed so that it keeps the order."""
     servers = tuple(GpuServer(id=f"s{n}", gpus={"slow": 2}) for n in range(3))
     one = instance(
-        job("a", 2, 4.0, throughput={"slow": 1.0}, spread_throughput={"slow": 0.5}),
-        servers=servers,
+        job("a", 2, 4.0, throughput={"slow": 1.0}, spread_throughput={"slow": 0.5}), servers=servers
     )
     model = RoundModel.of(one)
     assert model.alike_servers() == [(0, 1), (1, 2)]

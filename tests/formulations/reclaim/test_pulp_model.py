@@ -28,8 +28,7 @@ def test_stopped_run_without_a_solution_has_no_values():
 
 
 @pytest.mark.parametrize(
-    "result",
-    ["Problem proven infeasible", "Optimal solution found (within gap tolerance)", ""],
+    "result", ["Problem proven infeasible", "Optimal solution found (within gap tolerance)", ""]
 )
 def test_any_other_end_is_an_error(result):
     with pytest.raises(RuntimeError, match="CBC stopped with"):

@@ -51,8 +51,7 @@ class TestNames:
     """What jobs say of their models is understood, and not guessed."""
 
     @pytest.mark.parametrize(
-        "name",
-        ["ResNet-18-128", "resnet-18-128", " ResNet-18 (batch size 128) ", "RESNET-18-128"],
+        "name", ["ResNet-18-128", "resnet-18-128", " ResNet-18 (batch size 128) ", "RESNET-18-128"]
     )
     def test_model_with_batch_size(self, name):
         """In letters of any case, and as Gavel's traces write it; on as many GPUs."""

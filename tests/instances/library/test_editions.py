@@ -106,8 +106,7 @@ def test_the_catalogue_has_the_instances_of_the_plan():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in PROVED],
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in PROVED]
 )
 def test_a_solver_that_proved_an_optimum_of_preemption_proves_it_again(name):
     loaded, best = library().load(name), library().known[name]

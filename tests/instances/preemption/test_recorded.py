@@ -92,10 +92,7 @@ def test_files_of_decisions_are_read(tmp_path, capsys):
     assert "slurm: 1 cases, 20 comparisons: same victims in 100.0%" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    STATED["bad_lines"],
-)
+@pytest.mark.parametrize(("line", "message"), STATED["bad_lines"])
 def test_lines_that_are_no_decisions_are_refused(write, line, message):
     path = write(line, "bad.jsonl")
     with pytest.raises(InputError, match=message):

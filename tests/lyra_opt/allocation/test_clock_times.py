@@ -72,9 +72,7 @@ def test_a_shift_leaves_status_objective_and_bound(name, units_per_s, origin, dr
 
 
 EXACT_MS = instance_of(
-    3,
-    job("a", 2, 3, 470.5176855206421),
-    job("b", 1, 4, 2058.471226755533, release_s=1815.0),
+    3, job("a", 2, 3, 470.5176855206421), job("b", 1, 4, 2058.471226755533, release_s=1815.0)
 )
 """Its optimum is 404.8 s, of which times that are a quarter of a millisecond apart leave 1e-6."""
 

@@ -156,11 +156,7 @@ def test_each_case_has_a_float(run, folder, monkeypatch):
     runs = lo.simulate(
         "plain",
         jobs="three.csv",
-        changes={
-            "cluster.servers": 1,
-            "axes": {"cluster.gpus_per_server": [2, 3]},
-            "bounds": True,
-        },
+        changes={"cluster.servers": 1, "axes": {"cluster.gpus_per_server": [2, 3]}, "bounds": True},
         schemes=["fifo", "sjf"],
     )
     text = runs.summary("latex")

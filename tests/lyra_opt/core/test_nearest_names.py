@@ -40,8 +40,7 @@ def test_what_is_meant_is_known(given, known):
 
 
 @pytest.mark.parametrize(
-    ("known", "text"),
-    [(["exact", "cpsat"], "known: exact, cpsat"), ([], "known: none")],
+    ("known", "text"), [(["exact", "cpsat"], "known: exact, cpsat"), ([], "known: none")]
 )
 def test_where_none_is_near(known, text):
     """All are named."""

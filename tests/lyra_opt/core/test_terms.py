@@ -101,10 +101,7 @@ def test_a_verification_shows_values_with_their_names():
 
 def test_a_picture_of_progress_has_no_numbers_of_several_terms():
     """Its axis says how many terms they encode, or which term a number is."""
-    for objective, said in (
-        (None, "3 terms as one number"),
-        (["lost:gpu"], "lost:gpu"),
-    ):
+    for objective, said in ((None, "3 terms as one number"), (["lost:gpu"], "lost:gpu")):
         answer = lo.solve(example(objective=objective), "exact")
         figure = lo.plot_progress(answer)
         (axes,) = figure.axes

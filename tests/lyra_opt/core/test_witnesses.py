@@ -35,8 +35,7 @@ def test_one_engine_is_one_witness():
 
 
 @pytest.mark.parametrize(
-    ("problem", "name"),
-    [pair for pair in solver_names() if find_solver(*pair).gives_bound],
+    ("problem", "name"), [pair for pair in solver_names() if find_solver(*pair).gives_bound]
 )
 def test_every_solver_with_a_bound_has_a_witness(problem, name):
     """Of another engine, for each variant that it takes: the problem's own bound, or a solver."""

@@ -15,8 +15,7 @@ def instance(servers=3):
 def test_colours_say_who_loses_what():
     """Protects the reading: red dies whole, amber only shrinks, the chosen server is marked."""
     figure = drawing_of(
-        instance(),
-        {"first": Solution(servers=("s1",)), "second": Solution(servers=("s2",))},
+        instance(), {"first": Solution(servers=("s1",)), "second": Solution(servers=("s2",))}
     ).figure()
     first, second = (bars_of(figure, panel) for panel in (0, 1))
     assert (PREEMPTED, 0, 0, 4) in first

@@ -78,11 +78,7 @@ class Outcome(NamedTuple):
     extra: np.ndarray
 
 
-EXTRA_COLUMNS = {
-    "pools": (),
-    "rounds": ("restarts",),
-    "racks": ("migrations", "losses"),
-}
+EXTRA_COLUMNS = {"pools": (), "rounds": ("restarts",), "racks": ("migrations", "losses")}
 """What else is counted of a job, by kind of cluster."""
 
 

@@ -910,8 +910,7 @@ def _slowdowns(rng):
 def _tenure(rng, kind):
     if kind.tenure == "leases":
         return Leases(
-            lease_s=rng.choice([5.0, 20.0, 100.0]),
-            hand_over_s_per_gpu=rng.choice([0.0, 0.5, 1.0]),
+            lease_s=rng.choice([5.0, 20.0, 100.0]), hand_over_s_per_gpu=rng.choice([0.0, 0.5, 1.0])
         )
     if kind.tenure == "rounds":
         return Rounds(

@@ -474,12 +474,7 @@ class _Rows:
                 if column is not None:
                     extra[job, interval] = primal[column]
         return OrderSolution(
-            bound,
-            value,
-            lengths,
-            np.clip(run, 0.0, lengths),
-            np.clip(extra, 0.0, run),
-            is_open,
+            bound, value, lengths, np.clip(run, 0.0, lengths), np.clip(extra, 0.0, run), is_open
         )
 
 
@@ -652,12 +647,7 @@ def schedule_of(instance: Instance, data: OrderData, in_units: UnitSchedule) -> 
     ]
     return Schedule(
         tuple(
-            SchedulePiece(
-                job=instance.jobs[job].id,
-                start_s=begin,
-                end_s=end,
-                workers=workers,
-            )
+            SchedulePiece(job=instance.jobs[job].id, start_s=begin, end_s=end, workers=workers)
             for begin, job, end, workers in sorted(pieces_s)
         )
     )

@@ -222,10 +222,7 @@ class _Node:
 
 class _Search:
     def __init__(
-        self,
-        instance: Instance,
-        warm_start: Schedule | None,
-        observer: Observer | None,
+        self, instance: Instance, warm_start: Schedule | None, observer: Observer | None
     ) -> None:
         self.instance = instance
         self.observer = None if observer is None else Improvements(observer, instance.objective)

@@ -107,8 +107,7 @@ class ShareArrays:
                 [_least_rate(job.steps, job.utility, job.elapsed_s) for job in jobs]
             ),
             sets=JobSets.of(
-                len(jobs),
-                np.array([pair[:2] for pair in pairs], dtype=np.int64).reshape(-1, 2),
+                len(jobs), np.array([pair[:2] for pair in pairs], dtype=np.int64).reshape(-1, 2)
             ),
             kind=np.array([number.setdefault(job.kind, len(number) - 1) for job in jobs]),
             pair_rate=np.array(pair_rate).reshape(len(pairs), 2, len(names)),

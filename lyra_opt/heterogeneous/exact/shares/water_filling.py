@@ -157,10 +157,7 @@ def fill(
         frozen_in_round[is_frozen] = rounds
         rounds += 1
     return FilledShares(
-        shares=shares,
-        levels=levels,
-        frozen_in_round=frozen_in_round,
-        rounds=rounds,
+        shares=shares, levels=levels, frozen_in_round=frozen_in_round, rounds=rounds
     )
 
 

@@ -131,10 +131,7 @@ def test_fills_agree_with_rational_numbers(instance, rule, key):
         REMAINING_GPU_WORK: lambda one, left: left * one.gpus_per_worker,
     }
     exact = mean_jct_of_fill(
-        instance,
-        exact_keys[key],
-        one_by_one=rule != FILL_BASES_FIRST,
-        in_turn=rule == FILL_IN_TURN,
+        instance, exact_keys[key], one_by_one=rule != FILL_BASES_FIRST, in_turn=rule == FILL_IN_TURN
     )
     assert mean_jct_s(instance, run_fill(instance, Fill(rule, key))) == pytest.approx(
         float(exact), rel=1e-12
@@ -194,10 +191,7 @@ def test_pieces_are_kept_however_many_there_are(compiled):
     assert all(earlier != later for earlier, later in pairwise(held)), "pieces are merged"
 
 
-@pytest.mark.parametrize(
-    ("release_s", "waits"),
-    [(1, True), (44, True), (45, False), (60, False)],
-)
+@pytest.mark.parametrize(("release_s", "waits"), [(1, True), (44, True), (45, False), (60, False)])
 def test_foresight_waits_for_a_job_to_come_while_it_pays(release_s, waits):
     """Long takes 100 s and short 10: long loses r + 10 by waiting, short 100 - r if it does not."""
     instance = instance_of(

@@ -236,12 +236,7 @@ def test_an_answer_in_time_counts_however_late_it_is_read(workers, monkeypatch, 
 
     monkeypatch.setattr(Server, "send", noted)
     answer = solve_and_check(
-        PROBLEM,
-        FLEET,
-        Speaker(),
-        executor=workers,
-        limits=Limits(time_s=LIMIT_S),
-        observer=dawdles,
+        PROBLEM, FLEET, Speaker(), executor=workers, limits=Limits(time_s=LIMIT_S), observer=dawdles
     )
     assert (answer.stopped_by, answer.dual_bound) == (None, 1)
 

@@ -39,10 +39,7 @@ def state_of(instance, **changes):
     ]
     settings = {"now_s": 0.0, "horizon_s": instance.horizon_s, "jobs": jobs} | changes
     return RoundState(
-        gpu_types=instance.gpu_types,
-        servers=instance.servers,
-        round_s=instance.round_s,
-        **settings,
+        gpu_types=instance.gpu_types, servers=instance.servers, round_s=instance.round_s, **settings
     )
 
 

@@ -47,15 +47,7 @@ def effort(request):
     return request.param
 
 
-def search(
-    reduced,
-    incumbent=None,
-    *,
-    seed=0,
-    observer=None,
-    effort=FULL_EFFORT,
-    **limits,
-):
+def search(reduced, incumbent=None, *, seed=0, observer=None, effort=FULL_EFFORT, **limits):
     with limited_to(Limits(**limits)):
         return search_thresholds(
             reduced,
@@ -255,12 +247,7 @@ class TestProof:
         assert found.bound == found.objective == best
 
 
-def _cost_keeping_to(
-    reduced,
-    places,
-    server_state,
-    job_state,
-):
+def _cost_keeping_to(reduced, places, server_state, job_state):
     """Return what a choice costs where jobs paid for cost anyway; -1 if it breaks a decision."""
     for server, state in enumerate(server_state):
         if (state == CHOSEN and server not in places) or (state == SPARED and server in places):
