@@ -23,6 +23,16 @@ STORED_LIMIT_S = 0.5
 """The time limit of the stored runs, which a test compares with them."""
 
 
+class Selection(NamedTuple):
+    """The options that select instances of the library."""
+
+    problem: str | None = None
+    grade: str | None = None
+    variant: str | None = None
+    ids: Sequence[str] = ()
+    edition: str | None = None
+
+
 class Scored(NamedTuple):
     """The ranking of a solver: its problem and name, and all runs.
 
@@ -38,19 +48,9 @@ class Scored(NamedTuple):
 
 
 def scored(
-    solver: str,
-    problem: str | None,
-    grade: str | None,
-    variant: str | None,
-    ids: Sequence[str],
-    edition: str | None,
-    time_limit_s: float | None,
-    engine: Engine,
+    solver: str, selection: Selection, time_limit_s: float | None, engine: Engine
 ) -> tuple[int, Scored | None]:
-    """Run a solver on instances of the library; return the exit code, and the ranking if it ran.
-
-    The parameters are the options of the command.
-    """
+    """Run a solver on instances of the library; return the exit code, and the ranking if it ran."""
     from lyra_opt.commands.messages import complain
     from lyra_opt.core.temporary import TemporaryFolder
     from lyra_opt.experiments.analysis import Analysis
@@ -60,7 +60,7 @@ def scored(
     from lyra_opt.experiments.scoreboard_results import stored_runs
     from lyra_opt.experiments.store import ResultStore
 
-    solved, entries = _instances(solver, problem, grade, variant, ids, edition)
+    solved, entries = _instances(solver, selection)
     study = _study(solver, time_limit_s or STORED_LIMIT_S, solved, entries)
     with TemporaryFolder() as folder:
         status = run_study(study, folder, engine=engine, is_kept=False)
@@ -100,16 +100,9 @@ def run_score(arguments: argparse.Namespace) -> int:
 
     require_folder_path("--out", Path(arguments.out))
     pictures = chosen_pictures(arguments.style, arguments.plot)
-    status, found = scored(
-        arguments.solver,
-        arguments.problem,
-        arguments.grade,
-        arguments.variant,
-        arguments.ids,
-        arguments.edition,
-        arguments.time_limit_s,
-        engine_of(None, arguments.processes),
-    )
+    selection = Selection(*(getattr(arguments, name) for name in Selection._fields))
+    engine = engine_of(None, arguments.processes)
+    status, found = scored(arguments.solver, selection, arguments.time_limit_s, engine)
     if found is None:
         return status
     problem, name, board, times, _ = found
@@ -129,18 +122,12 @@ def run_score(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _instances(
-    solver: str,
-    problem: str | None,
-    grade: str | None,
-    variant: str | None,
-    ids: Sequence[str],
-    edition: str | None,
-) -> tuple[str, list[Entry]]:
+def _instances(solver: str, selection: Selection) -> tuple[str, list[Entry]]:
     """Return the problem and the instances that the options select."""
     from lyra_opt.core.plugins import PROBLEMS
     from lyra_opt.instances.library import library
 
+    problem, grade, variant, ids, edition = selection
     shelf = library(edition)
     entries = [shelf.entry(name) for name in dict.fromkeys(ids)]
     if problem is not None:

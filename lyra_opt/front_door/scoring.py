@@ -10,7 +10,7 @@ from lyra_opt.core.errors import FieldError, without_inner_frames
 from lyra_opt.core.rules import Integer, Number
 from lyra_opt.core.solver import Solver
 from lyra_opt.experiments.executor import EXIT_INTERRUPTED
-from lyra_opt.experiments.library_score import scored
+from lyra_opt.experiments.library_score import Selection, scored
 from lyra_opt.front_door.simulating import given_engine, loudness_of
 
 if TYPE_CHECKING:
@@ -72,17 +72,11 @@ def score(
 
     if time_limit_s is not None:
         time_limit_s = Number(above=True).check("time_limit_s", time_limit_s)
+    chosen = [ids] if isinstance(ids, str) else ids
+    selection = Selection(problem, grade, variant, chosen, edition)
+    engine = given_engine(None, Integer(1).check("processes", processes))
     with as_loud_as(loudness_of(progress)):
-        status, found = scored(
-            _reference(solver),
-            problem,
-            grade,
-            variant,
-            [ids] if isinstance(ids, str) else ids,
-            edition,
-            time_limit_s,
-            given_engine(None, Integer(1).check("processes", processes)),
-        )
+        status, found = scored(_reference(solver), selection, time_limit_s, engine)
     if found is None or status == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
     frame = Comparison(found.board.ranking(found.problem).reset_index(drop=True))

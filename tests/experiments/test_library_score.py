@@ -11,7 +11,7 @@ import pytest
 import lyra_opt as lo
 from lyra_opt.__main__ import main
 from lyra_opt.core.solver import SOLVERS
-from lyra_opt.experiments.library_score import STORED_LIMIT_S, scored
+from lyra_opt.experiments.library_score import STORED_LIMIT_S, Selection, scored
 from lyra_opt.experiments.pool import LocalProcesses
 from lyra_opt.experiments.scoreboard_results import stored_runs
 from lyra_opt.front_door import scoring
@@ -79,8 +79,8 @@ def test_interrupted_runs_are_counted(monkeypatch):
             yield from super().start(tasks[:1], folder, shares)
             raise KeyboardInterrupt
 
-    asked = ("my.py:Mine", None, None, None, [ID, "messy-dist-v1-s20-k6-seed0"], None, None)
-    status, found = scored(*asked, Interrupted(1))
+    selection = Selection(ids=[ID, "messy-dist-v1-s20-k6-seed0"])
+    status, found = scored("my.py:Mine", selection, None, Interrupted(1))
     assert status == 130
     assert found.missing == ["1 of 2 runs of mine are missing, because they were interrupted"]
     monkeypatch.setattr(scoring, "scored", lambda *_: (status, found))
