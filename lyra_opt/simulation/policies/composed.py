@@ -96,9 +96,8 @@ class ComposedPolicy(Policy):
             and isinstance(parts.takes_back, str)
             and parts.takes_back.startswith(RECLAIMING)
         )
-        if view.cluster.topology is not None or parts.preempter is not None or empties_servers:
-            return ()
-        if parts.placement != BEST_FIT:
+        chooses_hosts = parts.preempter is not None or parts.placement != BEST_FIT
+        if view.cluster.topology is not None or chooses_hosts or empties_servers:
             return ()
         if any(
             job.gpus_per_worker > 1
