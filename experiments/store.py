@@ -206,8 +206,8 @@ class ResultStore:
         """
         path = folder / STORE_FILE
         if not path.is_file():
-            others = (each.parent.name for each in folder.parent.glob(f"*/{STORE_FILE}"))
-            near = nearest(folder.name, others)
+            stores = folder.parent.glob(f"*/{STORE_FILE}")
+            near = nearest(folder.name, (each.parent.name for each in stores if each.is_file()))
             hint = "" if near is None else f"; did you mean {folder.with_name(near)}?"
             raise InputError(str(folder), f"has no store of results ({STORE_FILE}){hint}")
         store = cls(path, _connect(path))

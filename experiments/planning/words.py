@@ -62,7 +62,10 @@ def heading(plan: ClusterPlan) -> tuple[str, ...]:
 
 
 def caption(plan: ClusterPlan) -> tuple[str, str]:
-    """Return the two lines of a picture's title: the answer, and how many jobs it hurts."""
+    """Return the two lines of a picture's title: the answer, and how many jobs it hurts.
+
+    The drain before a `Fit` has a picture of its own, so the jobs that it hurts are not counted.
+    """
     question = plan.case.question
     nodes = counted(len(plan.nodes), "node")
     if isinstance(question, Fit):
@@ -73,11 +76,13 @@ def caption(plan: ClusterPlan) -> tuple[str, str]:
     else:
         listed = ", ".join(plan.nodes)
         answer = f"Drain {listed if len(listed) <= LONGEST_CAPTION else nodes}"
-    stopped = sum(each.is_whole for each in plan.disruptions)
-    smaller = sum(bool(each.lost) for each in plan.disruptions) - stopped
-    moved = sum(len(each.moved) for each in plan.disruptions)
-    effects = [f"{counted(stopped, 'job')} stopped"] * (stopped > 0 or not moved)
-    effects += [f"{counted(smaller, 'job')} with fewer {_part(plan.case)}s"] * bool(smaller)
+    hurt = [each for each in plan.disruptions if not each.is_drained]
+    stopped = sum(each.is_whole for each in hurt)
+    smaller = sum(bool(each.lost) for each in hurt) - stopped
+    moved = sum(len(each.moved) for each in hurt)
+    job = "further job" if plan.before else "job"
+    effects = [f"{counted(stopped, job)} stopped"] * (stopped > 0 or not moved)
+    effects += [f"{counted(smaller, job)} with fewer {_part(plan.case)}s"] * bool(smaller)
     effects += [f"{counted(moved, 'pod')} moved"] * bool(moved)
     return f"{answer}:", ", ".join(effects)
 

@@ -136,3 +136,10 @@ def test_a_store_that_is_cut_off_is_refused(tmp_path, run):
     (tmp_path / STORE_FILE).write_bytes(content[:5000])
     assert_one_line_error(run("report", tmp_path), "malformed")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_folder_is_not_suggested_as_a_store_of_results(tmp_path):
+    (tmp_path / "runs" / STORE_FILE).mkdir(parents=True)
+    for name in ("runs", "run"):
+        with pytest.raises(UserError, match=r"has no store of results \(results.sqlite\)$"):
+            ResultStore.open(tmp_path / name)

@@ -212,6 +212,8 @@ def test_a_picture_shows_the_drain_before_the_plan_and_slices_of_gpus():
     asked = Fit(gang=pending(1, 2, 9), drained=("a", "mig"))
     drain, after = plan_picture(plan(snapshot, asked)).axes
     assert drain.get_title(loc="left").startswith("Drain")
+    assert drain.get_title(loc="left").endswith("1 job stopped")
+    assert after.get_title(loc="left").endswith("0 further jobs stopped")
     assert "team/new" in [text.get_text() for text in after.texts]
     assert 7 in {bar.get_width() for bar in drain.patches}
     assert drain.get_xlabel().startswith("GPUs and parts of GPUs")
