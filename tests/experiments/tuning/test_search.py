@@ -1,12 +1,11 @@
 """The search: start values first, the same trials for the same file, and small changes last."""
 
 import math
-import sys
 
 import pandas as pd
 import pytest
 
-from lyra_opt.core.errors import FieldError, UserError
+from lyra_opt.core.errors import FieldError
 from lyra_opt.experiments.plots.trials import importances
 from lyra_opt.experiments.simulation.scenario.setup import SimulationError
 from lyra_opt.experiments.tuning.outcome import (
@@ -126,13 +125,6 @@ def test_the_most_important_setting_explains_the_loss():
     assert shares["middle"] > 0.7 > 0.1 > shares["ends"] >= shares["same"] == 0
     assert importances(settings, settings.ends)["infinite"] == pytest.approx(1)
     assert importances(settings, settings.same).eq(0).all()
-
-
-def test_a_missing_extra_is_named(monkeypatch):
-    """Most users have not installed Optuna."""
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(UserError, match=r"lyra-opt\[tuning\]"):
-        search(table(trials=1), means)
 
 
 def with_search(*schedule_s, auto_s=(11, 22)):

@@ -56,7 +56,6 @@ def test_an_edition_has_the_instances_of_all_earlier_ones():
     assert set(first.entries) == {entry.id for entry in FIRST.instances}
     assert set(newest.entries) == set(first.entries) | added
     assert not set(first.entries) & added
-    assert len(newest.entries) == len(FIRST.instances) + len(SECOND.instances)
 
 
 def test_commands_and_functions_go_back_to_an_edition(run):
@@ -85,7 +84,6 @@ def test_the_tenth_edition_of_a_year_follows_the_ninth(tmp_path):
 def test_the_second_edition_adds_preemption_real_loans_and_real_clusters():
     known = library().known
     assert Counter(entry.problem for entry in SECOND.instances) == {"preemption": 74, "reclaim": 11}
-    assert len({entry.sha256 for entry in library().entries.values()}) == len(library().entries)
     grades = Counter(known[name].grade for name in PREEMPTION)
     assert set(grades) == set(Grade)
     assert [known[name].status for name in PREEMPTION].count("infeasible") >= 4

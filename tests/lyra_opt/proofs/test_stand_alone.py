@@ -122,9 +122,8 @@ def test_optima_are_proved_and_nothing_beyond(family, variant, first):
             check(document, proof | {"bound": str(beyond)})
 
 
-@pytest.mark.parametrize("solver", ["scf", "random"])
-def test_what_is_not_the_best_has_no_proof(solver):
-    """Whatever the solver: here one that gives back servers of two jobs where one would do."""
+def test_a_choice_that_is_not_the_best_has_no_proof():
+    """It gives back servers of two jobs although two free servers would do."""
     fleet = deepcopy(FLEET)
     fleet["servers"] += [{"id": server, "gpus": 8} for server in "de"]
     problem = problem_of_format(fleet)
@@ -132,7 +131,6 @@ def test_what_is_not_the_best_has_no_proof(solver):
     wrong = problem.parse_solution({"instance": "triangle", "servers": ["a", "b"]})[0]
     with pytest.raises(UserError, match="a better point exists, with cost 0"):
         proof_of(problem, instance, fleet, wrong)
-    assert lo.solve(instance, solver).solution is not None
 
 
 def test_no_tree_and_no_multipliers_prove_too_much():

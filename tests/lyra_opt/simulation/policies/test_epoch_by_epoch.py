@@ -7,22 +7,19 @@ from lyra_opt.core.errors import FieldError
 from lyra_opt.simulation.cluster import Cluster
 from lyra_opt.simulation.goodput.model import CIFAR, NCF, STAGES, fixed_goodput, tuned_goodput
 from lyra_opt.simulation.metrics import require_conserved
-from lyra_opt.simulation.scheme import Options, find_scheme
-from lyra_opt.simulation.tenure import Epochs
+from lyra_opt.simulation.scheme import find_scheme
 from lyra_opt.simulation.view import Observer
 from lyra_opt.simulation.workload import Job
 from tests.lyra_opt.simulation.replays import job_of, replay
 
 
-def run_pollux(jobs, *observers, servers=1, gpus=4, queue=None, **options):
-    """Replay jobs, by submission; options are those of `Epochs`."""
-    parameters = {} if queue is None else {"queue": queue}
+def run_pollux(jobs, *observers, servers=1, gpus=4):
+    """Replay jobs, by submission."""
     kernel = replay(
         sorted(jobs, key=lambda job: job.submit_s),
         Cluster.of_servers(servers, gpus_per_server=gpus),
-        find_scheme("pollux").with_parameters(parameters),
+        "pollux",
         observers=observers,
-        options=Options(epochs=Epochs(**options)),
     )
     require_conserved(kernel)
     return kernel
