@@ -45,7 +45,7 @@ class CheckedSchedule:
     start_s : array of jobs
         Start time of each job.
     jct_mean_s
-        Weighted mean JCT, as the checker computes it.
+        Mean JCT, as the checker computes it.
     evaluations
         Number of list schedules computed, of the whole workload or of some windows.
     cpu_s
@@ -74,15 +74,13 @@ class _Search:
     def __init__(self, gangs: Gangs, capacity: Capacity) -> None:
         self._gangs, self._capacity = gangs, capacity
         self._scheduler = ListScheduler.of(gangs, capacity)
-        with np.errstate(divide="ignore"):
-            turn = gangs.area_gpu_s / gangs.weight
-        self._rules = [Rule(turn=turn, backfills=backfills) for backfills in (False, True)]
+        self._rules = [Rule(turn=gangs.area_gpu_s, backfills=each) for each in (False, True)]
         self.found: list[_Found] = []
         self.evaluations = 0
 
     @property
     def best(self) -> _Found:
-        """The found schedule with the smallest weighted mean JCT."""
+        """The found schedule with the smallest mean JCT."""
         return self.found[0]
 
     def attempt(self, earliest_us: IntArray, rules: Sequence[Rule] = ()) -> _Found:
@@ -156,7 +154,7 @@ def best_schedule(
     passes: int = PASSES,
     tries: int = TRIES,
 ) -> CheckedSchedule:
-    """Search for a schedule of gangs with a small weighted mean JCT, and return the best found.
+    """Search for a schedule of gangs with a small mean JCT, and return the best found.
 
     Parameters
     ----------
@@ -181,7 +179,7 @@ def best_schedule(
     Notes
     -----
     Jobs are held back to the starts that they would choose at the prices of a slightly smaller
-    cluster, then start in order of area over weight. The best of such schedules is improved window
+    cluster, then start in order of area. The best of such schedules is improved window
     by window, then by pulling jobs forward in the order of their starts. At last, a few jobs at a
     time are put back in another order. A time limit ends the search with the best schedule so far.
     Source: this project; list schedules from the starts of a relaxation as in Savelsbergh, Uma and

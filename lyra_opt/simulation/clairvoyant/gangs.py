@@ -49,8 +49,6 @@ class Gangs:
         Run time of each job, above 0.
     gpus : array of jobs
         Number of GPUs of each job, at least 1.
-    weight : array of jobs
-        Weight of each job in the mean, at least 0 and not all 0.
 
     Raises
     ------
@@ -61,40 +59,28 @@ class Gangs:
     release_s: FloatArray
     run_s: FloatArray
     gpus: IntArray
-    weight: FloatArray
 
     def __post_init__(self) -> None:
         jobs = len(self.release_s)
-        for name in ("run_s", "gpus", "weight"):
+        for name in ("run_s", "gpus"):
             if len(getattr(self, name)) != jobs or jobs == 0:
                 rule = f"must have one number per job ({jobs}), and at least one job"
                 raise FieldError(name, len(getattr(self, name)), rule)
         _require("release_s", self.release_s, self.release_s >= 0, "must be finite, at least 0")
         _require("run_s", self.run_s, self.run_s > 0, "must be finite, above 0")
         _require("gpus", self.gpus, self.gpus >= 1, "must be at least 1")
-        _require("weight", self.weight, self.weight >= 0, "must be finite, at least 0")
-        if not self.weight.any():
-            raise FieldError("weight", 0.0, "must not be 0 for all jobs")
         latest_us = (self.release_s.max() + self.run_s.sum()) * MICROSECONDS
         if latest_us >= LATEST_US:
             rule = "all run times plus the last release must be less than 2**61 microseconds"
             raise FieldError("run_s", float(self.run_s.sum()), rule)
 
     @classmethod
-    def of(
-        cls,
-        release_s: ArrayLike,
-        run_s: ArrayLike,
-        gpus: ArrayLike,
-        weight: ArrayLike | None = None,
-    ) -> "Gangs":
-        """Return gangs from array-like values; by default all weights are 1."""
-        released = np.array(release_s, dtype=np.float64)
+    def of(cls, release_s: ArrayLike, run_s: ArrayLike, gpus: ArrayLike) -> "Gangs":
+        """Return gangs from array-like values."""
         return cls(
-            release_s=released,
+            release_s=np.array(release_s, dtype=np.float64),
             run_s=np.array(run_s, dtype=np.float64),
             gpus=np.array(gpus, dtype=np.int64),
-            weight=np.ones(len(released)) if weight is None else np.array(weight, dtype=float),
         )
 
     def __len__(self) -> int:
@@ -116,9 +102,8 @@ class Gangs:
         return self.run_s * self.gpus
 
     def jct_mean_s(self, start_us: IntArray) -> float:
-        """Return the weighted mean JCT in seconds for starts in microseconds."""
-        jct_s = (start_us + self.run_us) / MICROSECONDS - self.release_s
-        return float((self.weight * jct_s).sum() / self.weight.sum())
+        """Return the mean JCT in seconds for starts in microseconds."""
+        return float(((start_us + self.run_us) / MICROSECONDS - self.release_s).mean())
 
 
 @dataclass(frozen=True, kw_only=True)

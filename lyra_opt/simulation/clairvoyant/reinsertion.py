@@ -31,7 +31,7 @@ FIRST_RANDOM, MULTIPLIER, MODULUS = 12_345, 48_271, 2**31 - 1
 class Jobs(NamedTuple):
     """The jobs of a schedule, as arrays by job, with times in microseconds.
 
-    ``turn`` is area over weight. ``order`` has the jobs in order of the start that they had at the
+    ``turn`` is the area. ``order`` has the jobs in order of the start that they had at the
     begin of a block of moves, and ``place`` the position of each. ``late`` lists the jobs that
     start after their release.
     """
@@ -39,7 +39,6 @@ class Jobs(NamedTuple):
     release: Any
     run: Any
     gpus: Any
-    weight: Any
     turn: Any
     order: Any
     place: Any
@@ -136,12 +135,12 @@ def put_back(jobs: Any, profile: Any, scratch: Any, size: int, hope: float) -> A
         job = scratch.job[number]
         first = scratch.first[number]
         reach = LATEST_US - first
-        if gain < jobs.weight[job] * reach:
-            reach = int(gain / jobs.weight[job])
+        if gain < reach:
+            reach = int(gain)
         start = earliest(profile, first, jobs.run[job], jobs.gpus[job], first + reach)
         if start == NOWHERE:
             return number, gain
-        gain -= jobs.weight[job] * (start - first)
+        gain -= start - first
         end = start + jobs.run[job]
         if gain < 0.0 or not (has_room(profile, start) and has_room(profile, end)):
             return number, gain
@@ -152,7 +151,7 @@ def put_back(jobs: Any, profile: Any, scratch: Any, size: int, hope: float) -> A
 
 @kernel
 def reinsert(jobs: Any, profile: Any, starts: Any, scratch: Any, moves: int, random: int) -> Any:
-    """Make moves, and keep those that do not increase the weighted sum of starts.
+    """Make moves, and keep those that do not increase the sum of starts.
 
     Returns the starts, the number of moves and the random state. It stops early if a bucket of the
     profile is full.
@@ -180,7 +179,7 @@ def reinsert(jobs: Any, profile: Any, starts: Any, scratch: Any, moves: int, ran
                     profile, jobs.release[job], jobs.run[job], jobs.gpus[job], starts[job]
                 )
                 scratch.soonest[number] = soonest
-                hope += jobs.weight[job] * (starts[job] - soonest)
+                hope += starts[job] - soonest
         if hope > 0.0:
             state = arrange(jobs, starts, scratch, size, state)
             back, gain = put_back(jobs, profile, scratch, size, hope)
@@ -220,8 +219,7 @@ def reinserted(gangs: Gangs, capacity: Capacity, start_us: IntArray, moves: int)
     Source: large-neighbourhood search (Shaw 1998). Complexity per move: O(`MOST` * (log breakpoints
     + buckets that a job covers)). Guarantee: never worse than `start_us`.
     """
-    with np.errstate(divide="ignore"):
-        turn = np.minimum(gangs.area_gpu_s / gangs.weight, 1e12)
+    turn = np.minimum(gangs.area_gpu_s, 1e12)
     scratch = Scratch(*np.zeros((6, MOST), dtype=np.int64))
     found, random = start_us, FIRST_RANDOM
     while moves > 0 and not is_out_of_time():
@@ -231,7 +229,7 @@ def reinserted(gangs: Gangs, capacity: Capacity, start_us: IntArray, moves: int)
         order = np.argsort(found, kind="stable")
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
-        parts = gangs.release_us, gangs.run_us, gangs.gpus, gangs.weight, turn, order, place, late
+        parts = gangs.release_us, gangs.run_us, gangs.gpus, turn, order, place, late
         profile = profile_of(found, gangs.run_us, gangs.gpus, *capacity.steps_us)
         found, done, random = reinsert.run(
             Jobs(*parts),

@@ -69,7 +69,7 @@ class Relaxation:
         cells = len(border_s) - 1
         priced = PricedJobs(
             release_s=gangs.release_s,
-            weight=gangs.weight,
+            weight=np.ones(jobs),
             is_contiguous=np.ones(jobs, dtype=np.int64),
             adds=np.zeros(jobs, dtype=np.int64),
             first=np.arange(jobs + 1),
@@ -128,7 +128,7 @@ class Relaxation:
 
         def pays(from_s: FloatArray) -> FloatArray:
             held = self.paid_until(from_s + gangs.run_s) - self.paid_until(from_s)
-            return gangs.weight * from_s + gangs.gpus * held
+            return from_s + gangs.gpus * held
 
         delays = np.bincount(
             np.searchsorted(self._block_s, start_s, side="right"),

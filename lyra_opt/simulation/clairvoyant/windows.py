@@ -137,7 +137,7 @@ class _Part:
         gangs = search.gangs
         self._search = search
         self._horizon_s = horizon_us / MICROSECONDS
-        self._weight, self._gpus = gangs.weight[jobs], gangs.gpus[jobs]
+        self._gpus = gangs.gpus[jobs]
         self._run_s = gangs.run_us[jobs] / MICROSECONDS
         self._turn = search.rule.turn[jobs]
         self.release_us = np.maximum(gangs.release_us[jobs], now_us)
@@ -169,6 +169,6 @@ class _Part:
         beyond_s = np.maximum(start_s, np.minimum(end_s, self._horizon_s))
         paid_until = search.relaxation.paid_until
         held = self._gpus * (paid_until(end_s) - paid_until(beyond_s))
-        pays = float((self._weight * start_s + held).sum())
+        pays = float((start_s + held).sum())
         if pays <= self._least:
             self._least, self.earliest_us, self.start_us = pays, earliest_us, found

@@ -87,7 +87,7 @@ MAKERS = {
     "Orchestrator": partial(Orchestrator, servers=100, forecaster=Oracle()),
     "clairvoyant_loans": partial(clairvoyant_loans, lendable=(1,), interval_s=300, return_cost_s=0),
     "Autoregressive": Autoregressive,
-    "Gangs.of": partial(Gangs.of, release_s=[0.0], run_s=[1.0], gpus=[1], weight=[1.0]),
+    "Gangs.of": partial(Gangs.of, release_s=[0.0], run_s=[1.0], gpus=[1]),
     "Capacity": capacity,
     "lyra-reserve": lambda **parts: find_scheme("lyra-reserve").with_parameters(parts),
 }

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyra_opt.core.errors import UserError
 from lyra_opt.core.result import Limits
 from lyra_opt.core.solving import RefutedClaimError
 from lyra_opt.core.stopwatch import limited_to
@@ -94,23 +93,6 @@ def test_without_time_there_is_a_schedule():
 
 
 ONE_GPU, TWO_ALIKE = Capacity.constant(1), Gangs.of([0, 0], [5, 5], [1, 1])
-
-
-@pytest.mark.parametrize(
-    ("weight", "start_s"), [([1.0, 3.0], [5, 0]), ([3.0, 1.0], [0, 5]), ([0.0, 1.0], [5, 0])]
-)
-def test_weights_decide_who_waits(weight, start_s):
-    """Of two alike the heavier goes first, whichever is first in the file; weight 0 runs too."""
-    gangs = Gangs.of([0, 0], [5, 5], [1, 1], weight)
-    found = best_schedule(gangs, ONE_GPU, BORDER_S, passes=20, tries=2)
-    assert found.start_s.tolist() == start_s
-    assert found.jct_mean_s == (5 * max(weight) + 10 * min(weight)) / sum(weight)
-
-
-def test_a_job_that_never_fits_is_an_error():
-    """A gang larger than the cluster is the user's to mend."""
-    with pytest.raises(UserError, match="job 0 needs 5 GPUs, which are never free"):
-        best_schedule(Gangs.of([0], [1], [5]), Capacity.constant(4), BORDER_S)
 
 
 def test_a_schedule_that_the_checker_refutes_is_no_answer(monkeypatch):
