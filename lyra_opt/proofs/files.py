@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lyra_opt.core.documents import JsonObject
     from lyra_opt.core.loading import LoadedInstance
     from lyra_opt.core.problem import Problem, ProblemInstance
+    from lyra_opt.proofs.stand_alone import ProofProgramme
 
     Value = Fraction | Mapping[str, int]
 
@@ -86,18 +87,33 @@ def proof_of(
             return proof_of_infeasibility(document, **(problem.proof_hints(instance) or {}))
         terms = getattr(problem.check(instance, solution), "terms", None)
         return proof_of_optimum(document, dict(problem.answer(instance, solution)), terms or {})
-    if _is_mean_jct(problem, instance):
-        return _proof_of_orders(problem, instance, document, solution)
-    hints = problem.proof_hints(instance)
-    if solution is None:
-        return _proof_of_infeasibility(instance, document)
-    given = problem.proof_point(instance, solution)
-    if given is None:
-        return _proof_of_rounds(problem, instance, document, solution)
     try:
-        without_hints = programme_of(document, {"solution": given})
-    except ValueError as error:  # the programme is too large
+        if _is_mean_jct(problem, instance):
+            return _proof_of_orders(problem, instance, document, solution)
+        if solution is None:
+            return _proof_of_infeasibility(instance, document)
+        given = problem.proof_point(instance, solution)
+        if given is None:
+            return _proof_of_rounds(problem, instance, document, solution)
+        return _proof_of_point(problem, instance, document, given)
+    except NotProved as error:
         raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
+
+
+def _programme(document: JsonObject, known: JsonObject) -> ProofProgramme:
+    """Return the programme of an instance; raise `NotProved` if it is too large."""
+    try:
+        return programme_of(document, known)
+    except ValueError as error:
+        raise NotProved(str(error)) from None
+
+
+def _proof_of_point(
+    problem: Problem, instance: ProblemInstance, document: JsonObject, given: Mapping[str, Any]
+) -> JsonObject:
+    """Return the proof that no point of a programme is better than the point of a solution."""
+    hints = problem.proof_hints(instance)
+    without_hints = _programme(document, {"solution": given})
     known = set(without_hints.names)
     point = {name: value for name, value in given.items() if name in known}
     cost = cost_of(without_hints, point)
@@ -107,13 +123,10 @@ def proof_of(
     most_nodes = MOST_RIGID_NODES if is_rigid else math.inf
     prover = Prover(programme, cost - slack * abs(cost), most_nodes=most_nodes)
     try:
-        try:
-            prover.prove()
-        except TooManyNodes:
-            chosen = (name.removeprefix("server ") for name in point if name.startswith("server "))
-            return proof_by_jobs(instance.name, document, int(cost), chosen)
-    except NotProved as error:
-        raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
+        prover.prove()
+    except TooManyNodes:
+        chosen = (name.removeprefix("server ") for name in point if name.startswith("server "))
+        return proof_by_jobs(instance.name, document, int(cost), chosen)
     bound = prover.target
     if programme.is_continuous:  # the leaf may prove more than the target
         shown = proved_cost(programme, {"denominator": prover.denominator, "nodes": prover.nodes})
@@ -132,15 +145,14 @@ def _proof_of_orders(
 ) -> JsonObject:
     """Return the proof of a mean JCT: the tree of `order-tree`, with prices in its leaves."""
     if solution is None:
-        raise UserError(f"cannot prove the answer of {instance.name}: it has a schedule")
+        raise NotProved("it has a schedule")
     head = proof_head(instance.name, document)
     value = Fraction(problem.check(instance, solution).objective or 0)
     for tree in find_solver(problem.name, "order-tree").proof_trees(instance, solution):
         bound = _rounded_down(order_stand_alone.check(document, {**head, "bound": "0", **tree}))
         if bound >= value * (1 - Fraction(problem.proof_slack(instance))):
             return {**head, "bound": str(bound), **tree}
-    rule = f"the best bound found is {float(bound):.12g}; a better schedule may exist"
-    raise UserError(f"cannot prove the answer of {instance.name}: {rule}")
+    raise NotProved(f"the best bound found is {float(bound):.12g}; a better schedule may exist")
 
 
 def _proof_of_rounds(
@@ -148,20 +160,14 @@ def _proof_of_rounds(
 ) -> JsonObject:
     """Return the proof that no schedule in rounds is better; it does not contain the schedule."""
     value = Fraction(problem.check(instance, solution).objective or 0)
-    try:
-        programme = programme_of(document, {"bound": str(value)})
-    except ValueError as error:  # the programme is too large
-        raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
+    programme = _programme(document, {"bound": str(value)})
     cost = programme.cost_at(value)
     slack = Fraction(problem.proof_slack(instance)) * abs(cost)
     target = Fraction(math.ceil(cost - slack)) if programme.is_integral else cost - slack
     is_makespan = programme.cost_if_empty is not None
     first = {k for k, name in enumerate(programme.names) if " completed " in name}
     prover = Prover(programme, Fraction(1) if is_makespan else target, first)
-    try:
-        prover.prove()
-    except NotProved as error:
-        raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
+    prover.prove()
     claim = {"bound": str(programme.value_of(target)), "solution": None}
     return _proof(instance, document, claim, prover)
 
@@ -169,20 +175,15 @@ def _proof_of_rounds(
 def _proof_of_infeasibility(instance: ProblemInstance, document: JsonObject) -> JsonObject:
     """Return the proof that no solution exists, for a programme that depends on no solution."""
     try:
-        programme = programme_of(document, {"bound": None})
-    except ValueError as error:  # the programme is too large
-        raise UserError(f"cannot prove the answer of {instance.name}: {error}") from None
+        programme = _programme(document, {"bound": None})
     except LookupError:  # the programme needs the level of a solution
-        rule = "this objective has no proofs of infeasibility"
-        raise UserError(f"cannot prove the answer of {instance.name}: {rule}") from None
+        raise NotProved("this objective has no proofs of infeasibility") from None
     programme.cost = [0] * len(programme.names)
     prover = Prover(programme, Fraction(1))  # a feasible point costs 0, which is not enough
     try:
         prover.prove()
     except NotProved:
-        raise UserError(
-            f"cannot prove the answer of {instance.name}: a solution may exist"
-        ) from None
+        raise NotProved("a solution may exist") from None
     return _proof(instance, document, {"bound": None, "solution": None}, prover)
 
 

@@ -334,15 +334,6 @@ def _split_over_merged_jobs(
     return split
 
 
-def _no_prices(index: ReclaimIndex) -> PriceCertificate:
-    """Return a certificate with zero multipliers, which proves the trivial bound 0."""
-    return PriceCertificate(
-        denominator=1,
-        row_multipliers=np.zeros(index.losses.jobs, dtype=np.int64),
-        entry_multipliers=np.zeros(index.losses.entries, dtype=np.int64),
-    )
-
-
 MULTIPLIER_UNIT = 2**24
 """The multipliers of the linear programme are rounded to multiples of 1 / MULTIPLIER_UNIT."""
 
@@ -359,11 +350,12 @@ def interchangeable_bound(instance: Instance) -> int:
     index = instance.index
     if not index.losses.entries or not instance.reclaim_servers:
         return 0
-    return _relaxation_prices(instance).bound(index, instance.reclaim_servers)
+    certificate = _relaxation_prices(instance)
+    return 0 if certificate is None else certificate.bound(index, instance.reclaim_servers)
 
 
-def _relaxation_prices(instance: Instance) -> PriceCertificate:
-    """Solve the linear relaxation and return its multipliers, or zeros if the solver fails.
+def _relaxation_prices(instance: Instance) -> PriceCertificate | None:
+    """Solve the linear relaxation and return its multipliers, or None if the solver fails.
 
     The solver stops at the current time limit.
     """
@@ -401,9 +393,8 @@ def _relaxation_prices(instance: Instance) -> PriceCertificate:
         method="highs",
         options={} if time_s is None else {"time_limit": time_s},
     )
-    certificate = _no_prices(index)
     if relaxation.ineqlin is None or relaxation.ineqlin.get("marginals") is None:
-        return certificate
+        return None
     multipliers = np.clip(-relaxation.ineqlin.marginals, 0.0, 1.0)
     row, implied = multipliers[:jobs], multipliers[jobs:]
     entry = np.zeros(losses.entries)
