@@ -22,6 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--at is missing: give at least one moment")
     folder = Path(arguments.out)
     require_folder_path("--out", folder)
+    instances = []
     for at, snapshot in zip(
         arguments.moments, read_moments(arguments.files, arguments.moments), strict=True
     ):
@@ -29,9 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
         found = cut(snapshot, name, reclaim_servers=arguments.reclaim)
         if not snapshot.pending:
             say(f"no job waited at {at}: no network and no preemption instance")
-        make_folder(folder)
-        for problem, instance in found.items():
-            path = folder / f"{instance.name}.json"
-            write_text(path, instance_text(find_problem(problem), instance))
-            print(path)
+        instances += found.items()
+    make_folder(folder)
+    for problem, instance in instances:
+        path = folder / f"{instance.name}.json"
+        write_text(path, instance_text(find_problem(problem), instance))
+        print(path)
     return 0

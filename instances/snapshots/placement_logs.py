@@ -294,14 +294,18 @@ def read_moments(paths: Iterable[str | Path], at: Sequence[str]) -> list[Snapsho
     InputError
         If a file cannot be read, is not a table of a known log, or a value breaks its rule.
     UserError
-        If a moment is not valid, or no worker runs then.
+        If a moment is not valid or given twice, or no worker runs then.
 
     Notes
     -----
     Takes O(rows * moments) time. A worker that ends at a moment has left, and one that starts then
     is there.
     """
-    moments = {text: _moment(text) for text in at}
+    moments: dict[str, int] = {}
+    for text in at:
+        if (moment := _moment(text)) in moments.values():
+            raise UserError(f"--at {text}: is given twice; give each moment once")
+        moments[text] = moment
     layout, records = _records((file.source, file.content) for file in map(read_file, paths))
     kept: dict[str, list[LogRecord]] = {text: [] for text in at}
     first_ms, last_ms = ALWAYS_MS[1], 0
