@@ -3,6 +3,7 @@
 import argparse
 import re
 from pathlib import Path
+from typing import Any
 
 from lyra_opt.commands.messages import say
 from lyra_opt.commands.output import make_folder, require_folder_path
@@ -22,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--at is missing: give at least one moment")
     folder = Path(arguments.out)
     require_folder_path("--out", folder)
-    instances = []
+    instances: list[tuple[str, Any]] = []
     for at, snapshot in zip(
         arguments.moments, read_moments(arguments.files, arguments.moments), strict=True
     ):
