@@ -26,6 +26,9 @@ KNOWN = (
 )
 """The fields of the best known results in ``list --format json``, in order."""
 
+SHOWN = ("grade", "problem", "variant", "proof", "size", "best_known", "best_bound")
+"""The columns of the data frame that ``lo.library`` returns."""
+
 
 def require_variant(field: str, variant: str | None, entries: Iterable[Entry]) -> None:
     """Raise `FieldError` if a variant is given that none of the instances has."""
