@@ -52,7 +52,6 @@ class ElasticJobs:
         self._view, self._pools, self._scaling = view, pools, scaling
         self._shrinks_longer_only, self._tenants = shrinks_longer_only, tenants
         self._runs: dict[int, JobRun] = {}
-        self._accounted_s = -math.inf  # when all jobs were accounted for last
 
     def add(self, run: JobRun) -> None:
         """Resize a job from now on."""
@@ -99,10 +98,8 @@ class ElasticJobs:
         least_left_gpu_s = -math.inf
         if self._shrinks_longer_only:
             least_left_gpu_s = view.left_gpu_s(run)
-            if self._accounted_s != view.now_s:
-                self._accounted_s = view.now_s
-                for other in self._runs.values():
-                    view.account(other)
+            for other in self._runs.values():
+                view.account(other)
         for other in self._runs.values():
             for part in other.parts:
                 if part.pool == room.number and part.flexible:
@@ -153,7 +150,7 @@ class ElasticJobs:
         view = self._view
         within: dict[int, list[JobRun]] = {room.number: [] for room in self._pools.rooms}
         mixing: list[JobRun] = []
-        mixes = self._pools.borrows and self._pools.mixes
+        mixes = self._pools.mixes
         for _, run in sorted(self._runs.items()):
             if mixes and self._pools.may_be_on_both(run):
                 mixing.append(run)
